@@ -9,6 +9,8 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 VENV ?= .venv
 PLAN ?= quickstart
+# Tests start the lab some hundred times from the sources; without kept bytecode each start compiles them.
+unexport PYTHONDONTWRITEBYTECODE
 
 # The first interpreter that is new enough; looked for only when a recipe needs it.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -22,40 +24,46 @@ SOURCES = $(shell find crates counters python/src plans contract -type f -not -n
 BENCH_SCRIPTS := $(shell grep -ls '^\#!.*python' bench/*/run bench/*/real bench/*/sensitivity)
 BENCH_MODULES := $(wildcard bench/*/*.py)
 BENCH_PACKAGES := $(patsubst %/__init__.py,%,$(wildcard bench/*/*/__init__.py))
-PYTHON_CODE := python/src python/tests tests counters setup.py bench/table tools/again tools/attacks tools/audit tools/lock \
-	tools/pictures \
-	tools/site_hook.py tools/words \
-	$(BENCH_SCRIPTS) $(BENCH_MODULES) $(BENCH_PACKAGES)
+SCRIPTS := $(BENCH_SCRIPTS) bench/table tools/again tools/attacks tools/audit tools/dist tools/lock tools/pictures \
+	tools/schemas tools/site_hook.py tools/words
+PYTHON_CODE := python/src python/tests tests counters setup.py $(SCRIPTS) $(BENCH_MODULES) $(BENCH_PACKAGES)
 
-say = @printf '\033[1m%s\033[0m\n' '$(1)'
+# Each step with the time of day: where the time of a long run went can be read from its log.
+say = @printf '\033[1m%(%T)T %s\033[0m\n' -1 '$(1)'
 # The packages of one file of requirements/, each in the pinned version and with a known hash (tools/lock).
 pinned = $(PIP) install --require-hashes --no-build-isolation --requirement requirements/$(1).txt
 
 # Tests that only read the sources: part of `make lint`, so that they fail within a minute.
 TREE_TESTS = tests/test_tree.py tests/test_rooms.py tests/test_words.py tests/test_docs.py
-# Tests that mostly wait run beside each other, those of one file in turn.
-PYTEST_WORKERS = --numprocesses auto --maxprocesses 4 --dist loadfile
+# Tests run beside each other, those of one file mostly in turn; tests/conftest.py holds apart what must be `alone`.
+PYTEST_WORKERS = --numprocesses auto --maxprocesses 4 --dist worksteal
+# All tests of the installed programs are here: the others need not be imported.
+INSTALLED = --override-ini testpaths=tests
 
-.PHONY: help run build platforms test test-fast test-e2e test-platforms test-hypervisors test-fuzz test-faults test-attacks lint lock \
-  fmt docs bench install clean need FORCE
+.PHONY: help run build platforms s3-server kubernetes test test-fast test-rust test-python test-e2e test-platforms \
+  test-hypervisors test-fuzz test-miri test-sanitizers test-faults test-attacks test-release lint lint-python \
+  lint-rust lock fmt docs bench install dist from-nothing clean need FORCE
 
 help:
 	@printf '%s\n' \
 	  'make run                  build vtare, measure this machine, leave an HTML report' \
-	  'make run PLAN=NAME|FILE   the same with another plan' \
+	  'make run PLAN=NAME|FILE   the same with another plan; WHEEL=FILE: vtare from a release, no compiler' \
 	  'make install PREFIX=DIR   the static binary and the libraries with their headers into DIR (default /usr/local)' \
 	  'make build                the wheel (build/wheels) and an installation of it in $(VENV)' \
 	  'make platforms            the Python libraries of platforms: docker, ssh, cloud, esxi, qemu' \
-	  'make test                 all checks and tests; test-fast, docs, test-e2e, test-platforms: its parts' \
+	  'make test                 all checks and tests; lint, test-rust, test-python, docs, test-e2e: parts of it' \
 	  'make test-platforms       real containers, guests and machines; what is not there is skipped with the reason' \
 	  'make test-hypervisors     guests under real KVM and Xen inside an emulated machine; test-hypervisors-kvm, -xen: one' \
 	  'make test-fuzz            every decoder with hostile bytes, FUZZ_SECONDS (240) for all of them together' \
-	  'make test-faults         kills, full disks, limits and damage around stores; FAULT_SEED=N: other cases' \
+	  'make test-miri            the crates with unsafe code under Miri; test-sanitizers: of addresses and threads' \
+	  'make test-faults          kills, full disks, limits and damage around stores; FAULTS=N: N drawn by FAULT_SEED' \
+	  'make test-release         a release: built, from a bare Debian to a report, on aarch64: 10 minutes' \
 	  'make test-attacks         every attack on the responder, stores, guests and remote hosts, as one table: 5 minutes' \
 	  'make lint, make fmt       the checks without the tests; lay out all code' \
 	  'make docs                 the documentation as a site (build/site), every link checked' \
 	  'make lock [UPGRADE=1]     pin the Python packages, with hashes, after a change of pyproject.toml' \
 	  'make bench [BENCH=NAME]   side-by-side measurements with peers, as ratios' \
+	  'make dist [SIGN_KEY=FILE]  a release in dist/: wheel, static binaries, Debian package, checksums; TWICE=1' \
 	  'make clean                remove all that the other targets made'
 
 need:
@@ -64,7 +72,7 @@ need:
 # --- build: environment, dependencies, wheel, installation; each step leaves a mark and is not repeated ---
 
 $(DONE)/venv:
-	@tools/need '$(PYTHON)'
+	@tools/need '$(PYTHON)' $(if $(WHEEL),wheel)
 	$(call say,creating $(VENV))
 	@$(PYTHON) -m venv --clear $(VENV)
 	@mkdir -p $(DONE) && touch $@
@@ -96,8 +104,9 @@ build/wheel: build/sources $(SOURCES) $(DONE)/dependencies
 	@$(PIP) wheel --no-build-isolation --no-deps --no-cache-dir --wheel-dir build/wheels .
 	@touch $@
 
-$(DONE)/installed: build/wheel
-	@$(PIP) install --force-reinstall --no-deps build/wheels/vtare-*.whl
+# From a release (WHEEL=FILE) nothing is compiled.
+$(DONE)/installed: $(if $(WHEEL),$(DONE)/dependencies $(WHEEL),build/wheel)
+	@$(PIP) install --force-reinstall --no-deps $(or $(WHEEL),build/wheels/vtare-*.whl)
 	@touch $@
 
 build: $(DONE)/installed
@@ -107,21 +116,23 @@ run: $(DONE)/installed
 
 # --- checks ---
 
-lint: $(DONE)/dev
+# Rust's part compiles beside Python's, and is shown behind it.
+lint:
 	@mkdir -p build
-	$(call say,format: Rust and Python)
-	@cargo fmt --all --check
-	@cargo fmt --all --check --manifest-path bench/Cargo.toml
+	@code=0; $(MAKE) lint-rust >build/lint-rust.log 2>&1 & rust=$$!; $(MAKE) lint-python || code=$$?; \
+	  wait $$rust || code=$$?; cat build/lint-rust.log; exit $$code
+
+lint-python: $(DONE)/dev
+	@mkdir -p build
+	$(call say,format and ruff)
 	@$(BIN)/ruff format --check $(PYTHON_CODE)
-	$(call say,ruff)
 	@$(BIN)/ruff check $(PYTHON_CODE)
 	$(call say,mypy --strict)
 	@$(BIN)/mypy
-	@for script in $(BENCH_SCRIPTS); do here="$${script%/*}"; \
-	  MYPYPATH="$$here" $(BIN)/mypy --no-error-summary "$$script" $$(find "$$here" -mindepth 2 -name '*.py'); done
-	@$(BIN)/mypy --no-error-summary $(BENCH_MODULES)
-	@for script in bench/table tools/attacks tools/audit tools/lock tools/pictures tools/site_hook.py tools/words; do MYPYPATH=tests \
-	  $(BIN)/mypy --no-error-summary "$$script"; done
+	@rm -rf build/scripts && mkdir -p build/scripts
+	@for script in $(SCRIPTS); do name="$${script//\//_}"; ln -s "../../$$script" "build/scripts/$${name%.py}.py"; done
+	@MYPYPATH="$$(printf '%s:' bench/*/)tests" $(BIN)/mypy --no-error-summary build/scripts/*.py $(BENCH_MODULES) \
+	  $(BENCH_PACKAGES)
 	$(call say,spelling and words)
 	@git ls-files -- '*.md' '*.py' '*.rs' '*.toml' '*.c' '*.h' '*.java' '*.j2' | xargs $(BIN)/codespell
 	@$(BIN)/python tools/words
@@ -129,14 +140,23 @@ lint: $(DONE)/dev
 	@$(BIN)/python -m pytest -q -m 'not e2e and not platform' $(TREE_TESTS)
 	$(call say,directions of imports)
 	@PYTHONPATH=python/src $(BIN)/lint-imports >build/imports.log 2>&1 || { cat build/imports.log; exit 1; }
+	$(call say,licences and sources and advisories of what is depended on)
+	@$(BIN)/python tools/audit
+
+# The benchmarks share what is compiled of the crates of others.
+lint-rust:
+	$(call say,format)
+	@cargo fmt --all --check
+	@cargo fmt --all --check --manifest-path bench/Cargo.toml
 	$(call say,clippy)
 	@cargo clippy --locked --workspace --all-targets -- -D warnings
 	$(call say,clippy: the benchmarks)
-	@cargo clippy --locked --manifest-path bench/Cargo.toml --workspace --all-targets -- -D warnings -A clippy::disallowed-methods
+	@cargo clippy --locked --manifest-path bench/Cargo.toml --target-dir "$${CARGO_TARGET_DIR:-target}" \
+	  --workspace --all-targets -- -D warnings -A clippy::disallowed-methods
 	$(call say,rustdoc: every public item is documented)
 	@RUSTDOCFLAGS='-D warnings -D missing_docs' cargo doc --locked --workspace --no-deps --quiet
-	$(call say,licences and sources and advisories of what is depended on)
-	@$(BIN)/python tools/audit
+	$(call say,the oldest Rust that Cargo.toml states)
+	@tools/oldest-rust
 
 # Newer versions: make lock UPGRADE=1.
 lock: $(DONE)/venv
@@ -149,18 +169,21 @@ fmt: $(DONE)/dev
 	@$(BIN)/ruff format $(PYTHON_CODE)
 
 # Properties are tried with the same cases on every machine; PROPTEST_RNG_SEED=N tries others, `make test-fuzz` new ones each time.
-test-fast: lint
-	$(call say,the oldest Rust that Cargo.toml states)
-	@tools/oldest-rust
+test-rust:
 	$(call say,cargo test)
 	@PROPTEST_RNG_SEED=$(or $(PROPTEST_RNG_SEED),20261121) tools/again cargo cargo test --locked --workspace --no-fail-fast
+
+test-python: $(DONE)/dev
 	$(call say,pytest: fast part)
 	@tools/again pytest $(BIN)/python -m pytest -q $(PYTEST_WORKERS) -m 'not e2e and not platform' \
 	  $(addprefix --ignore ,$(TREE_TESTS))
 
-test-e2e: $(DONE)/dev $(DONE)/installed
+test-fast: lint test-rust test-python
+
+test-e2e: $(DONE)/dev $(DONE)/s3-server $(DONE)/kubernetes $(DONE)/installed
 	$(call say,pytest: end to end; the installed programs)
-	@PATH="$(abspath $(BIN)):$$PATH" tools/again pytest $(BIN)/python -m pytest -q -m 'e2e and not platform'
+	@PATH="$(abspath $(BIN)):$$PATH" tools/again pytest $(BIN)/python -m pytest -q $(INSTALLED) $(PYTEST_WORKERS) \
+	  -m 'e2e and not platform'
 
 $(DONE)/platforms: requirements/platforms.txt $(DONE)/dependencies
 	$(call say,installing the libraries that platforms need)
@@ -168,6 +191,16 @@ $(DONE)/platforms: requirements/platforms.txt $(DONE)/dependencies
 	@touch $@
 
 platforms: $(DONE)/platforms
+
+# For tests/test_s3.py and tests/test_kubernetes.py, which are skipped without them.
+s3-server: $(DONE)/s3-server
+kubernetes: $(DONE)/kubernetes
+
+$(DONE)/s3-server $(DONE)/kubernetes: $(DONE)/%: requirements/%.txt $(DONE)/venv
+	$(call say,installing $* for tests into an environment of its own)
+	@$(PYTHON) -m venv --clear $(VENV)/$*
+	@$(VENV)/$*/bin/pip install --quiet --require-hashes --requirement requirements/$*.txt
+	@touch $@
 
 # Compiled against this machine's libvirt. Looked for each time until it is there; without it the tests under libvirt
 # skip with the reason.
@@ -179,28 +212,39 @@ $(DONE)/libvirt: requirements/libvirt.txt $(DONE)/dependencies
 # PYTEST_ARGS chooses: make test-platforms PYTEST_ARGS=tests/platforms/test_libvirt.py
 test-platforms: $(DONE)/dev $(DONE)/libvirt $(DONE)/installed
 	$(call say,pytest: real containers and guests and machines)
-	@PATH="$(abspath $(BIN)):$$PATH" tools/again pytest $(BIN)/python -m pytest -q -m 'platform and not hypervisors' $(PYTEST_ARGS)
+	@PATH="$(abspath $(BIN)):$$PATH" tools/again pytest $(BIN)/python -m pytest -q $(INSTALLED) \
+	  -m 'platform and not hypervisors' $(PYTEST_ARGS)
 
 test: test-fast docs test-e2e test-platforms
 
 test-hypervisors: $(DONE)/dev $(DONE)/installed
 	$(call say,pytest: guests under real hypervisors inside an emulated machine: 2 to 10 minutes)
-	@PATH="$(abspath $(BIN)):$$PATH" tools/again pytest $(BIN)/python -m pytest -q -m hypervisors
+	@PATH="$(abspath $(BIN)):$$PATH" tools/again pytest $(BIN)/python -m pytest -q $(INSTALLED) -m hypervisors
 
 # One of them alone: test-hypervisors-kvm, test-hypervisors-xen.
 test-hypervisors-%: $(DONE)/dev $(DONE)/installed
 	$(call say,pytest: guests under real $* inside an emulated machine)
-	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -q -m hypervisors -k 'real_$*'
+	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -q $(INSTALLED) -m hypervisors -k 'real_$*'
 
 test-fuzz:
 	$(call say,fuzzing)
 	@tools/fuzz $(or $(FUZZ_SECONDS),240)
 
+test-miri:
+	$(call say,Miri)
+	@tools/sanitizers miri
+
+test-sanitizers:
+	$(call say,AddressSanitizer and ThreadSanitizer)
+	@tools/sanitizers address
+	@tools/sanitizers thread
+
 # Each is part of `make test`, too. A fault that loses a finished run, leaves a half-written file or hangs is a failure.
 test-faults: $(DONE)/dev $(DONE)/installed
 	$(call say,faults around stores)
-	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -q $(PYTEST_WORKERS) -m fault \
-	  --hypothesis-seed=$(or $(FAULT_SEED),20261126) python/tests
+	@PATH="$(abspath $(BIN)):$$PATH" VTARE_FAULTS=$(or $(FAULTS),19) VTARE_FAULT_SEED=$(or $(FAULT_SEED),20261126) \
+	  $(BIN)/python -m pytest -q $(PYTEST_WORKERS) -m fault \
+	  --hypothesis-seed=$(or $(FAULT_SEED),20261126) python/tests tests/test_fleet_faults.py
 
 test-attacks: $(DONE)/dev $(DONE)/installed
 	$(call say,attacks)
@@ -234,10 +278,27 @@ install:
 	    'make install PREFIX=$$HOME/.local,' \
 	    'or as root with your cargo: sudo env PATH="$$PATH" make install' >&2; exit 2; }
 	@BUILT=$$(tools/build); \
-	  install -D -m 755 "$$BUILT/vtare" '$(DESTDIR)$(PREFIX)/bin/vtare'; \
+	  for program in vtare vtare-rpm; do \
+	    install -D -m 755 "$$BUILT/$$program" "$(DESTDIR)$(PREFIX)/bin/$$program"; done; \
 	  tools/install-libraries "$$BUILT" '$(DESTDIR)' '$(PREFIX)'; \
 	  tools/install-pages "$$BUILT/vtare" '$(DESTDIR)$(PREFIX)/share'
 	@echo 'installed vtare, its libraries and its man pages in $(DESTDIR)$(PREFIX)'
+
+# --- a release ---
+
+dist: $(DONE)/dependencies
+	@$(BIN)/python tools/dist $(if $(TWICE),--twice) $(if $(SIGN_KEY),--sign-key '$(SIGN_KEY)')
+
+# From a bare Debian with Python alone to a report in Chromium, with times; root and debootstrap.
+from-nothing:
+	@tools/from-nothing $(WHEEL)
+
+# What this machine cannot do (exit code 3) is reported with the reason.
+test-release: dist $(DONE)/dev
+	$(call say,from a bare Debian to a report)
+	@tools/from-nothing || [ $$? -eq 3 ]
+	$(call say,pytest: the program for aarch64 and the packages)
+	@$(BIN)/python -m pytest -q tests/test_aarch64.py tests/platforms/test_image.py
 
 clean:
 	rm -rf build dist target bench/target $(VENV) python/src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

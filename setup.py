@@ -1,4 +1,4 @@
-"""Builds the Rust half into the wheel: the static binary `vtare` and the shared libraries.
+"""Builds the Rust half into the wheel: the static binaries `vtare` and `vtare-rpm` and the shared libraries.
 
 Everything declarative is in pyproject.toml. Here is what needs the machine or the workspace: the version (written in
 Cargo.toml only), the build of the Rust half by tools/build, and the wheel's tag.
@@ -92,5 +92,10 @@ setup(
     version=version(),
     cmdclass={"bdist_wheel": AnyPythonWheel, "build_py": BuildPython, "build_rust": BuildRust},
     options={"build": {"build_base": scratch.name}},
-    rust_extensions=[RustBin("vtare", path="crates/vtare/Cargo.toml"), library("capi"), library("preload")],
+    rust_extensions=[
+        RustBin("vtare", path="crates/vtare/Cargo.toml"),
+        RustBin("vtare-rpm", path="crates/responsiveness/Cargo.toml"),
+        library("capi"),
+        library("preload"),
+    ],
 )

@@ -112,7 +112,7 @@ int main(void)
     if (getline(&line, &room, stdin) < 0)
         return 0;
     if (sscanf(line, "%" SCNu64 " %" SCNu64, &chunk_steps, &most_chunks) != 2) {
-        fprintf(stderr, "counter: found '%s', want CHUNK_STEPS MOST_CHUNKS\n", line);
+        fprintf(stderr, "counter: found '%s', expected CHUNK_STEPS MOST_CHUNKS\n", line);
         return 2;
     }
     uint64_t *marks = malloc((most_chunks + 1) * sizeof *marks);
@@ -127,7 +127,8 @@ int main(void)
         char *at = line, *end;
         for (uint64_t chunks; chunks = strtoull(at, &end, 10), end != at; at = end) {
             if (chunks > most_chunks) {
-                fprintf(stderr, "counter: found %" PRIu64 " chunks, want %" PRIu64 " at most\n", chunks, most_chunks);
+                fprintf(stderr, "counter: found %" PRIu64 " chunks, expected %" PRIu64 " at most\n",
+                        chunks, most_chunks);
                 return 2;
             }
             call(chunk_steps, chunks, marks);

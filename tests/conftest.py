@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib.util
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
@@ -23,10 +24,36 @@ settings.load_profile("any-machine")
 ROOT = Path(__file__).resolve().parent.parent
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest begin first, since all others run beside them; those that are alone are last, since others wait."""
+
+    def place(item: pytest.Item) -> int:
+        return -1 if item.get_closest_marker("long") else int(item.get_closest_marker("alone") is not None)
+
+    items.sort(key=place)
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     """The top of the source tree."""
     return ROOT
+
+
+@pytest.fixture(autouse=True)
+def beside_others(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Workers run tests beside each other; one that is marked `alone` begins when no other runs, and others after it.
+
+    All pass the first lock in turn: those that share the second one cannot keep one that is alone waiting for ever.
+    """
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        yield
+        return
+    place = tmp_path_factory.getbasetemp().parent
+    with (place / "turn.lock").open("w") as turn, (place / "room.lock").open("w") as room:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        fcntl.flock(room, fcntl.LOCK_EX if request.node.get_closest_marker("alone") else fcntl.LOCK_SH)
+        fcntl.flock(turn, fcntl.LOCK_UN)
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -60,7 +87,7 @@ def wheel(root: Path) -> Path:
     """The wheel `make build` left."""
     found = sorted((root / "build" / "wheels").glob("vtare-*.whl"))
     if len(found) != 1:
-        pytest.fail(f"found {len(found)} wheels in build/wheels, want 1: run `make build` first")
+        pytest.fail(f"found {len(found)} wheels in build/wheels, expected 1: run `make build` first")
     return found[0]
 
 

@@ -33,6 +33,18 @@ settle = "1 ms"
 """
 
 
+def sleeps_plan(blocks: int, seconds: str) -> str:
+    """A plan of sleeps by three methods, each run as long as this at most."""
+    head = PLAN_HEAD.replace("blocks = 1", f"blocks = {blocks}")
+    return f"""{head}
+[[experiment]]
+name = "sleep"
+instrument = "sleep"
+parameters = {{ target_ns = "1 ms", samples = 20, seconds = "{seconds}" }}
+factors = {{ method = ["usleep", "adaptive", "clock_nanosleep"] }}
+"""
+
+
 def capacity_steps(bottleneck: str) -> str:
     """The experiment on a path whose capacity changes while it is measured."""
     return f"""

@@ -77,6 +77,11 @@ def test_each_package_that_breaks_a_rule_is_named(audit: ModuleType) -> None:
         "vtare 1.0.0: asks for any version of a, expected a version",
     ]
     assert audit.offences([package("a"), package("b")], RULES) == []
+    wrapped = {**RULES, "bans": {"deny": [{"crate": "tokio", "wrappers": ["h2"], "reason": "no executor"}]}}
+    assert audit.offences([package("tokio", used_by={"h2"})], wrapped) == []
+    assert audit.offences([package("tokio", used_by={"h2", "vtare"})], wrapped) == [
+        "tokio 1.0.0: is banned for vtare: no executor"
+    ]
     two = audit.offences([package("a"), package("b", source="registry+https://example.com/other")], RULES)
     assert two == ["found 2 registries, expected one"]
 

@@ -1,4 +1,4 @@
-"""The program and both libraries are built once: cargo is never given words that compile shared crates again."""
+"""The programs and both libraries are built once: cargo is never given words that compile shared crates again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ CARGO = """#!/bin/sh
 printf '%s|%s\\n' "${RUSTFLAGS-none}" "$*" >>"$CALLS"
 built=$CARGO_TARGET_DIR/any-machine/release
 mkdir -p "$built"
-for name in vtare libvtare_clock.so libvtare_clock.a libvtare_preload.so; do echo "$name" >"$built/$name"; done
+for name in vtare vtare-rpm libvtare_clock.so libvtare_clock.a libvtare_preload.so; do
+  echo "$name" >"$built/$name"
+done
 """
 
 
@@ -67,7 +69,7 @@ def after(words: list[str], option: str) -> set[str]:
 def test_shared_crates_are_compiled_with_one_set_of_flags_and_features(root: Path, stand: Stand) -> None:
     printed = stand.run(str(root / "tools/build"), cwd=root)
     assert printed.strip() == str(stand.calls_file.parent / "target/any-machine/release")
-    program, libraries = stand.calls()
+    program, rpm, libraries = stand.calls()
     for flags, words, _ in (program, libraries):
         assert flags == "none"
         assert {"--release", "--locked"} <= set(words)
@@ -77,6 +79,7 @@ def test_shared_crates_are_compiled_with_one_set_of_flags_and_features(root: Pat
     assert after(libraries[1], "--package") == {"vtare", "vtare-capi", "vtare-preload"}
     assert program[2] == ["-C", "target-feature=+crt-static", "-C", "panic=abort"]
     assert libraries[2] == []
+    assert (rpm[0], after(rpm[1], "--package"), rpm[2]) == ("none", {"vtare-responsiveness"}, program[2])
 
 
 def test_the_wheel_takes_what_make_has_built(root: Path, stand: Stand, tmp_path: Path) -> None:
@@ -86,6 +89,7 @@ def test_the_wheel_takes_what_make_has_built(root: Path, stand: Stand, tmp_path:
     words = ["--quiet", "build", f"--build-lib={to}", f"--build-scripts={scripts}"]
     stand.run(sys.executable, "setup.py", *words, cwd=root)
     assert stand.calls() == by_make * 2
-    assert (scripts / "vtare").read_text(encoding="utf-8") == "vtare\n"
+    for program in ("vtare", "vtare-rpm"):
+        assert (scripts / program).read_text(encoding="utf-8") == f"{program}\n"
     for library in ("libvtare_clock.so", "libvtare_preload.so"):
         assert (to / "vtare/_lib" / library).read_text(encoding="utf-8") == f"{library}\n"

@@ -119,6 +119,7 @@ def test_a_room_that_cannot_be_made_leaves_nothing() -> None:
         network.remove_namespaces([room.guests[1]])
 
 
+@pytest.mark.alone
 def test_a_second_name_of_the_machines_own_network_is_cleaned_whoever_else_is_in_there() -> None:
     # As a lab leaves one that was killed while it worked in Open vSwitch's namespace; no process has had this start.
     name = f"vtare-{os.getpid()}-fffffffffff-s"

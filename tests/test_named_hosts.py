@@ -189,6 +189,7 @@ def nothing_left(machines: dict[str, Sshd], vtare: Path) -> None:
         assert {link["mtu"] for link in links if link["ifname"] != "lo"} == {network.USUAL_MTU_BYTE}
 
 
+@pytest.mark.alone
 def test_captures_on_both_machines_and_their_clocks_split_the_round_trip(
     vtare: Path, tmp_path: Path, machines: dict[str, Sshd]
 ) -> None:
@@ -233,6 +234,7 @@ def test_captures_on_both_machines_and_their_clocks_split_the_round_trip(
     nothing_left(machines, vtare)
 
 
+@pytest.mark.alone
 def test_a_path_over_a_routers_queue_is_counted_on_both_sides_of_it(
     vtare: Path, tmp_path: Path, machines: dict[str, Sshd]
 ) -> None:
@@ -410,10 +412,13 @@ def test_a_machine_that_hears_nothing_of_the_lab_ends_everything_by_itself(
         out, log = tmp_path / "out", tmp_path / "log"
         child = server.start(["load", "cpu"], directory=tmp_path, stdout=out, stderr=log)
         wait_until("the load runs", lambda: b"ready" in log.read_bytes())
-        server.keep(2)
+        server.keep(5)
+        # What is not sent before the silence never arrives.
+        wait_until("the machine knows it", lambda: hit.runs([b"timeout", b"5"]) or child.returncode is not None)
+        # Later TCP's own time limit, 25 s, may end it for the lab.
+        assert child.returncode is None
         hit.silence()
         wait_until("the machine has ended everything", lambda: not hit.runs([b"load"]) and not any(hit.work.iterdir()))
-        assert child.returncode is None
         hit.unsilence()
     finally:
         hit.unsilence()

@@ -79,7 +79,9 @@ def test_what_pyproject_asks_for_is_pinned_once_for_every_python(
     assert unmet(extras["docs"], pinned["docs"]) == []
     assert unmet(extras["platforms"], pinned["platforms"]) == []
     assert unmet(extras["libvirt"], pinned["libvirt"]) == []
-    assert set(pinned) == {"run", "dev", "docs", "platforms", "libvirt"}
+    assert unmet(extras["s3-server"], pinned["s3-server"]) == []
+    assert unmet(extras["kubernetes"], pinned["kubernetes"]) == []
+    assert set(pinned) == {"run", "dev", "docs", "platforms", "libvirt", "s3-server", "kubernetes"}
 
 
 def test_every_pinned_package_has_hashes_and_tests_run_on_the_versions_of_the_lab(

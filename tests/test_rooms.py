@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rust_modules import circles_of
+from python_modules import import_graph
+from rust_modules import circles, circles_of
 from rust_source import code_only, lines_with
 
 MAY_TOUCH: dict[str, set[str]] = {
@@ -37,7 +38,8 @@ MAY_TOUCH: dict[str, set[str]] = {
     "vtare-tester": {"vtare-units", "vtare-sys", "vtare-clock", "vtare-bpf", "vtare-wire"},
     "vtare-load": {"vtare-units", "vtare-sys", "vtare-clock", "vtare-wire", "vtare-pathsim"},
 }
-MAY_TOUCH["vtare"] = set(MAY_TOUCH) - {"vtare-capi", "vtare-preload"}
+MAY_TOUCH["vtare-responsiveness"] = {"vtare-units", "vtare-sys", "vtare-methods"}
+MAY_TOUCH["vtare"] = set(MAY_TOUCH) - {"vtare-capi", "vtare-preload", "vtare-responsiveness"}
 # What tests of a room may use on top: estimators are tested on the simulated path, and never run on it.
 TESTS_MAY_TOUCH: dict[str, set[str]] = {
     "vtare-bpf": {"vtare-sys"},
@@ -196,6 +198,28 @@ def test_no_files_of_a_crate_use_each_other_in_a_circle(root: Path) -> None:
     within = {where: [c for c in found if all(file.startswith(where) for file in c)] for where in PERMITTED_CIRCLES}
     assert [circle for circle in found if not any(circle in circles for circles in within.values())] == []
     assert [where for where, circles in within.items() if not circles] == [], "delete what is dissolved"
+
+
+def test_no_modules_of_the_lab_import_each_other_in_a_circle(root: Path) -> None:
+    graph = import_graph(root / "python" / "src" / "vtare")
+    assert sum(map(len, graph.values())) > 1000, "found few imports: is the lab where it was?"
+    assert circles(graph) == []
+
+
+def test_an_import_inside_a_function_closes_a_circle_and_so_does_one_for_types(tmp_path: Path) -> None:
+    package = tmp_path / "made"
+    package.mkdir()
+    sources = {
+        "__init__": "",
+        "a": "from made import b\n",
+        "b": "def f():\n    from made.a import g\n",
+        "c": "import made.a\n",
+        "d": "from typing import TYPE_CHECKING\nimport made.e\nif TYPE_CHECKING:\n    import made.c\n",
+        "e": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from made.d import D\n",
+    }
+    for name, source in sources.items():
+        (package / f"{name}.py").write_text(source, encoding="utf-8")
+    assert circles(import_graph(package)) == [["made.a", "made.b"], ["made.d", "made.e"]]
 
 
 def test_two_files_that_use_each_other_are_a_circle(tmp_path: Path) -> None:

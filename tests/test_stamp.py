@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.mark.e2e
+@pytest.mark.long
 def test_stamp_works_with_every_foreign_end_that_is_available_in_each_mode_and_direction() -> None:
     words = [sys.executable, str(ROOT / "bench/stamp/run"), "--packets", "20", "--json"]
     done = subprocess.run(words, capture_output=True, text=True, check=False)

@@ -9,6 +9,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import jsonschema
 import pytest
 from machines import PLAN_HEAD, skip_unless_made
 
@@ -48,7 +49,7 @@ def command(vtare: Path, *words: str) -> tuple[list[str], dict[str, str]]:
     return [str(vtare), *words], {**os.environ, "PATH": f"{vtare.parent}:{os.environ['PATH']}"}
 
 
-def test_captured_round_trips_fall_into_pieces_that_add_up(vtare: Path, tmp_path: Path) -> None:
+def test_captured_round_trips_fall_into_pieces_that_add_up(root: Path, vtare: Path, tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text(PLAN.replace("SECONDS", "0.3"))
     words, environment = command(vtare, "run", "plan.toml", "--store", "store", "--seed", "7", "--json")
     done = subprocess.run(
@@ -80,7 +81,9 @@ def test_captured_round_trips_fall_into_pieces_that_add_up(vtare: Path, tmp_path
              "--responder-capture", "capture-responder.parquet", "--json"],
             cwd=directory, env=environment, capture_output=True, text=True, check=True,
         )  # fmt: skip
-        (cell,) = json.loads(told.stdout)["cells"]
+        document = json.loads(told.stdout)
+        jsonschema.validate(document, json.loads((root / "docs/schemas/vtare.overhead.1.json").read_text("utf-8")))
+        (cell,) = document["cells"]
         assert cell["sent"] == cell["received"] + cell["late"] + sum(cell["lost_at"].values())
         # Means of pieces add up as the pieces do; medians need not.
         whole = sum(piece["mean"] for piece in cell["pieces"].values())
@@ -167,6 +170,7 @@ def test_an_interrupted_campaign_takes_its_namespaces_along(vtare: Path, tmp_pat
     assert owned_by(process.pid) == []
 
 
+@pytest.mark.alone
 def test_what_a_killed_campaign_leaves_is_found_and_removed(vtare: Path, tmp_path: Path) -> None:
     process = start(vtare, tmp_path)
     _, environment = command(vtare)

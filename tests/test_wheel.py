@@ -9,10 +9,11 @@ import subprocess
 import sys
 import tomllib
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from email.message import Message
 from email.parser import BytesParser
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from elf import linkage
@@ -54,8 +55,9 @@ def test_the_version_is_the_workspaces(archive: zipfile.ZipFile, version: str) -
     assert headers(archive, "METADATA")["Version"] == version
 
 
-def test_the_binary_is_a_script_of_the_wheel_and_static(archive: zipfile.ZipFile, version: str) -> None:
-    info = archive.getinfo(f"vtare-{version}.data/scripts/vtare")
+@pytest.mark.parametrize("name", ["vtare", "vtare-rpm"])
+def test_each_binary_is_a_script_of_the_wheel_and_static(archive: zipfile.ZipFile, version: str, name: str) -> None:
+    info = archive.getinfo(f"vtare-{version}.data/scripts/{name}")
     assert info.external_attr >> 16 & 0o111 == 0o111
     assert linkage(archive.read(info)).static
 
@@ -77,6 +79,14 @@ def test_every_file_of_the_package_is_in_the_wheel_and_nothing_else(archive: zip
 def test_the_shared_libraries_are_package_data_for_ordinary_programs(archive: zipfile.ZipFile, root: Path) -> None:
     for name in libraries(root):
         assert linkage(archive.read(name)).libraries > 0, f"{name} must use the program's own C library"
+
+
+def test_the_shared_libraries_load_with_the_glibc_that_docs_state(
+    archive: zipfile.ZipFile, root: Path, tool: Callable[[str], ModuleType]
+) -> None:
+    page = (root / "docs/clock-library.md").read_text("utf-8")
+    newest = tool("dist").oldest_glibc([archive.read(name) for name in libraries(root)])
+    assert f"needs glibc 2.{newest} or newer" in page
 
 
 def test_the_plans_of_the_root_are_package_data(archive: zipfile.ZipFile, root: Path) -> None:

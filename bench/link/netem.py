@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 PROGRAM = "linux.uml"
-MODULES = ("sch_netem", "sch_ingress", "cls_matchall", "act_mirred")
+FORWARDING = ("sch_ingress", "cls_matchall", "act_mirred")
 #: Packets that a netem may hold: 20 ms at 10 Gbit/s.
 LIMIT = 100_000
 START_S = 20.0
@@ -31,8 +31,7 @@ for module in {modules}; do insmod /usr/lib/uml/modules/$(uname -r)/kernel/net/s
 for device in vec0 vec1; do ip link set dev $device up promisc on; tc qdisc add dev $device ingress; done
 tc filter add dev vec0 ingress matchall action mirred egress redirect dev vec1
 tc filter add dev vec1 ingress matchall action mirred egress redirect dev vec0
-tc qdisc add dev vec1 root netem {forward}
-tc qdisc add dev vec0 root netem {back}
+{qdiscs}
 echo ready
 read -r end
 """
@@ -85,9 +84,20 @@ def netem(namespace: str, interfaces: tuple[str, str], forward: str, back: str, 
 @contextmanager
 def kernel(prefix: Sequence[str], taps: tuple[str, str], forward: str, back: str) -> Iterator[None]:
     """A user-mode Linux between two taps while open; `prefix` are the words that start it in its namespace."""
+    ways = (("vec1", forward), ("vec0", back))
+    words = [f"qdisc add dev {device} root netem {how} limit {LIMIT}" for device, how in ways]
+    with qdiscs(prefix, taps, ("sch_netem",), words):
+        yield
+
+
+@contextmanager
+def qdiscs(
+    prefix: Sequence[str], taps: tuple[str, str], modules: Sequence[str], words: Sequence[str]
+) -> Iterator[None]:
+    """The same with any qdiscs: the words behind `tc`, of vec1 forward and vec0 back, and the modules they need."""
     directory = Path(tempfile.mkdtemp(prefix="vtare-uml-"))
-    limit = f" limit {LIMIT}"
-    script = _SCRIPT.format(modules=" ".join(MODULES), forward=forward + limit, back=back + limit)
+    commands = "\n".join(f"tc {line}" for line in words)
+    script = _SCRIPT.format(modules=" ".join((*modules, *FORWARDING)), qdiscs=commands)
     (directory / "init").write_text(script)
     (directory / "init").chmod(0o755)
     devices = [f"vec{at}:transport=tap,ifname={name},depth=128" for at, name in enumerate(taps)]

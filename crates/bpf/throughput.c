@@ -31,7 +31,10 @@ struct setup {
 	/* Two clock readings further apart than this are a gap. */
 	u64 gap_ns;
 	u64 stop;
-	u64 _gap[3];
+	/* From frame `step` on, which is due at step_ns, step_packets are due in each pace_ns. */
+	u64 step;
+	u64 step_ns;
+	u64 step_packets;
 	/* Of the generator. */
 	u64 next;
 	u64 skipped;
@@ -74,7 +77,7 @@ MAP sent = { MAP_ARRAY, 4, 8, 1, MAP_MMAPABLE };
 MAP tallies = { MAP_ARRAY, 4, sizeof(struct tally), 1, MAP_MMAPABLE };
 /* Latencies of each flow. */
 MAP latencies = { MAP_ARRAY, 4, 8, BUCKETS, MAP_MMAPABLE };
-/* A bit for each frame that came. */
+/* A bit for each frame that came, or never left. */
 MAP seen = { MAP_ARRAY, 4, 8, 1, MAP_MMAPABLE };
 
 struct turn {
@@ -85,6 +88,13 @@ struct turn {
 	u64 next;
 	u32 send;
 };
+
+INLINE u64 due(struct setup *setup, u64 number)
+{
+	if (number < setup->step)
+		return DUE(setup, number);
+	return setup->step_ns + (number - setup->step) * setup->pace_ns / setup->step_packets;
+}
 
 static int wait(u32 round, struct turn *turn)
 {
@@ -106,8 +116,12 @@ static int wait(u32 round, struct turn *turn)
 		return 1;
 	}
 	setup->skipped++;
+	u32 word = turn->next >> 6;
+	u64 *bits = map_lookup(&seen, &word);
+	if (bits)
+		__sync_fetch_and_or(bits, 1ull << (turn->next & 63));
 	turn->next++;
-	turn->due = DUE(setup, turn->next);
+	turn->due = due(setup, turn->next);
 	return now >= turn->until;
 }
 
@@ -121,7 +135,7 @@ SECTION("xdp.frags/generate") int generate(struct xdp_context *context)
 	struct turn turn = { .setup = setup, .next = setup->next, .now = setup->looked_ns };
 	if (turn.next >= setup->packets)
 		return XDP_DROP;
-	turn.due = DUE(setup, turn.next);
+	turn.due = due(setup, turn.next);
 	turn.until = ktime_ns() + setup->slice_ns;
 	loop(1 << 23, wait, &turn, 0);
 	setup->looked_ns = turn.now;

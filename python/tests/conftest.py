@@ -10,6 +10,8 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -219,6 +221,17 @@ instrument = "noise"
     return root / "store"
 
 
+@pytest.fixture(scope="session")
+def eight_runs(tmp_path_factory: pytest.TempPathFactory, fake_cache: Path) -> Path:
+    """A finished store of the tiny plan. Tests must not change it."""
+    root = tmp_path_factory.mktemp("eight")
+    (root / "bin").mkdir()
+    binary = FakeBinary(root / "bin", fake_cache)
+    with Store.create(root / "store", parse_plan(TINY, source=Path("tiny.toml")), 7) as store, StopRequest() as stop:
+        Campaign(store, binary.path, stop).run()
+    return root / "store"
+
+
 #: A counter experiment in two languages, of as many blocks as a rank test between two levels wants.
 LANGUAGES = """
 schema = "vtare.plan/1"
@@ -305,6 +318,20 @@ def run_campaign(fake: FakeBinary) -> Callable[[Store], CampaignResult]:
 def own_notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Notes of machines elsewhere are each test's own."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+@pytest.fixture(autouse=True)
+def lab_of_the_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs that a test starts find the lab in the sources, installed or not."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[1] / "src"))
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports made in this process have all but their figures, which take fifty times as long."""
+    from vtare.report.content import content_of
+
+    monkeypatch.setattr(import_module("vtare.report.build"), "content_of", partial(content_of, figures=False))
 
 
 @pytest.fixture

@@ -227,6 +227,16 @@ def round_trips(peer: str) -> dict[str, list[Any]]:
     }  # fmt: skip
 
 
+def loaded(peer: str) -> dict[str, list[Any]]:
+    """Latency under load: up a buffer of 24 ms that is full at 110 %, down one that was not filled."""
+    added = [50_000, 900_000, 24_000_000, 10_000, None, 5_000_000]
+    return {
+        "peer": [peer] * 6, "direction": ["up"] * 3 + ["down"] * 3, "load_percent": [50, 90, 110] * 2,
+        "rate_bit_per_s": [25_000_000, 45_000_000, 55_000_000] * 2, "added_ns": added, "added_p95_ns": added,
+        "added_low_ns": added, "added_high_ns": added, "at_least": [False] * 5 + [True],
+    }  # fmt: skip
+
+
 def rows(instrument: str, parameters: dict[str, Any], rng: random.Random) -> dict[str, list[Any]]:
     if instrument == "timer":
         table: dict[str, list[Any]] = {"source": [], "index": [], "cost_ps": [], "count": []}
@@ -265,6 +275,8 @@ def rows(instrument: str, parameters: dict[str, Any], rng: random.Random) -> dic
         return table
     if instrument == "rtt":
         return round_trips(parameters["peer"][0])
+    if instrument == "path":
+        return loaded(parameters["peer"])
     gaps = [int(rng.expovariate(1 / 30_000)) + 10_000 for _ in range(50)]
     return {"cpu": [0] * 50, "at_ns": list(range(50)), "gap_ns": gaps}
 
@@ -342,6 +354,19 @@ def measure(path: Path) -> int:
     if run["instrument"] == "counter" and p.get("language", "rust") != "rust" and not os.access(p["program"], os.X_OK):
         print("the program is gone", file=sys.stderr)
         return 2
+    if run["instrument"] == "path":
+        known = {
+            "peer": p["peer"],
+            "idle_rtt_ns": 4_400_000.0,
+            "avb_bit_per_s": 50e6,
+            "depth_ns": 24e6,
+            "depth_byte": 150e3,
+            "drain_bit_per_s": 50e6,
+            "probe_byte": 2_000_000,
+            "extra_byte": 10_000,
+        }
+        cells = [known | {"direction": "up", "depth_at_least": False},
+                 known | {"direction": "down", "depth_at_least": True}, {"direction": "both"}]  # fmt: skip
     if run["instrument"] == "noise":
         cells = [{"cpu": 0, "gap_ns": {}, "gaps": 50, "lost_fraction": 0.02, "gaps_per_s": 25.0, "causes": {}}]
     footer = {

@@ -115,6 +115,7 @@ def test_128_containers_stand_in_the_background_of_a_run(static_vtare: Path, nam
     assert len({report["instance"] for report in told["reports"]}) == told["instances"] == 128
 
 
+@pytest.mark.alone
 def test_what_a_killed_lab_leaves_is_found_and_removed(kind: str, static_vtare: Path, tmp_path: Path) -> None:
     text = PLAN + ROUND_TRIPS.replace("COUNT", "2").replace("LOADS", '["cpu"]').replace("SIDES", '["sender"]')
     (tmp_path / "plan.toml").write_text(text.replace("KIND", f'"{kind}"').replace("0.3 s", "60 s"))

@@ -95,6 +95,7 @@ def bomb_of(small: bytes) -> bytes:
     return small[: -8 - length] + changed + len(changed).to_bytes(4, "little") + b"PAR1"
 
 
+@pytest.mark.alone
 def test_a_hostile_guest_costs_its_run_and_the_campaign_goes_on(
     vtare: Path, hostile: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

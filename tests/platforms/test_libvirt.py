@@ -186,6 +186,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.alone
 def test_a_killed_lab_takes_its_domains_along(static_vtare: Path) -> None:
     platform_of(static_vtare, Resources())
     lab = subprocess.Popen([sys.executable, "-c", LAB, str(static_vtare), *sys.path], stdout=subprocess.PIPE, text=True)

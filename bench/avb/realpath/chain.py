@@ -179,8 +179,8 @@ class Counted:
         """Available bandwidth in a window, bit/s, and the share of its rate that the tight link's timer lost.
 
         A link whose queue was empty for half of the window or more, in between packets, does not show in it what it
-        could not have carried: what it lost while busy during the whole estimate stands for that. None: not all was
-        counted.
+        could not have carried: what it lost while busy during the whole estimate stands for that. But it could carry
+        what left it in the window, beyond what its bucket had saved. None: not all was counted.
         """
         found = []
         seconds = (window[1] - window[0]) / 1e9
@@ -194,6 +194,8 @@ class Counted:
                 lost_byte, busy_ns = account.lost_while_busy(rate, *estimate)
                 shown_s = busy_ns / 1e9
             lost = lost_byte * 8 / shown_s / rate if shown_s > 0 else 0.0
+            carried = (account.carried(*window) - (link.depth_byte or 0)) * 8 / seconds
+            lost = min(lost, max(0.0, 1 - carried / rate))
             free = rate * (1 - lost) - account.crossed(*window) * 8 / seconds
             found.append((max(0.0, free), lost))
         return min(found)

@@ -205,13 +205,13 @@ def verdict(method: str, rows: Sequence[Judged], threads: int) -> None:
     if not rows:
         words.append("no estimate")
     elif not cover >= COVER:
-        words.append(f"intervals and bounds hold in {cover:.0f} %, want {COVER:.0f} %")
+        words.append(f"intervals and bounds hold in {cover:.0f} %, expected {COVER:.0f} %")
     if rows and not threads and not width <= HALF_WIDTH:
-        words.append(f"median half-width {width:.1f} %, want {HALF_WIDTH:g} %")
+        words.append(f"median half-width {width:.1f} %, expected {HALF_WIDTH:g} %")
     shapers = middle([row.half_width for row in rows if row.answers and row.half_width and not row.drawn.polices])
     policers = middle([row.half_width for row in rows if row.answers and row.half_width and row.drawn.polices])
     if others:
-        words.append(f"{others} lower bounds where the sender was not the limit, want none")
+        words.append(f"{others} lower bounds where the sender was not the limit, expected none")
     refused = Counter(row.stopped for row in rows if row.value is None)
     why = f"; refused: {', '.join(f'{stop} {count}' for stop, count in refused.most_common())}" if refused else ""
     widths = f"median half-width {shapers:.1f} % without a policer, {policers:.1f} % with one"

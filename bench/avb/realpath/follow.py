@@ -30,7 +30,7 @@ def follow(asked: Asked) -> None:
                 took.append(step(cell, after, asked.key, Path(name), asked.counted))
         shown = ", ".join("never" if one is None else f"{one:.1f}" for one in took)
         late = [one for one in took if one is None or one > 3]
-        print(f"{cell} to {after}: {shown}; want 3{'  MISSED' if late else ''}", flush=True)
+        print(f"{cell} to {after}: {shown}; expected 3{'  MISSED' if late else ''}", flush=True)
 
 
 def step(before: Cell, after: Cell, key: Path, place: Path, counted: bool) -> float | None:

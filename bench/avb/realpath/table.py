@@ -100,9 +100,9 @@ def missed(lines: Sequence[Line]) -> None:
         most_error, most_byte = TARGETS[own.cell.capacity]
         words = []
         if not abs(own.error) <= most_error:
-            words.append(f"error {own.error:+.1f} %, want {most_error} %")
+            words.append(f"error {own.error:+.1f} %, expected {most_error} %")
         if most_byte is not None and not own.byte <= most_byte:
-            words.append(f"{own.byte / 1e6:.2f} MB, want {most_byte / 1e6:g} MB")
+            words.append(f"{own.byte / 1e6:.2f} MB, expected {most_byte / 1e6:g} MB")
         for other in lines:
             beside = (other.cell, other.shape) == (own.cell, own.shape) and not is_own(other.method)
             if beside and other.answers >= 3 and other.spread < own.spread:

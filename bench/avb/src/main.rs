@@ -80,7 +80,7 @@ fn arguments() -> Result<Arguments, String> {
             "--random" => out.random = Some(value()?.parse().map_err(|_| "--random wants a count".to_owned())?),
             _ => {
                 return Err(format!(
-                    "{word} is unknown, want --seeds N, --first-seed N, --threads N, --methods A,B, --only WORDS, \
+                    "{word} is unknown, expected --seeds N, --first-seed N, --threads N, --methods A,B, --only WORDS, \
                      --troubles, --random N, --shaped, --ablate, --causes, --trace"
                 ));
             }

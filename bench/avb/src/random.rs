@@ -92,13 +92,13 @@ fn verdict(arguments: &Arguments, results: &[Result]) {
     let mut words: Vec<String> = (1..=most_links(arguments))
         .map(|n| (n, shares(&links(n))[0]))
         .filter(|it| it.1 < GOALS[0])
-        .map(|(n, cover)| format!("intervals over {n} links hold in {cover:.1} %, want {:.0}", GOALS[0]))
+        .map(|(n, cover)| format!("intervals over {n} links hold in {cover:.1} %, expected {:.0}", GOALS[0]))
         .collect();
     if all[1] > GOALS[1] {
-        words.push(format!("{:.1} % are off by more than three half-widths, want {}", all[1], GOALS[1]));
+        words.push(format!("{:.1} % are off by more than three half-widths, expected {}", all[1], GOALS[1]));
     }
     if all[2] > GOALS[2] {
-        words.push(format!("{:.1} % of the estimates are off by more than 3 %, want {:.0}", all[2], GOALS[2]));
+        words.push(format!("{:.1} % of the estimates are off by more than 3 %, expected {:.0}", all[2], GOALS[2]));
     }
     if words.is_empty() {
         println!("abacus: goals met");

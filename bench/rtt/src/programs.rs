@@ -40,10 +40,11 @@ pub(crate) fn measure(asked: &Asked<'_>) -> Result<(), Failed> {
         packets: asked.packets,
         size_byte: asked.size_byte,
         flows: None,
+        ecn: false,
     };
-    let std::net::SocketAddr::V4(peer) = asked.address.parse()? else { return Err("want an IPv4 address".into()) };
+    let std::net::SocketAddr::V4(peer) = asked.address.parse()? else { return Err("expected an IPv4 address".into()) };
     let far = client::open(peer.into(), Some(&key), &request, "bench", Span::from_secs(5))?;
-    let std::net::IpAddr::V4(local) = far.local_address().ip() else { return Err("want IPv4".into()) };
+    let std::net::IpAddr::V4(local) = far.local_address().ip() else { return Err("expected IPv4".into()) };
     let grant = far.grant().clone();
     let target = Target {
         peer,
@@ -118,7 +119,7 @@ impl Bare {
 fn number_of(name: &str) -> Result<u32, Failed> {
     let all = interface::all()?;
     let found = all.iter().find(|interface| interface.name == name).map(|found| found.index);
-    found.ok_or_else(|| format!("found no interface {name}, want one of this namespace").into())
+    found.ok_or_else(|| format!("found no interface {name}, expected one of this namespace").into())
 }
 
 /// Sends back what comes in at `name`, until it is ended.

@@ -40,6 +40,7 @@ pub(crate) fn measure(asked: &Asked<'_>) -> Result<(), Failed> {
         packets: 100_000_000,
         size_byte: asked.size_byte,
         flows: None,
+        ecn: false,
     };
     // Stamps of departures cost a system call each.
     let options = SocketOptions { tx_stamp_every: 0, gro: true, ..SocketOptions::default() };

@@ -41,7 +41,7 @@ impl Options {
         while let Some(name) = arguments.next() {
             let value = arguments.next().ok_or_else(|| format!("{name}: no value"))?;
             let number = |least: i64| {
-                let wanted = || format!("{name}: found {value}, want a whole number from {least}");
+                let wanted = || format!("{name}: found {value}, expected a whole number from {least}");
                 value.parse::<i64>().ok().filter(|number| *number >= least).ok_or_else(wanted)
             };
             match name.as_str() {
@@ -49,7 +49,7 @@ impl Options {
                 "--datagrams" => options.datagrams = number(0)?.unsigned_abs(),
                 "--connections" => options.connections = number(0)?.unsigned_abs() as usize,
                 "--vtare" => options.vtare.clone_from(&value),
-                _ => return Err(format!("{name}: want --seconds, --datagrams, --connections or --vtare")),
+                _ => return Err(format!("{name}: expected --seconds, --datagrams, --connections or --vtare")),
             }
         }
         Ok(options)

@@ -64,6 +64,7 @@ pub(crate) fn run(daemon: &Daemon, length: Span) -> Result<Outcome, String> {
         packets: RATE_PACKET_PER_S * (seconds + 1),
         size_byte: SIZE_BYTE as u16,
         flows: None,
+        ecn: false,
     };
     let session = client::open(daemon.address, Some(&daemon.key), &request, "bench-serve", Span::from_secs(10))
         .map_err(|error| error.to_string())?;

@@ -147,7 +147,7 @@ impl VtareClockInfo {
 /// Fills in the account of the clock, as far as the caller's structure reaches, and how many bytes that are.
 ///
 /// # Safety
-/// `info` is null or points to a writable object whose first field is its size in bytes.
+/// `info` is null or points to a writable object, aligned as the structure, whose first field is its size in bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vtare_clock_info(info: *mut VtareClockInfo) -> c_int {
     if info.is_null() {
@@ -157,7 +157,7 @@ pub unsafe extern "C" fn vtare_clock_info(info: *mut VtareClockInfo) -> c_int {
     let size = unsafe { info.cast::<u32>().read() } as usize;
     if size < FIRST_BYTE {
         let text = format_args!(
-            "vtare_clock_info.size is {size}, want {FIRST_BYTE} or more: set it to sizeof(struct vtare_clock_info)"
+            "vtare_clock_info.size is {size}, expected {FIRST_BYTE} or more: set it to sizeof(struct vtare_clock_info)"
         );
         return thread::fail(libc::EINVAL, text);
     }
@@ -239,11 +239,13 @@ mod tests {
     /// Asks for the structure with this size, with room for more behind it; `size` and the bytes from there on.
     fn asked(size: usize) -> (c_int, u32, Vec<u8>) {
         const UNTOUCHED: u8 = 0xa5;
-        let mut room = [[UNTOUCHED; 8]; size_of::<VtareClockInfo>() / 8 + 8];
-        room[0][..4].copy_from_slice(&(size as u32).to_ne_bytes());
+        // Words, which are aligned as the structure is.
+        let mut room = [u64::from_ne_bytes([UNTOUCHED; 8]); size_of::<VtareClockInfo>() / 8 + 8];
+        let [a, b, c, d] = (size as u32).to_ne_bytes();
+        room[0] = u64::from_ne_bytes([a, b, c, d, UNTOUCHED, UNTOUCHED, UNTOUCHED, UNTOUCHED]);
         // SAFETY: the room is larger than the structure, and its first four bytes are the size.
         let answer = unsafe { vtare_clock_info(room.as_mut_ptr().cast()) };
-        let bytes = room.as_flattened();
+        let bytes: Vec<u8> = room.iter().flat_map(|word| word.to_ne_bytes()).collect();
         let filled = u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
         assert!(bytes[size.max(4)..].iter().all(|byte| *byte == UNTOUCHED), "bytes behind the caller's structure");
         (answer, filled, bytes[..size].to_vec())

@@ -61,7 +61,7 @@ pub unsafe extern "C" fn vtare_last_sleep(result: *mut VtareSleepResult) -> c_in
     let size = unsafe { result.cast::<u32>().read() } as usize;
     if size < LEAST {
         let text = format_args!(
-            "vtare_sleep_result.size is {size}, want {LEAST} or more: set it to sizeof(struct vtare_sleep_result)"
+            "vtare_sleep_result.size is {size}, expected {LEAST} or more: set it to sizeof(struct vtare_sleep_result)"
         );
         return thread::fail(libc::EINVAL, text);
     }

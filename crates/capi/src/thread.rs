@@ -332,7 +332,7 @@ fn common_size(options: *const VtareSleepOptions) -> Result<usize, c_int> {
     let size = unsafe { options.cast::<u32>().read() } as usize;
     if size < LEAST {
         let text = format_args!(
-            "vtare_sleep_options.size is {size}, want {LEAST} or more: set it to sizeof(struct vtare_sleep_options)"
+            "vtare_sleep_options.size is {size}, expected {LEAST} or more: set it to sizeof(struct vtare_sleep_options)"
         );
         return Err(fail(libc::EINVAL, text));
     }
@@ -383,7 +383,7 @@ pub unsafe extern "C" fn vtare_set_sleep_options(options: *const VtareSleepOptio
     // SAFETY: both objects have at least `size` bytes; every pattern of bits is a value of these fields.
     unsafe { ptr::copy_nonoverlapping(options.cast::<u8>(), (&raw mut asked).cast(), size) };
     if let Some((name, found, wanted)) = asked.wrong() {
-        return fail(libc::EINVAL, format_args!("vtare_sleep_options.{name} is {found}, want {wanted}"));
+        return fail(libc::EINVAL, format_args!("vtare_sleep_options.{name} is {found}, expected {wanted}"));
     }
     change(|state| state.options = VtareSleepOptions { size: VtareSleepOptions::USUAL.size, ..asked })
 }
@@ -421,7 +421,7 @@ mod tests {
         let free = VtareSleepOptions { cpu_price_ns: 0, ..VtareSleepOptions::USUAL };
         // SAFETY: a live structure whose size field is set.
         assert_eq!(unsafe { vtare_set_sleep_options(&raw const free) }, -1);
-        assert!(message().contains("cpu_price_ns is 0, want 1"), "{}", message());
+        assert!(message().contains("cpu_price_ns is 0, expected 1"), "{}", message());
         assert_eq!(vtare_get_sleep_policy(), 4);
     }
 

@@ -113,7 +113,8 @@ fn coherence(counts: &[(f64, f64)], spacing: f64) -> f64 {
         y += count * sin;
         all += count;
     }
-    f64::hypot(x, y) / all
+    // Not `hypot`: its symbol is of glibc 2.35, all others that the libraries need are of 2.34.
+    (x * x + y * y).sqrt() / all
 }
 
 /// All ticks over all steps: the roundings of neighbouring differences cancel.

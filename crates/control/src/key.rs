@@ -33,7 +33,7 @@ const RIGHTS_OF_OTHERS: u32 = 0o077;
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// Not 64 hexadecimal digits. The text itself is left out: it may be most of a key.
-    #[error("{from}: found {found_digits} characters{}, want 64 hexadecimal digits: `vtare serve --new-key FILE` \
+    #[error("{from}: found {found_digits} characters{}, expected 64 hexadecimal digits: `vtare serve --new-key FILE` \
         writes such a key",
         if *.all_hex { "" } else { ", not all of them hexadecimal digits" })]
     Malformed {

@@ -27,6 +27,7 @@ const REQUEST: Open = Open {
     packets: 1_000,
     size_byte: 64,
     flows: None,
+    ecn: false,
 };
 
 fn key(fill: &str) -> PresharedKey {

@@ -1,4 +1,4 @@
-//! Frames as bytes: how large the packet inside is, whether it is a probe, and how one is damaged.
+//! Frames as bytes: how large the packet inside is, whether it is a probe, and how one is marked or damaged.
 
 use vtare_sys::net::frames::FrameHeader;
 use vtare_wire::internet_checksum;
@@ -82,6 +82,25 @@ pub fn complete_checksum(frame: &mut [u8], (start, offset): (u16, u16)) {
         sum => sum,
     };
     put(frame, place, sum);
+}
+
+/// Gives an ECN-capable packet the mark of congestion (CE), and answers whether it is one.
+//= RFC 3168, section 5
+pub fn mark(frame: &mut [u8]) -> bool {
+    let Inside { packet_at: at, transport_at: Some(end), .. } = inside(frame) else { return false };
+    let is_ipv6 = frame[at] >> 4 == 6;
+    // The lowest bits of the traffic class: in IPv6 they lie higher in their byte.
+    let field = if is_ipv6 { 0x30 } else { 0x03 };
+    if frame[at + 1] & field == 0 {
+        return false;
+    }
+    frame[at + 1] |= field;
+    if !is_ipv6 {
+        put(frame, at + 10, 0);
+        let sum = internet_checksum(&frame[at..end]);
+        put(frame, at + 10, sum);
+    }
+    true
 }
 
 /// Turns one bit over, chosen by `random`: behind the IP header, so that the packet still finds its way and its

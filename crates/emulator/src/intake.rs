@@ -4,7 +4,7 @@ use vtare_sys::net::frames::{Cut, FRAME_HEADER_BYTE, FrameHeader};
 
 use crate::departures::Departures;
 use crate::frame;
-use crate::lane::{Fate, Lane};
+use crate::lane::{Due, Fate, Lane};
 use crate::report::{Inlet, Outlet};
 use crate::segments::Segments;
 use crate::store::Store;
@@ -67,12 +67,11 @@ impl Intake<'_> {
     /// One packet of the wire: where it lies, and its bytes.
     fn packet(&mut self, (slot, number): (u32, u32), byte: u32, is_probe: bool, checksum: Option<(u16, u16)>) {
         let Fate::Due(due) = self.direction.lane.pass(self.at_ns, byte, is_probe) else { return };
-        let (slot, number) = match due.damage {
-            None => {
-                self.store.share(slot);
-                (slot, number)
-            }
-            Some(random) => (self.damaged(slot, number, checksum, random), 0),
+        let (slot, number) = if due.marked || due.damage.is_some() {
+            (self.changed((slot, number), checksum, &due), 0)
+        } else {
+            self.store.share(slot);
+            (slot, number)
         };
         self.direction.queue.push(due.at_ns, due.detoured, (slot, number), byte);
         if let Some(at_ns) = due.copy_at_ns {
@@ -81,8 +80,8 @@ impl Intake<'_> {
         }
     }
 
-    /// A frame of its own for a packet of which a bit is turned over.
-    fn damaged(&mut self, slot: u32, number: u32, checksum: Option<(u16, u16)>, random: u64) -> u32 {
+    /// A frame of its own for a packet that is marked, or of which a bit is turned over.
+    fn changed(&mut self, (slot, number): (u32, u32), checksum: Option<(u16, u16)>, due: &Due) -> u32 {
         let (mut bytes, number) = (Vec::new(), number as usize);
         let whole = self.store.get(slot);
         match self.store.segments(slot) {
@@ -94,12 +93,17 @@ impl Intake<'_> {
             None => bytes.extend_from_slice(whole),
         }
         let (head, frame) = bytes.split_at_mut(FRAME_HEADER_BYTE);
-        if let Some(places) = checksum {
-            // The checksum of what was sent: one made later would hide the damage.
-            frame::complete_checksum(frame, places);
-            head.copy_from_slice(&FrameHeader::write_single(None));
+        if due.marked && frame::mark(frame) {
+            self.direction.lane.note_mark();
         }
-        frame::damage(frame, random);
+        if let Some(random) = due.damage {
+            if let Some(places) = checksum {
+                // The checksum of what was sent: one made later would hide the damage.
+                frame::complete_checksum(frame, places);
+                head.copy_from_slice(&FrameHeader::write_single(None));
+            }
+            frame::damage(frame, random);
+        }
         self.store.take(None, |into| into.extend_from_slice(&bytes))
     }
 }

@@ -15,6 +15,8 @@ pub struct Due {
     pub detoured: bool,
     /// When its copy leaves, where it has one.
     pub copy_at_ns: Option<u64>,
+    /// Whether it waited for so long that it is to be marked, where it is ECN-capable.
+    pub marked: bool,
     /// Random bits that choose the bit to turn over, where one is to be.
     pub damage: Option<u64>,
 }
@@ -126,7 +128,14 @@ impl Lane {
         if self.plan.is_some() {
             self.bin.queue_most_byte = self.bin.queue_most_byte.max(self.hop.queued_byte());
         }
-        Fate::Due(self.depart(served_ns))
+        let waited_ns = served_ns.saturating_sub(at_ns);
+        let marked = self.spec.mark_ns.is_some_and(|most_ns| waited_ns > most_ns);
+        Fate::Due(Due { marked, ..self.depart(served_ns) })
+    }
+
+    /// A packet was marked.
+    pub const fn note_mark(&mut self) {
+        self.count.marked_packet += 1;
     }
 
     /// A frame arrived that this program cannot carry.
@@ -181,7 +190,7 @@ impl Lane {
         self.count.duplicated_packet += u64::from(copied);
         let damaged = self.random.chance(spec.corruption);
         self.count.corrupted_packet += u64::from(damaged);
-        Due { at_ns, detoured, copy_at_ns, damage: damaged.then(|| self.random.bits()) }
+        Due { at_ns, detoured, copy_at_ns, marked: false, damage: damaged.then(|| self.random.bits()) }
     }
 
     fn learn_rates(&mut self, at_ns: u64) {

@@ -12,6 +12,9 @@ pub struct LaneSpec {
     pub layer: Layer,
     /// What the queue holds.
     pub buffer: Buffer,
+    /// ECN-capable packets that take longer than this to leave the queue get the mark of congestion, ns. None: no
+    /// packet does.
+    pub mark_ns: Option<u64>,
     /// Delay behind the queue, ns.
     pub delay_ns: u64,
     /// What the delay varies by.
@@ -102,16 +105,16 @@ pub enum SpecError {
     #[error(transparent)]
     Sim(#[from] SimError),
     /// A phase without an end or without a length.
-    #[error("step {index} of the rate lasts 0 ns, want more")]
+    #[error("step {index} of the rate lasts 0 ns, expected more")]
     Phase {
         /// Which, from 0.
         index: usize,
     },
     /// Nothing would ever leave.
-    #[error("every step of the rate is 0 bit/s: want one above 0")]
+    #[error("every step of the rate is 0 bit/s: expected one above 0")]
     Outage,
     /// Times that run off the scale.
-    #[error("delay and jitter are {found_ns} ns together, want at most an hour")]
+    #[error("delay and jitter are {found_ns} ns together, expected at most an hour")]
     Delay {
         /// Their sum.
         found_ns: u64,

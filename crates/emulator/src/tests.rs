@@ -304,6 +304,7 @@ proptest! {
         frame::complete_checksum(&mut bytes, places);
         let before = bytes.clone();
         frame::damage(&mut bytes, random);
+        frame::mark(&mut bytes);
         let turned: u32 = before.iter().zip(&bytes).map(|(a, b)| (a ^ b).count_ones()).sum();
         let packet_end = found.packet_at + found.packet_byte as usize;
         let inside = found.transport_at.is_none_or(|at| at < packet_end || at >= before.len());
@@ -460,6 +461,25 @@ fn large_tcp_is_cut_with_sequence_and_flags_in_their_places() {
         }
         let rebuilt: Vec<u8> = pieces.iter().flat_map(|piece| piece[at + 32..].to_vec()).collect();
         assert_eq!(rebuilt, payload);
+    }
+}
+
+#[test]
+fn packets_that_wait_for_long_are_marked_where_they_are_ecn_capable() {
+    let spec = LaneSpec { rate: LaneSpec::steady(8_000_000), mark_ns: Some(2_500_000), ..LaneSpec::default() };
+    let mut lane = Lane::new(&spec, 1).expect("a right direction");
+    // 1000 B take 1 ms.
+    let marked = |fate| matches!(fate, Fate::Due(due) if due.marked);
+    assert_eq!([(); 4].map(|()| marked(lane.pass(0, 1_000, false))), [false, false, true, true]);
+    for (is_ipv6, capable, field) in [(false, 2, 3), (true, 0x20, 0x30)] {
+        let mut frame = datagram(is_ipv6, 1, &[5; 100]);
+        let plain = frame.clone();
+        assert!(!frame::mark(&mut frame) && frame == plain, "it is not ECN-capable");
+        frame[15] |= capable;
+        assert!(frame::mark(&mut frame));
+        assert_eq!(frame[15] & field, field);
+        assert!(is_ipv6 || vtare_wire::internet_checksum(&frame[14..34]) == 0, "its header's checksum holds");
+        assert_eq!(frame[34..], plain[34..]);
     }
 }
 

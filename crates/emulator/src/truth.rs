@@ -64,4 +64,6 @@ pub struct LaneCount {
     pub reordered_packet: u64,
     /// Frames of which a bit was turned over.
     pub corrupted_packet: u64,
+    /// Packets that got the mark of congestion.
+    pub marked_packet: u64,
 }

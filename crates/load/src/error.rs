@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum LoadError {
     /// The number of threads makes no such load.
-    #[error("{kind} load with {found} threads, want {wanted}: pass --threads within that")]
+    #[error("{kind} load with {found} threads, expected {wanted}: pass --threads within that")]
     Threads {
         /// The load asked for.
         kind: &'static str,

@@ -88,8 +88,8 @@ const SMOOTH: &[(&str, [f64; 2], [f64; 2])] = &[
 fn every_method_finds_on_an_idle_and_on_a_smoothly_loaded_link_what_is_known_of_it() {
     for &(name, idle, loaded) in SMOOTH {
         let (at_0, at_50) = (found(name, 100, 0), found(name, 100, 50));
-        assert!((idle[0]..=idle[1]).contains(&at_0), "{name}: {at_0} of 100, want {idle:?}");
-        assert!((loaded[0]..=loaded[1]).contains(&at_50), "{name}: {at_50} of 50, want {loaded:?}");
+        assert!((idle[0]..=idle[1]).contains(&at_0), "{name}: {at_0} of 100, expected {idle:?}");
+        assert!((loaded[0]..=loaded[1]).contains(&at_50), "{name}: {at_50} of 50, expected {loaded:?}");
     }
     let missing: Vec<_> = names().into_iter().filter(|name| !SMOOTH.iter().any(|row| row.0 == name)).collect();
     assert_eq!(missing, ["pathrate", "pathrate:short"], "every other method has a row");

@@ -23,6 +23,9 @@ pub struct HopSpec {
     /// What drops packets before the buffer is full.
     #[serde(default)]
     pub aqm: Aqm,
+    /// It marks probes, which are ECN-capable, and drops the others only.
+    #[serde(default)]
+    pub marks: bool,
     /// What exceeds the bucket is dropped and never waits: a policer.
     #[serde(default)]
     pub polices: bool,
@@ -46,6 +49,7 @@ impl HopSpec {
             buffer_byte,
             bucket_byte: 0,
             aqm: Aqm::None,
+            marks: false,
             polices: false,
             delay_ns,
             loss: LossModel::None,
@@ -176,8 +180,8 @@ const fn nanobits(bytes: u64) -> NanoBit {
 /// What became of a probe at a hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Passed {
-    /// It is at the far end of the hop's link at this time, ns.
-    At(u64),
+    /// It is at the far end of the hop's link at this time, ns, with the mark of congestion or without.
+    At(u64, bool),
     /// The loss model took it.
     Lost,
     /// It found the queue full, or the link out for ever.
@@ -256,7 +260,7 @@ impl Hop {
             if let Some((at, size)) = self.sources[first.1].take_until(at_ns) {
                 self.advance(at);
                 self.count.cross_offered_byte += u64::from(size);
-                if self.enqueue(size) {
+                if self.enqueue(size, false).is_some() {
                     self.count.cross_byte += u64::from(size);
                 } else {
                     self.count.cross_dropped += 1;
@@ -275,9 +279,10 @@ impl Hop {
             self.count.lost += 1;
             return Passed::Lost;
         }
-        let sent = if self.enqueue(size_byte) { self.empty_at() } else { None };
-        match sent.and_then(|sent| sent.checked_add(self.spec.delay_ns)) {
-            Some(there) => Passed::At(there),
+        let marked = self.enqueue(size_byte, self.spec.marks);
+        let sent = marked.and_then(|marked| Some((self.empty_at()?.checked_add(self.spec.delay_ns)?, marked)));
+        match sent {
+            Some((there, marked)) => Passed::At(there, marked),
             None => {
                 self.count.dropped += 1;
                 Passed::Dropped
@@ -293,7 +298,7 @@ impl Hop {
     /// Puts a packet that comes now into the queue and gives when it will have been sent, ns; `None` where it does not
     /// fit.
     pub fn admit(&mut self, size_byte: u32) -> Option<u64> {
-        if self.enqueue(size_byte) { self.empty_at() } else { None }
+        self.enqueue(size_byte, false).and_then(|_| self.empty_at())
     }
 
     /// What is queued now, in bytes begun.
@@ -323,7 +328,8 @@ impl Hop {
         self.regimes.push(Regime { from_ns, capacity, fluid });
     }
 
-    fn enqueue(&mut self, size_byte: u32) -> bool {
+    /// Puts a packet into the queue; whether it is marked, which one may be that is ECN-capable; `None`: it is dropped.
+    fn enqueue(&mut self, size_byte: u32, is_capable: bool) -> Option<bool> {
         let work = self.work + nanobits(size_byte.into());
         let bucket = nanobits(self.spec.bucket_byte);
         let fits = if self.spec.polices {
@@ -331,15 +337,17 @@ impl Hop {
         } else {
             self.work <= bucket || work <= bucket + nanobits(self.spec.buffer_byte)
         };
-        if !fits || self.aqm_drops(size_byte) {
-            return false;
+        let hit = fits && self.aqm_hits(size_byte);
+        if !fits || hit && !is_capable {
+            self.count.aqm_dropped += u64::from(hit);
+            return None;
         }
         self.work = work;
-        true
+        Some(hit)
     }
 
-    /// Whether the queue's AQM drops a packet for which there is room.
-    fn aqm_drops(&mut self, size_byte: u32) -> bool {
+    /// Whether the queue's AQM drops or marks a packet for which there is room.
+    fn aqm_hits(&mut self, size_byte: u32) -> bool {
         if self.spec.aqm == Aqm::None {
             return false;
         }
@@ -351,9 +359,7 @@ impl Hop {
             capacity_bit_per_s: self.regimes[self.regime].capacity,
             size_byte,
         };
-        let drops = self.manager.drops(&packet);
-        self.count.aqm_dropped += u64::from(drops);
-        drops
+        self.manager.drops(&packet)
     }
 
     fn loses(&mut self) -> bool {

@@ -73,6 +73,8 @@ pub struct Passage {
     pub arrived: Option<Timestamp<Monotonic>>,
     /// When its copy arrived, where there was one.
     pub copy: Option<Timestamp<Monotonic>>,
+    /// It arrived with the mark of congestion.
+    pub marked: bool,
 }
 
 /// One direction of a simulated path.
@@ -113,13 +115,17 @@ impl Path {
     /// Sends an IP packet of `size_byte` at `at`. Packets are to be sent in the order of time; one that comes with an
     /// earlier time enters the queues behind the one before it.
     pub fn send(&mut self, at: Timestamp<Monotonic>, size_byte: u32) -> Passage {
-        let mut at_ns = at.as_nanos();
+        let (mut at_ns, mut marked) = (at.as_nanos(), false);
+        let gone = |fate| Passage { fate, arrived: None, copy: None, marked: false };
         // Queues keep the order, so a packet can pass all of them before the next one is checked.
         for (number, hop) in self.hops.iter_mut().enumerate() {
             at_ns = match hop.pass(at_ns, size_byte) {
-                Passed::At(there) => there,
-                Passed::Lost => return Passage { fate: Fate::Lost(number), arrived: None, copy: None },
-                Passed::Dropped => return Passage { fate: Fate::Dropped(number), arrived: None, copy: None },
+                Passed::At(there, mark) => {
+                    marked |= mark;
+                    there
+                }
+                Passed::Lost => return gone(Fate::Lost(number)),
+                Passed::Dropped => return gone(Fate::Dropped(number)),
             };
         }
         if self.random.chance(self.detour.probability) {
@@ -127,7 +133,7 @@ impl Path {
         }
         let copied = self.random.chance(self.duplication.probability);
         let copy = copied.then(|| Timestamp::from_nanos(at_ns.saturating_add(self.duplication.after_ns)));
-        Passage { fate: Fate::Arrived, arrived: Some(Timestamp::from_nanos(at_ns)), copy }
+        Passage { fate: Fate::Arrived, arrived: Some(Timestamp::from_nanos(at_ns)), copy, marked }
     }
 
     /// Lets cross traffic run up to `at`, so that [`Path::counts`] is complete for that time. No packet may be sent

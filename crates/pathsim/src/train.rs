@@ -82,6 +82,8 @@ pub struct TrainPacket {
     pub call: u32,
     /// Group in which it was handed over.
     pub group: Option<u32>,
+    /// It arrived with the mark of congestion.
+    pub marked: bool,
 }
 
 /// A train, as both hosts saw it.
@@ -167,11 +169,11 @@ impl TrainPath {
             for (seen, count) in cross.iter_mut().zip(self.path.counts()) {
                 seen.push(CrossSeen { at_ns: count.probe_at_ns, offered_byte: count.cross_offered_byte });
             }
-            arrivals.extend(passage.arrived.map(|at| (at, index)));
+            arrivals.extend(passage.arrived.map(|at| (at, index, passage.marked)));
         }
         arrivals.sort_unstable();
         let (dropped, mut group) = (self.receiver.dropped(), None);
-        for (place, &(at, index)) in (0..).zip(&arrivals) {
+        for (place, &(at, index, marked)) in (0..).zip(&arrivals) {
             let at = self.relayed(at);
             let at = self.stalled(at);
             let Some((stamp, taken)) = self.receiver.take(at) else { continue };
@@ -184,7 +186,7 @@ impl TrainPath {
             group = Some((stamp, number));
             let packet = &mut packets[index].0;
             packet.received = Some(self.spec.receiver_clock.at(stamp));
-            (packet.place, packet.group) = (Some(place), Some(number));
+            (packet.place, packet.group, packet.marked) = (Some(place), Some(number), marked);
         }
         let finished = Timestamp::from_nanos(last_ns.saturating_add(self.spec.answer_ns));
         let receiver_drops = u32::try_from(self.receiver.dropped() - dropped).unwrap_or(u32::MAX);
@@ -229,6 +231,7 @@ impl TrainPath {
                     place: None,
                     call,
                     group: None,
+                    marked: false,
                 };
                 out.push((packet, at(wire)));
             }

@@ -128,11 +128,13 @@ mod tests {
     #[test]
     fn many_threads_never_share_a_place() {
         static POOL: Pool<u64, 5> = Pool::new();
+        // Interpreted, each takes a thousand times longer.
+        const ROUNDS: u32 = if cfg!(miri) { 60 } else { 20_000 };
         let threads: Vec<_> = (0..16_u64)
             .map(|thread| {
                 std::thread::spawn(move || {
                     let mut used = 0_u32;
-                    for _ in 0..20_000 {
+                    for _ in 0..ROUNDS {
                         let Some(place) = POOL.claim(&thread) else { continue };
                         used += 1;
                         let seen = POOL.with(place, |value| {

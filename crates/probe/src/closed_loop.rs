@@ -47,8 +47,8 @@ pub fn run<L: ProbeLink + ?Sized>(
         }
         if now - turned >= nanos(options.turn_ns) {
             turned = now;
-            link.departures(&mut |departure| broken |= observer.tell(Event::Departed(departure)).is_break())?;
-            broken |= observer.tell(Event::Turn(now)).is_break();
+            link.departures(&mut |departure| broken |= observer.observe(Event::Departed(departure)).is_break())?;
+            broken |= observer.observe(Event::Turn(now)).is_break();
         }
         let slot = Slot { sequence, due: now - started, size_byte: options.size_byte, group: 0 };
         observer.fill(&slot, now, &mut datagram);
@@ -61,13 +61,13 @@ pub fn run<L: ProbeLink + ?Sized>(
         } else {
             Event::NoRoom { slot, scheduled }
         };
-        broken |= observer.tell(event).is_break();
+        broken |= observer.observe(event).is_break();
         let give_up = burst.after + nanos(options.patience_ns);
         let mut answered = false;
         while !answered && !broken && link.now() < give_up {
             link.receive(Timestamp::ZERO, &mut |incoming| {
                 answered = true;
-                broken |= observer.tell(Event::Arrived(incoming)).is_break();
+                broken |= observer.observe(Event::Arrived(incoming)).is_break();
             })?;
         }
         if broken {
@@ -77,11 +77,11 @@ pub fn run<L: ProbeLink + ?Sized>(
     let end = link.now() + nanos(options.linger_ns);
     while !broken && link.now() < end {
         let slice = end.min(link.now() + nanos(options.turn_ns.max(1)));
-        link.receive(slice, &mut |incoming| broken |= observer.tell(Event::Arrived(incoming)).is_break())?;
-        link.departures(&mut |departure| broken |= observer.tell(Event::Departed(departure)).is_break())?;
-        broken |= observer.tell(Event::Turn(link.now())).is_break();
+        link.receive(slice, &mut |incoming| broken |= observer.observe(Event::Arrived(incoming)).is_break())?;
+        link.departures(&mut |departure| broken |= observer.observe(Event::Departed(departure)).is_break())?;
+        broken |= observer.observe(Event::Turn(link.now())).is_break();
     }
-    link.departures(&mut |departure| broken |= observer.tell(Event::Departed(departure)).is_break())?;
+    link.departures(&mut |departure| broken |= observer.observe(Event::Departed(departure)).is_break())?;
     Ok(Ended { started, ended: link.now(), broken_off: broken })
 }
 

@@ -64,6 +64,8 @@ pub struct Incoming<'a> {
     pub stamp: Option<Stamp>,
     /// TTL or hop limit that it arrived with, where the link knows.
     pub ttl: Option<u8>,
+    /// DSCP and ECN that it arrived with, as the byte of IPv4's TOS, where the link knows.
+    pub class: Option<u8>,
 }
 
 /// The departure of one datagram as the kernel or the card saw it.

@@ -111,7 +111,7 @@ pub trait Observer {
     fn fill(&mut self, slot: &Slot, now: Timestamp<Monotonic>, datagram: &mut [u8]);
 
     /// Takes an event. [`ControlFlow::Break`] ends the loop: no more slots, no lingering.
-    fn tell(&mut self, event: Event<'_>) -> ControlFlow<()>;
+    fn observe(&mut self, event: Event<'_>) -> ControlFlow<()>;
 }
 
 /// How the loop ended.
@@ -158,7 +158,7 @@ pub fn run<L: ProbeLink + ?Sized>(
         {
             let scheduled = started + slot.due;
             if now - scheduled > nanos(options.catch_up_ns) {
-                state.tell(Event::TooLate { slot, scheduled });
+                state.observe(Event::TooLate { slot, scheduled });
                 skipped += 1;
                 // Catching up may take long: the observer must be able to end it. Many at once: where one read of the
                 // link takes as long as a slot, a sender that skips one slot a look never catches up.
@@ -192,8 +192,8 @@ struct State<'o, L: ?Sized> {
 }
 
 impl<L: ProbeLink + ?Sized> State<'_, L> {
-    fn tell(&mut self, event: Event<'_>) {
-        self.broken |= self.observer.tell(event).is_break();
+    fn observe(&mut self, event: Event<'_>) {
+        self.broken |= self.observer.observe(event).is_break();
     }
 
     /// Receives until `until`, with turns in between; reads at least once.
@@ -203,13 +203,13 @@ impl<L: ProbeLink + ?Sized> State<'_, L> {
             if now - self.last_turn >= self.turn {
                 self.last_turn = now;
                 self.departures()?;
-                self.tell(Event::Turn(now));
+                self.observe(Event::Turn(now));
             }
             // Not a short rest: a wait of its own would cost the next slot its punctuality.
             let slice = if until - now > self.turn * 2 { now + self.turn } else { until };
             let (observer, broken) = (&mut *self.observer, &mut self.broken);
             self.link.receive(slice, &mut |incoming| {
-                *broken |= observer.tell(Event::Arrived(incoming)).is_break();
+                *broken |= observer.observe(Event::Arrived(incoming)).is_break();
             })?;
             if self.broken || self.link.now() >= until {
                 return Ok(());
@@ -220,7 +220,7 @@ impl<L: ProbeLink + ?Sized> State<'_, L> {
     fn departures(&mut self) -> Result<(), LinkError> {
         let (observer, broken) = (&mut *self.observer, &mut self.broken);
         self.link.departures(&mut |departure| {
-            *broken |= observer.tell(Event::Departed(departure)).is_break();
+            *broken |= observer.observe(Event::Departed(departure)).is_break();
         })
     }
 }
@@ -269,7 +269,7 @@ impl Batch {
         };
         for (index, (&slot, &launch)) in self.slots.iter().zip(&self.launches).enumerate() {
             let scheduled = started + slot.due;
-            state.tell(if index < burst.accepted {
+            state.observe(if index < burst.accepted {
                 Event::Sent { slot, scheduled, burst, launch }
             } else {
                 Event::NoRoom { slot, scheduled }

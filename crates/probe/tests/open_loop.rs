@@ -92,7 +92,7 @@ impl Observer for Notes {
     fn fill(&mut self, slot: &Slot, _: Timestamp<Monotonic>, datagram: &mut [u8]) {
         datagram.fill(slot.sequence as u8);
     }
-    fn tell(&mut self, event: Event<'_>) -> ControlFlow<()> {
+    fn observe(&mut self, event: Event<'_>) -> ControlFlow<()> {
         match event {
             Event::Sent { slot, .. } => self.slots.push((slot.sequence, "sent")),
             Event::TooLate { slot, .. } => self.slots.push((slot.sequence, "too late")),

@@ -53,7 +53,7 @@ impl Observer for Prober {
         probe.encode(&self.grant.key, datagram).expect("the schedule's size was granted");
     }
 
-    fn tell(&mut self, event: Event<'_>) -> ControlFlow<()> {
+    fn observe(&mut self, event: Event<'_>) -> ControlFlow<()> {
         match event {
             Event::Sent { slot, scheduled, burst, launch } => {
                 let sent = launch.unwrap_or(burst.before);
@@ -104,6 +104,7 @@ fn measure(spec: &SimSpec, schedule: &Schedule, options: Options, counted: bool)
         packets: 3_600_000_000,
         size_byte: 64,
         flows: None,
+        ecn: false,
     };
     let secrets = Secrets { session: SessionId(77), key: SessionKey::new([3; 16]) };
     let grant = table.open(Timestamp::ZERO, from.ip(), &wanted, secrets).expect("within the limits");

@@ -146,6 +146,7 @@ impl<'a> Reflector<'a> {
                 now,
                 received: on_the_wire(stamp.unwrap_or(now)),
                 flags: full::ReplyFlags { rx_by_kernel: stamp.is_some(), ..full::ReplyFlags::default() },
+                class: datagram.control.class,
             };
             let piece = datagram.control.segment_byte.map_or(datagram.bytes.len(), usize::from);
             let mut rest = datagram.bytes;

@@ -235,6 +235,7 @@ fn prepare(probes: &Socket) -> Result<Obtained, SysError> {
     if probes.local_address().is_ok_and(|local| local.ip().is_unspecified()) {
         probes.report_local().unwrap_or_else(|error| refusals.push(error.to_string()));
     }
+    probes.report_class().unwrap_or_else(|error| refusals.push(error.to_string()));
     probes.path_mtu(PathMtu::FragmentAtInterface).unwrap_or_else(|error| refusals.push(error.to_string()));
     if receive_buffer_byte < BUFFER_BYTE {
         refusals.push(format!(

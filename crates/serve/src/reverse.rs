@@ -12,7 +12,7 @@ use vtare_sys::net::{Message, SendBatch, Socket};
 use vtare_sys::{clocks, sched};
 use vtare_units::{Monotonic, Span, Timestamp};
 use vtare_wire::session::{ReverseOrder, Table};
-use vtare_wire::{LARGEST_BYTE, full};
+use vtare_wire::{ECN_CAPABLE, LARGEST_BYTE, full};
 
 use crate::probe_socket::on_the_wire;
 
@@ -108,7 +108,8 @@ impl Outlet for Back<'_> {
         }
         let parts = [std::io::IoSlice::new(&self.bytes[..count * size])];
         let segment_byte = (count > 1).then_some(self.order.plan.size_byte);
-        let control = SendControl { segment_byte, source: self.source, ..SendControl::default() };
+        let class = self.order.ecn.then_some(ECN_CAPABLE);
+        let control = SendControl { segment_byte, source: self.source, class, ..SendControl::default() };
         let message = Message { parts: &parts, to: Some(for_socket(self.socket, self.order.to)), control };
         // What the kernel does not take is not tried again: it would leave at another time than planned.
         let taken = self.batch.send(self.socket, &[message]).unwrap_or(0);

@@ -26,6 +26,7 @@ const REQUEST: Open = Open {
     packets: 1_000_000,
     size_byte: 1_472,
     flows: None,
+    ecn: false,
 };
 
 fn key() -> PresharedKey {

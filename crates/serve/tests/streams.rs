@@ -37,6 +37,7 @@ const REQUEST: Open = Open {
     packets: 0,
     size_byte: 60,
     flows: Some(PLAN),
+    ecn: false,
 };
 
 /// A responder for this host that runs until it is stopped.

@@ -255,6 +255,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri has no nameless files")]
     fn a_directory_that_is_missing_is_an_error() {
         let error = unnamed_file(Path::new("/nonexistent/vtare")).expect_err("there is no such directory");
         assert_eq!(error.kind(), io::ErrorKind::NotFound);

@@ -89,7 +89,9 @@ pub fn set_class(class: Class) -> Result<(), SysError> {
         Class::Other => (libc::SCHED_OTHER, 0),
         Class::Fifo(priority) => (libc::SCHED_FIFO, priority),
     };
-    let parameter = libc::sched_param { sched_priority: priority };
+    // SAFETY: all-zero is a valid parameter. musl's has fields beside the priority.
+    let mut parameter: libc::sched_param = unsafe { std::mem::zeroed() };
+    parameter.sched_priority = priority;
     // SAFETY: `parameter` is live; thread 0 is the calling one.
     if unsafe { libc::sched_setscheduler(0, policy, &raw const parameter) } == 0 {
         Ok(())

@@ -164,26 +164,21 @@ mod tests {
     use super::*;
 
     /// A page as a hypervisor would write it.
-    fn page(words: &'static [u64; 512]) -> Page {
-        Page { address: core::ptr::from_ref(words) as usize }
+    const fn page(sequence: u64) -> [AtomicU64; 512] {
+        let mut words = [const { AtomicU64::new(0) }; 512];
+        words[0] = AtomicU64::new(MAGIC as u64);
+        words[1] = AtomicU64::new(sequence << 32);
+        words[2] = AtomicU64::new(77);
+        words
     }
 
     #[test]
     fn the_marker_is_read_from_its_place_and_not_while_it_is_written() {
-        static QUIET: [u64; 512] = {
-            let mut words = [0; 512];
-            words[0] = MAGIC as u64;
-            words[1] = 4 << 32;
-            words[2] = 77;
-            words
-        };
-        static WRITING: [u64; 512] = {
-            let mut words = QUIET;
-            words[1] = 5 << 32;
-            words
-        };
-        assert_eq!(page(&QUIET).marker(), Some(77));
-        assert_eq!(page(&WRITING).marker(), None);
+        static QUIET: [AtomicU64; 512] = page(4);
+        static WRITING: [AtomicU64; 512] = page(5);
+        let marker = |words: &'static [AtomicU64; 512]| Page { address: core::ptr::from_ref(words) as usize }.marker();
+        assert_eq!(marker(&QUIET), Some(77));
+        assert_eq!(marker(&WRITING), None);
     }
 
     /// 2 s of 2.5 GHz after the page was written, at 1.7e9 s and a quarter, within 1,000 ns and 1 ppm.

@@ -45,7 +45,8 @@ pub enum TesterError {
     },
     /// A frame of a size that no engine sends, or not this one.
     #[error(
-        "frame of {found_byte} B: want from {SMALLEST_BYTE} B, which headers and tag need, to {most_byte} B{because}"
+        "frame of {found_byte} B: expected from {SMALLEST_BYTE} B, which headers and tag need, to {most_byte} \
+        B{because}"
     )]
     Size {
         /// The size asked for.
@@ -56,7 +57,7 @@ pub enum TesterError {
         because: &'static str,
     },
     /// More frames in a trial than can be distinguished.
-    #[error("a trial of {found} frames: want {most} at most; make it shorter")]
+    #[error("a trial of {found} frames: expected {most} at most; make it shorter")]
     Frames {
         /// Frames asked for.
         found: u64,

@@ -47,7 +47,7 @@ impl Generator {
 
 /// In the kernel until all frames' time has passed.
 fn live(program: &Program, frame: &[u8], shared: &Shared, offer: &Offer) -> Result<(), TesterError> {
-    let ends = shared.get(word::START_NS) + offer.frames.saturating_mul(offer.pace.span_ns) / offer.pace.packets;
+    let ends = shared.get(word::START_NS) + offer.due_ns(offer.frames);
     loop {
         let next = shared.get(word::NEXT);
         if next >= offer.frames || shared.get(word::STOP) != 0 {
@@ -139,7 +139,7 @@ pub(crate) fn run<E: Send>(
     match outcome {
         Ok(Ok(refused)) => {
             let (refused, missed) = (refused?, watched.and_then(|()| counting.missed())?);
-            Ok(Ok(shared.result(refused, missed, stopped)))
+            Ok(Ok(shared.result(offer, refused, missed, stopped)))
         }
         Ok(Err(error)) => Ok(Err(error)),
         Err(panic) => std::panic::resume_unwind(panic),

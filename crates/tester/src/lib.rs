@@ -25,11 +25,11 @@ mod trial_result;
 mod user;
 
 pub use error::TesterError;
-pub use options::{Analyser, Engine, Flow, Offer, TesterOptions};
+pub use options::{Analyser, Engine, Flow, Offer, RateStep, TesterOptions};
 pub use port::{check, hardware_address};
 pub use size::{FCS_BYTE, LARGEST_BYTE, SMALLEST_BYTE};
 pub use tester::{Tester, self_test};
-pub use trial_result::{FlowSeen, TrialResult};
+pub use trial_result::{FlowSeen, LostAround, TrialResult};
 
 #[cfg(test)]
 mod tests;

@@ -97,11 +97,22 @@ pub struct TesterOptions {
     pub analyser: Option<Analyser>,
 }
 
+/// Another rate for the rest of an offer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateStep {
+    /// Frames at the rate before: the next one is due where they end, which is the time of the step.
+    pub after_frames: u64,
+    /// Packets in each span of the pace from then on.
+    pub packets: u64,
+}
+
 /// A load to offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {
     /// Frames and their time.
     pub pace: Pace,
+    /// The rate changes within the offer.
+    pub step: Option<RateStep>,
     /// Frames in all.
     pub frames: u64,
     /// A frame so late still leaves, ns; others count as not sent.
@@ -116,4 +127,17 @@ pub struct Offer {
     pub tagged: Option<u64>,
     /// No frame leaves after this time, ns; for a test of the sender itself.
     pub most_ns: Option<u64>,
+}
+
+impl Offer {
+    /// When a frame is due after the start, ns. The caller has seen that frames times span do not overflow.
+    pub(crate) const fn due_ns(&self, number: u64) -> u64 {
+        let Pace { packets, span_ns } = self.pace;
+        match self.step {
+            Some(RateStep { after_frames, packets: then }) if number >= after_frames => {
+                after_frames * span_ns / packets + (number - after_frames) * span_ns / then
+            }
+            _ => number * span_ns / packets,
+        }
+    }
 }

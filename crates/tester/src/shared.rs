@@ -9,9 +9,9 @@ use vtare_units::Monotonic;
 
 use crate::error::TesterError;
 use crate::frame;
-use crate::options::{Engine, Offer, TesterOptions};
+use crate::options::{Engine, Offer, RateStep, TesterOptions};
 use crate::port::Port;
-use crate::trial_result::{FlowSeen, TrialResult};
+use crate::trial_result::{FlowSeen, LostAround, TrialResult};
 
 /// Frames of a trial that are distinguished, a bit each.
 pub(crate) const MOST_FRAMES: u64 = 1 << 26;
@@ -38,6 +38,9 @@ pub(crate) mod word {
     pub(crate) const TAGGED: usize = 10;
     pub(crate) const GAP_NS: usize = 11;
     pub(crate) const STOP: usize = 12;
+    pub(crate) const STEP: usize = 13;
+    pub(crate) const STEP_NS: usize = 14;
+    pub(crate) const STEP_PACKETS: usize = 15;
     pub(crate) const NEXT: usize = 16;
     pub(crate) const SKIPPED: usize = 17;
     pub(crate) const LOOKED_NS: usize = 18;
@@ -210,6 +213,11 @@ impl Shared {
         count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
+    /// Marks a frame whose time passed before it could leave: it is not lost.
+    pub(crate) fn never_left(&self, number: u64) {
+        self.seen.words()[number as usize / 64].fetch_or(1 << (number % 64), Ordering::Relaxed);
+    }
+
     /// Counts a frame that came, as the program `count` does; the one thread that reads the ring calls this.
     pub(crate) fn count(&self, came: &ReceivedFrame) {
         let frame::Tag { run, flow, sequence, sent_ns } = came.tag;
@@ -272,17 +280,23 @@ impl Shared {
         set(word::TAGGED, offer.tagged.unwrap_or(u64::MAX));
         set(word::STOP, 0);
         let lead_in_ns = if engine == Engine::Xdp { LEAD_IN_OF_PROGRAM_NS } else { LEAD_IN_NS };
-        set(word::START_NS, clocks::now::<Monotonic>().as_nanos() + lead_in_ns);
+        let starts_ns = clocks::now::<Monotonic>().as_nanos() + lead_in_ns;
+        set(word::START_NS, starts_ns);
+        let step = offer.step.unwrap_or(RateStep { after_frames: u64::MAX, packets: 1 });
+        set(word::STEP, step.after_frames);
+        set(word::STEP_NS, starts_ns + offer.step.map_or(0, |step| offer.due_ns(step.after_frames)));
+        set(word::STEP_PACKETS, step.packets);
         // Last: with it the program begins.
         set(word::PACKETS, offer.frames);
     }
 
     /// The outcome of the trial.
-    pub(crate) fn result(&self, refused: u64, missed: u64, stopped: bool) -> TrialResult {
+    pub(crate) fn result(&self, offer: &Offer, refused: u64, missed: u64, stopped: bool) -> TrialResult {
         let started = self.get(word::START_NS);
         let tagged = self.get(word::TAGGED_NS);
         TrialResult {
             flows: (0..self.headers.len()).map(|number| self.flow(number)).collect(),
+            around: offer.step.map(|step| self.lost_around(offer, step.after_frames)),
             skipped: self.get(word::SKIPPED),
             refused,
             missed,
@@ -295,6 +309,17 @@ impl Shared {
             longest_gap_ns: self.get(word::LONGEST_NS),
             stopped,
         }
+    }
+
+    fn lost_around(&self, offer: &Offer, step: u64) -> LostAround {
+        let lost =
+            |number: &u64| self.seen.words()[*number as usize / 64].load(Ordering::Relaxed) >> (number % 64) & 1 == 0;
+        let mut around = LostAround { before: (0..step).filter(lost).count() as u64, ..LostAround::default() };
+        for number in (step..offer.frames).filter(lost) {
+            around.after += 1;
+            around.last_ns = Some(offer.due_ns(number) - offer.due_ns(step));
+        }
+        around
     }
 
     fn flow(&self, number: usize) -> FlowSeen {

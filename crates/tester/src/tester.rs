@@ -103,6 +103,7 @@ impl Tester {
             let frames = (self.options.slots.len() as u64).min(self.options.most_frames);
             let offer = Offer {
                 pace: Pace { packets: 20_000, span_ns: 1_000_000_000 },
+                step: None,
                 frames,
                 catch_up_ns: 1_000_000_000,
                 linger_ns: 100_000_000 << (attempt / 2),
@@ -194,6 +195,7 @@ pub fn self_test(
     let mut tester = Tester::ready(options, false)?;
     let offer = Offer {
         pace,
+        step: None,
         frames,
         catch_up_ns: u64::MAX / 2,
         linger_ns: 0,

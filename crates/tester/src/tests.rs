@@ -31,6 +31,7 @@ fn options() -> TesterOptions {
 
 const OFFER: Offer = Offer {
     pace: Pace { packets: 1_000, span_ns: 1_000_000_000 },
+    step: None,
     frames: 500,
     catch_up_ns: 1_000,
     linger_ns: 0,
@@ -89,7 +90,7 @@ impl Counter {
     }
 
     fn result(&self) -> TrialResult {
-        self.shared.result(0, 0, false)
+        self.shared.result(&OFFER, 0, 0, false)
     }
 }
 
@@ -178,6 +179,23 @@ fn a_trial_begins_with_nothing_of_the_one_before() {
         assert_eq!(it.result().flows, vec![FlowSeen::default(); 3]);
         it.come(&it.frame(79, 0, 7, now_ns()));
         assert_eq!((it.result().received(), it.result().flows[0].duplicates), (1, 0));
+    }
+}
+
+#[test]
+fn frames_lost_around_a_step_are_those_that_left_and_did_not_come_and_the_last_one_has_its_time() {
+    let offer = Offer { step: Some(RateStep { after_frames: 100, packets: 500 }), frames: 200, ..OFFER };
+    assert_eq!([0, 99, 100, 101, 200].map(|number| offer.due_ns(number) / 1_000_000), [0, 99, 100, 102, 300]);
+    for it in Counter::all() {
+        it.shared.begin(&offer, 79, Engine::Packet);
+        it.shared.never_left(199);
+        // Lost: 50, 110 and 130.
+        for number in (0..199).filter(|number| ![50, 110, 130].contains(number)) {
+            it.come(&it.frame(79, 0, number, now_ns()));
+        }
+        let around = it.shared.result(&offer, 0, 0, false).around;
+        assert_eq!(around, Some(LostAround { before: 1, after: 2, last_ns: Some(60_000_000) }));
+        assert_eq!(it.result().around, None);
     }
 }
 

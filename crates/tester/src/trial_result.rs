@@ -29,11 +29,24 @@ impl FlowSeen {
     }
 }
 
+/// Frames that left around a step of the rate and did not come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LostAround {
+    /// Of the frames before it.
+    pub before: u64,
+    /// Of those from it on.
+    pub after: u64,
+    /// When the last of those was due, from the step on, ns.
+    pub last_ns: Option<u64>,
+}
+
 /// The outcome of an offer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TrialResult {
     /// Of each flow.
     pub flows: Vec<FlowSeen>,
+    /// Where the rate had a step: what was lost before and after it.
+    pub around: Option<LostAround>,
     /// Frames whose time passed before they could leave.
     pub skipped: u64,
     /// Of the frames that left, those that the port itself refused: its other end had no room.

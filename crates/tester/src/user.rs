@@ -67,7 +67,7 @@ impl UserSender {
     pub(crate) fn send(&mut self, shared: &Shared, options: &TesterOptions, offer: &Offer) -> Result<u64, TesterError> {
         let started = shared.get(word::START_NS);
         let run = shared.get(word::RUN) as u32;
-        let due = |number: u64| started + number * offer.pace.span_ns / offer.pace.packets;
+        let due = |number: u64| started + offer.due_ns(number);
         let keep = |at: usize, value: u64| shared.word(at).store(value, std::sync::atomic::Ordering::Relaxed);
         let (mut next, mut skipped, mut refused) = (0_u64, 0_u64, 0_u64);
         let (mut lost_ns, mut longest_ns, mut last) = (0_u64, 0_u64, 0_u64);
@@ -79,6 +79,7 @@ impl UserSender {
             }
             last = now;
             while next < offer.frames && now > due(next).saturating_add(offer.catch_up_ns) {
+                shared.never_left(next);
                 next += 1;
                 skipped += 1;
             }

@@ -109,10 +109,8 @@ pub(crate) struct Shape {
 impl Shape {
     /// That of stdout.
     pub(crate) fn here() -> Self {
-        // https://no-color.org
-        let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         let width = terminal::width().map_or(WIDTH, |columns| columns.min(WIDTH));
-        Self { colour: wanted && std::io::stdout().is_terminal(), width }
+        Self { colour: coloured(|name| std::env::var_os(name), std::io::stdout().is_terminal()), width }
     }
 
     fn paint(self, code: &str, text: &str) -> String {
@@ -145,6 +143,13 @@ impl Shape {
         let commands: String = command.lines().map(|line| format!("      {line}\n")).collect();
         self.item(text) + &commands
     }
+}
+
+/// Whether text has colours: NO_COLOR (no-color.org) forbids them, CLICOLOR_FORCE (bixense.com/clicolors) asks for them
+/// where there is no terminal either.
+fn coloured(variable: impl Fn(&str) -> Option<std::ffi::OsString>, on_terminal: bool) -> bool {
+    let set = |name| variable(name).filter(|value| !value.is_empty());
+    set("NO_COLOR").is_none() && (on_terminal || set("CLICOLOR_FORCE").is_some_and(|value| value != "0"))
 }
 
 /// The command line of this process, to be given again with other options.
@@ -235,6 +240,16 @@ mod tests {
         let mut limited = Answer::new("a");
         limited.limit("b");
         assert!(limited.render(page).starts_with("\x1b[1;33m  a\x1b[0m\n"));
+    }
+
+    #[test]
+    fn no_colour_goes_before_forced_colour_and_that_before_the_terminal() {
+        let with = |pairs: &[(&str, &str)], on_terminal| {
+            coloured(|name| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into()), on_terminal)
+        };
+        assert!(with(&[], true) && !with(&[], false));
+        assert!(with(&[("CLICOLOR_FORCE", "1")], false) && !with(&[("CLICOLOR_FORCE", "0")], false));
+        assert!(!with(&[("NO_COLOR", "1"), ("CLICOLOR_FORCE", "1")], true) && with(&[("NO_COLOR", "")], true));
     }
 
     #[test]

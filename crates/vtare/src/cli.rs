@@ -13,12 +13,13 @@ use crate::noise::Noise;
 use crate::output;
 use crate::parameters::Arguments;
 use crate::path::Path;
+use crate::rpm::Rpm;
 use crate::sleep::Sleep;
 use crate::throughput::Throughput;
 use crate::timer::Timer;
 use crate::{
-    agent, avb, check, examples, exec, generate, instrument, lab, link, link_counter, load_command, measure, rtt,
-    schema, serve, shaper, torture, trials,
+    agent, avb, check, examples, exec, generate, instrument, lab, link, link_counter, load_command, measure, rpm, rtt,
+    schema, selftest, serve, shaper, torture, trials,
 };
 
 /// The command line of instrument `I`.
@@ -34,6 +35,10 @@ type InstrumentArguments<I> = Arguments<<I as Instrument>::Parameters>;
 struct Cli {
     #[command(subcommand)]
     command: Command,
+
+    /// Show results and errors only: no progress, no notices
+    #[arg(long, short, global = true)]
+    quiet: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -54,6 +59,8 @@ enum Command {
     Avb(Box<avb::AvbArguments>),
     /// Measure what is free on a path, its latency when used, and the depth of its buffer
     Path(Box<InstrumentArguments<Path>>),
+    /// Measure responsiveness while the path is full, over HTTP/2 (RPM of an IETF draft)
+    Rpm(InstrumentArguments<Rpm>),
     /// Measure throughput and latency of what forwards frames
     Throughput(Box<InstrumentArguments<Throughput>>),
     /// Capture probes at an interface, or read them from a capture file
@@ -64,8 +71,12 @@ enum Command {
     Link(Box<link::LinkArguments>),
     /// Answer the probes of rtt and avb: their far end
     Serve(serve::ServeArguments),
+    /// Be a far end of rpm, for clients of any make; it sends more than it receives
+    RpmServe(rpm::serve::RpmServeArguments),
     /// Read the clock on all CPUs at once and count steps backwards
     Torture(torture::TortureArguments),
+    /// Inject known faults and show that each instrument finds them (one to two minutes)
+    Selftest(selftest::SelftestArguments),
     /// Run another program on the clock and sleeps of vtare
     Exec(exec::ExecArguments),
     /// Carry out one resolved run (plumbing, for the lab)
@@ -92,6 +103,12 @@ enum Command {
     /// Go on with a campaign (lab)
     #[command(disable_help_flag = true)]
     Resume(lab::LabArguments),
+    /// Make the failed or skipped runs of a campaign again (lab)
+    #[command(disable_help_flag = true)]
+    Retry(lab::LabArguments),
+    /// Show the hosts of a fleet: facts, holders, free time; rank them (lab)
+    #[command(disable_help_flag = true)]
+    Fleet(lab::LabArguments),
     /// Check every file of a store, and repair it (lab)
     #[command(disable_help_flag = true)]
     Verify(lab::LabArguments),
@@ -149,7 +166,7 @@ pub(crate) fn main() -> ExitCode {
                 return ExitCode::from(2);
             }
             if wants_json && error.kind() == help {
-                report_failure_as_json(&"found no command, want one that `vtare --help` lists", 2);
+                report_failure_as_json(&"found no command, expected one that `vtare --help` lists", 2);
             }
             // Help goes to stdout with code 0, or where a command is missing to stderr with code 2.
             let code = u8::try_from(error.exit_code()).unwrap_or(2);
@@ -160,7 +177,7 @@ pub(crate) fn main() -> ExitCode {
             };
         }
     };
-    match dispatch(&cli.command) {
+    match dispatch(&cli.command, cli.quiet) {
         Ok(exit) => ExitCode::from(exit.code()),
         Err(failure) => {
             if wants_json {
@@ -197,23 +214,26 @@ fn report_failure_as_json(message: &impl std::fmt::Display, exit_code: u8) {
     }
 }
 
-fn dispatch(command: &Command) -> Result<Exit, Failure> {
-    let context = Context::with_signals;
+fn dispatch(command: &Command, quiet: bool) -> Result<Exit, Failure> {
+    let context = || Context::with_signals().map(|context| context.quiet(quiet));
     match command {
         Command::Check(arguments) => check::command(arguments, &context()?),
         Command::Timer(arguments) => instrument::run::<Timer>(arguments, &context()?),
         Command::Sleep(arguments) => instrument::run::<Sleep>(arguments, &context()?),
         Command::Counter(arguments) => crate::counter::command(arguments, &context()?),
         Command::Noise(arguments) => instrument::run::<Noise>(arguments, &context()?),
-        Command::Rtt(arguments) => rtt::command(arguments, &context()?),
+        Command::Rtt(arguments) => rtt::command(arguments, &context()?.live(arguments.live)),
         Command::Avb(arguments) => avb::command(arguments, &context()?),
         Command::Path(arguments) => instrument::run::<Path>(arguments, &context()?),
+        Command::Rpm(arguments) => instrument::run::<Rpm>(arguments, &context()?),
         Command::Throughput(arguments) => instrument::run::<Throughput>(arguments, &context()?),
         Command::Capture(arguments) => instrument::run::<Capture>(arguments, &context()?),
         Command::Load(arguments) => load_command::command(arguments, &context()?),
         Command::Link(arguments) => link::command(arguments, &context()?),
         Command::Serve(arguments) => serve::command(arguments, &context()?),
+        Command::RpmServe(arguments) => rpm::serve::command(arguments),
         Command::Torture(arguments) => torture::command(arguments, &context()?),
+        Command::Selftest(arguments) => selftest::command(arguments, &context()?),
         Command::Exec(arguments) => exec::command(arguments),
         Command::Measure(arguments) => measure::command(arguments, &context()?),
         Command::Agent(arguments) => agent::command(arguments),
@@ -225,6 +245,8 @@ fn dispatch(command: &Command) -> Result<Exit, Failure> {
         Command::Run(_) => lab::hand_over("run"),
         Command::Status(_) => lab::hand_over("status"),
         Command::Resume(_) => lab::hand_over("resume"),
+        Command::Retry(_) => lab::hand_over("retry"),
+        Command::Fleet(_) => lab::hand_over("fleet"),
         Command::Verify(_) => lab::hand_over("verify"),
         Command::Report(_) => lab::hand_over("report"),
         Command::Plot(_) => lab::hand_over("plot"),
@@ -263,14 +285,17 @@ mod tests {
             ("slep", "found the command 'slep' (did you mean"),
             (
                 "sleep --tarket 1ms",
-                "found the argument '--tarket' (did you mean '--target'?), want one that `vtare sleep",
+                "found the argument '--tarket' (did you mean '--target'?), expected one that `vtare sleep",
             ),
-            ("sleep --target 1x", "--target: found '1x', want a time with its unit"),
-            ("sleep --cpu x", "--cpu: found 'x', want"),
+            ("sleep --target 1x", "--target: found '1x', expected a time with its unit"),
+            ("sleep --cpu x", "--cpu: found 'x', expected"),
             ("timer --source rdtscx", "--source: found 'rdtscx' (did you mean 'rdtsc'"),
-            ("capture lo --hook packt", "--hook: found 'packt' (did you mean 'packet'?), want one of auto, tc, packet"),
-            ("rtt", "found no <PEER>..., want it: see `vtare rtt --help`"),
-            ("sleep --target", "--target: found no value, want"),
+            (
+                "capture lo --hook packt",
+                "--hook: found 'packt' (did you mean 'packet'?), expected one of auto, tc, packet",
+            ),
+            ("rtt", "found no <PEER>..., expected one: see `vtare rtt --help`"),
+            ("sleep --target", "--target: found no value, expected"),
             ("counter --seconds 9 --unit-ms 1", "the argument '--seconds <S>' cannot be used with"),
         ] {
             let found = of(line);

@@ -11,6 +11,8 @@ use vtare_clock::{Clock, ClockOptions};
 pub(crate) struct Context {
     clock: OnceLock<Clock>,
     stop: Arc<AtomicBool>,
+    live: bool,
+    quiet: bool,
 }
 
 impl Context {
@@ -28,7 +30,27 @@ impl Context {
 
     /// A context that no signal reaches.
     pub(crate) fn without_signals() -> Self {
-        Self { clock: OnceLock::new(), stop: Arc::new(AtomicBool::new(false)) }
+        Self { clock: OnceLock::new(), stop: Arc::new(AtomicBool::new(false)), live: false, quiet: false }
+    }
+
+    /// The same, where results are shown as they come.
+    pub(crate) fn live(self, live: bool) -> Self {
+        Self { live, ..self }
+    }
+
+    /// The same, where only results and errors are shown.
+    pub(crate) fn quiet(self, quiet: bool) -> Self {
+        Self { quiet, ..self }
+    }
+
+    /// Whether results are shown as they come.
+    pub(crate) fn is_live(&self) -> bool {
+        self.live
+    }
+
+    /// Whether only results and errors are shown.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.quiet
     }
 
     /// The clock, calibrated at the first call so that commands without need of it start at once.
@@ -46,8 +68,8 @@ impl Context {
         Arc::clone(&self.stop)
     }
 
-    /// A progress line of `total` steps on stderr, visible on a terminal only.
+    /// A progress line of `total` steps on stderr, visible on a terminal only, and not where it is asked to be quiet.
     pub(crate) fn progress(&self, label: &str, total: u64) -> Progress {
-        Progress::start(label, total)
+        if self.quiet { Progress::hidden() } else { Progress::start(label, total) }
     }
 }

@@ -28,6 +28,7 @@ use vtare_units::Random;
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::instrument::{self, Instrument, Note, Outcome, Session};
+use crate::progress::duration;
 use crate::quantities::positive;
 use crate::samples::{Column, Row as _};
 use crate::table::{Table, percent, time};
@@ -117,7 +118,8 @@ pub(crate) fn command(arguments: &CounterArguments, context: &Context) -> Result
         if parameters.unit_ms < LEAST_UNIT_MS {
             let least = parameters.units() as f64 * LEAST_UNIT_MS / 1e3;
             return Err(Failure::Input(format!(
-                "--seconds: found {seconds}, want {least:.3} or more for these batches, calls and arguments (or fewer \
+                "--seconds: found {seconds}, expected {least:.3} or more for these batches, calls and arguments \
+                (or fewer \
                  of them)"
             )));
         }
@@ -170,7 +172,8 @@ impl Instrument for Counter {
         if let (Language::Rust, Some(program)) = (parameters.language, &parameters.program) {
             let found = program.display();
             return Err(Failure::Input(format!(
-                "program: found {found} for language rust, which is in this binary; want none, or language c, java or \
+                "program: found {found} for language rust, which is in this binary; expected none, or language \
+                c, java or \
                  python"
             )));
         }
@@ -181,8 +184,10 @@ impl Instrument for Counter {
         if let Some(cpu) = parameters.cpu {
             vtare_sys::sched::pin_to(&[cpu])?;
         }
-        announce(parameters);
         let context = session.context;
+        if !context.is_quiet() {
+            announce(parameters);
+        }
         let Some(mut caller) = Caller::start(parameters, context)? else {
             return Ok(Outcome { cells: Vec::new(), notes: Vec::new(), interrupted: true });
         };
@@ -284,16 +289,6 @@ fn announce(parameters: &Parameters) {
     }
 }
 
-/// A length of time for people: `12 s`, `3 min 20 s`, `5 h 41 min`.
-fn duration(seconds: f64) -> String {
-    let whole = seconds.ceil() as u64;
-    match whole {
-        0..60 => format!("{whole} s"),
-        60..3_600 => format!("{} min {} s", whole / 60, whole % 60),
-        _ => format!("{} h {} min", whole / 3_600, whole % 3_600 / 60),
-    }
-}
-
 /// The figures of one argument, identified by language, argument and steps.
 fn cell(
     (language, argument, steps): (&'static str, u64, u64),
@@ -361,7 +356,7 @@ mod tests {
         let context = Context::without_signals();
         for unit_ms in [0.01, f64::NAN, 2_000.0] {
             let error = Counter::resolve(Parameters { unit_ms, ..Parameters::default() }, &context);
-            assert!(error.expect_err("out of range").to_string().contains("want a number from 0.05 to 1000"));
+            assert!(error.expect_err("out of range").to_string().contains("expected a number from 0.05 to 1000"));
         }
     }
 }

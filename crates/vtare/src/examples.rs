@@ -6,7 +6,7 @@ use clap::Command;
 type Examples = (&'static str, [(&'static str, &'static str); 2]);
 
 /// In the order of the help. The commands of the lab have theirs in the lab.
-const EXAMPLES: [Examples; 21] = [
+const EXAMPLES: [Examples; 24] = [
     (
         "check",
         [
@@ -62,8 +62,15 @@ const EXAMPLES: [Examples; 21] = [
     (
         "path",
         [
-            ("path 10.0.0.2 --key-file key", "both directions, with at most 5 MB and in about 5 s"),
+            ("path 10.0.0.2 --key-file key", "both directions, with at most 5 MB and in at most 5 s"),
             ("path 10.0.0.2 --key-file key --fail-if 'rtt_at_110_ns > 100e6'", "exit code 1 above 100 ms under load"),
+        ],
+    ),
+    (
+        "rpm",
+        [
+            ("rpm 10.0.0.2:4043", "down and up, to `vtare rpm-serve --listen 0.0.0.0:4043` there"),
+            ("rpm nq.example --max-time 60s --fail-if 'rpm < 1000'", "exit code 1 below 1,000 round trips a minute"),
         ],
     ),
     (
@@ -105,10 +112,24 @@ const EXAMPLES: [Examples; 21] = [
         ],
     ),
     (
+        "rpm-serve",
+        [
+            ("rpm-serve", "for clients on this host, until Ctrl-C"),
+            ("rpm-serve --listen 0.0.0.0:4043 --max-rate 200M", "for others, at most 200 Mbit/s each way in all"),
+        ],
+    ),
+    (
         "torture",
         [
             ("torture clock --seconds 60", "all CPUs for a minute; exit code 1 after a step backwards"),
             ("torture clock --path line --json", "the clock off the kernel's page, as JSON"),
+        ],
+    ),
+    (
+        "selftest",
+        [
+            ("selftest", "every fault, in one to two minutes; exit code 1 where one is missed"),
+            ("selftest --quick --json > selftest.json", "in about 20 s, as one JSON document"),
         ],
     ),
     (

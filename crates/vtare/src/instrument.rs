@@ -304,7 +304,7 @@ pub(crate) fn check_cpu(cpu: Option<usize>) -> Result<(), Failure> {
         return Ok(());
     }
     let list: Vec<String> = allowed.iter().map(usize::to_string).collect();
-    Err(Failure::Input(format!("cpu: found {cpu}, want one that this process may use: {}", list.join(", "))))
+    Err(Failure::Input(format!("cpu: found {cpu}, expected one that this process may use: {}", list.join(", "))))
 }
 
 /// Checks that a count lies between two bounds, both allowed.
@@ -315,7 +315,7 @@ pub(crate) fn check_range(key: &str, found: u64, least: u64, most: u64) -> Resul
     if (least..=most).contains(&found) {
         Ok(())
     } else {
-        Err(Failure::Input(format!("{key}: found {found}, want a whole number from {least} to {most}")))
+        Err(Failure::Input(format!("{key}: found {found}, expected a whole number from {least} to {most}")))
     }
 }
 
@@ -326,7 +326,7 @@ pub(crate) fn check_range(key: &str, found: u64, least: u64, most: u64) -> Resul
 pub(crate) fn check_seconds(key: &str, found: Option<f64>) -> Result<(), Failure> {
     match found {
         Some(seconds) if !(seconds > 0.0 && seconds < 3.2e8) => {
-            Err(Failure::Input(format!("{key}: found {seconds}, want a number of seconds above 0 and below 3.2e8")))
+            Err(Failure::Input(format!("{key}: found {seconds}, expected a number of seconds above 0 and below 3.2e8")))
         }
         _ => Ok(()),
     }
@@ -339,11 +339,11 @@ pub(crate) fn check_seconds(key: &str, found: Option<f64>) -> Result<(), Failure
 pub(crate) fn check_list<T: PartialEq + std::fmt::Display>(key: &str, found: &[T]) -> Result<(), Failure> {
     if found.is_empty() {
         return Err(Failure::Input(format!(
-            "{key}: found an empty list, want at least one entry (or leave it out for all)"
+            "{key}: found an empty list, expected at least one entry (or leave it out for all)"
         )));
     }
     match found.iter().enumerate().find(|(index, entry)| found[..*index].contains(entry)) {
-        Some((_, twice)) => Err(Failure::Input(format!("{key}: found {twice} twice, want each entry once"))),
+        Some((_, twice)) => Err(Failure::Input(format!("{key}: found {twice} twice, expected each entry once"))),
         None => Ok(()),
     }
 }
@@ -355,7 +355,7 @@ mod tests {
     #[test]
     fn a_cpu_that_is_not_there_is_refused_with_those_that_are() {
         let error = check_cpu(Some(4_096)).expect_err("no machine lets this process use it");
-        assert!(error.to_string().contains("found 4096, want one"), "{error}");
+        assert!(error.to_string().contains("found 4096, expected one"), "{error}");
         assert_eq!(error.code(), 2);
         assert!(check_cpu(None).is_ok());
     }

@@ -15,6 +15,7 @@ macro_rules! instruments {
             $crate::noise::Noise,
             $crate::rtt::Rtt,
             $crate::avb::Avb,
+            $crate::path::Path,
             $crate::throughput::Throughput,
             $crate::capture::Capture
         )

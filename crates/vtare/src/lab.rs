@@ -25,27 +25,37 @@ pub(crate) struct LabArguments {
 /// # Errors
 /// [`Failure::Machine`] where the lab is not installed, with the command that installs it.
 pub(crate) fn hand_over(subcommand: &str) -> Result<Exit, Failure> {
-    let beside = std::env::current_exe().ok().and_then(|own| own.parent().map(Path::to_owned));
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let lab = find(beside.as_deref(), &path).ok_or_else(|| {
-        let place = beside.map_or_else(|| "the directory of vtare".to_owned(), |place| place.display().to_string());
+    let lab = program(LAB).map_err(|place| {
         Failure::Machine(format!(
             "'vtare {subcommand}' is carried out by {LAB}, which is neither in {place} nor on PATH: install the lab \
              with 'python3 -m pip install .' in a clone of vtare (the instruments work without it)"
         ))
     })?;
+    // Options of every command may stand before its name.
+    let before = std::env::args_os().skip(1).take_while(|word| word != subcommand);
     let typed = std::env::args_os().skip_while(|word| word != subcommand).skip(1);
-    let error = Command::new(&lab).arg(subcommand).args(typed).exec();
+    let error = Command::new(&lab).arg(subcommand).args(before).args(typed).exec();
     Err(Failure::Machine(format!("cannot start {}: {error}", lab.display())))
 }
 
-/// The first executable `vtare-lab` beside the binary or in a directory of `path`.
-fn find(beside: Option<&Path>, path: &OsStr) -> Option<PathBuf> {
+/// A program that is found beside this one, else on PATH.
+///
+/// # Errors
+/// The directory where it is not.
+pub(crate) fn program(name: &str) -> Result<PathBuf, String> {
+    let beside = std::env::current_exe().ok().and_then(|own| own.parent().map(Path::to_owned));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    find(name, beside.as_deref(), &path)
+        .ok_or_else(|| beside.map_or_else(|| "the directory of vtare".to_owned(), |place| place.display().to_string()))
+}
+
+/// The first executable of that name beside the binary or in a directory of `path`.
+fn find(name: &str, beside: Option<&Path>, path: &OsStr) -> Option<PathBuf> {
     let executable = |file: &PathBuf| {
         std::fs::metadata(file).is_ok_and(|facts| facts.is_file() && facts.permissions().mode() & 0o111 != 0)
     };
     let directories = beside.map(Path::to_owned).into_iter().chain(std::env::split_paths(path));
-    directories.map(|directory| directory.join(LAB)).find(executable)
+    directories.map(|directory| directory.join(name)).find(executable)
 }
 
 #[cfg(test)]
@@ -62,7 +72,7 @@ mod tests {
             fs::write(place.join(LAB), "#!/bin/sh\n").expect("a file is written");
         }
         let allow = |place: &Path| fs::set_permissions(place.join(LAB), fs::Permissions::from_mode(0o755));
-        let found = || find(Some(&beside), on_path.as_os_str());
+        let found = || find(LAB, Some(&beside), on_path.as_os_str());
         assert_eq!(found(), None);
         allow(&on_path).expect("it is our file");
         assert_eq!(found(), Some(on_path.join(LAB)));

@@ -40,7 +40,7 @@ impl FromStr for Limit {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wanted = |why: &str| {
-            format!("{why}; want FIGURE OPERATOR NUMBER, as in 'miss_p99_ns > 5000', operators > >= < <= == !=")
+            format!("{why}; expected FIGURE OPERATOR NUMBER, as in 'miss_p99_ns > 5000', operators > >= < <= == !=")
         };
         let (at, comparison) = COMPARISONS
             .iter()
@@ -132,7 +132,7 @@ pub(crate) fn check_names(limits: &[Limit], names: &[String]) -> Result<(), Fail
     match limits.iter().find(|limit| known(&limit.figure, names).is_none()) {
         None => Ok(()),
         Some(limit) => Err(Failure::Input(format!(
-            "--fail-if '{limit}': found figure '{}'{}, want one of: {}",
+            "--fail-if '{limit}': found figure '{}'{}, expected one of: {}",
             limit.figure,
             did_you_mean(&limit.figure, names.iter().map(String::as_str)),
             names.join(", ")

@@ -127,7 +127,7 @@ fn work(arguments: &LoadArguments) -> Result<Work, Failure> {
                 return refuse("load nbd --to: found --dir, which only the server has: leave it out");
             }
             (Some(server), None) => return Ok(Work::Load(Kind::Nbd { server })),
-            _ => return refuse("load nbd: want --to ADDR:PORT of a server, or --serve ADDR:PORT to be it"),
+            _ => return refuse("load nbd: expected --to ADDR:PORT of a server, or --serve ADDR:PORT to be it"),
         },
     };
     arguments.net.refuse_for(kind.name())?;
@@ -145,7 +145,7 @@ fn with_parent() -> Result<Vec<OsString>, Failure> {
 
 fn limit(arguments: &LoadArguments) -> Result<Option<Span>, Failure> {
     let limit = arguments.seconds.map(|seconds| {
-        let too_long = || Failure::Input(format!("--seconds: found {seconds}, want at most 9e9 (285 years)"));
+        let too_long = || Failure::Input(format!("--seconds: found {seconds}, expected at most 9e9 (285 years)"));
         Span::try_from_secs_f64(seconds).ok_or_else(too_long)
     });
     limit.transpose()

@@ -142,12 +142,13 @@ impl NetArguments {
         let span = |ns: u64| Span::from_nanos(i64::try_from(ns).unwrap_or(i64::MAX));
         let least = 10_000;
         if self.bin < least {
-            return Err(Failure::Input(format!("--bin: found {} ns, want {least} ns or more", self.bin)));
+            return Err(Failure::Input(format!("--bin: found {} ns, expected {least} ns or more", self.bin)));
         }
         match (self.to, self.sink) {
             (Some(to), None) => {
-                let rate =
-                    self.rate.ok_or_else(|| Failure::Input("load net --to: want a rate, as --rate 150M".to_owned()))?;
+                let rate = self
+                    .rate
+                    .ok_or_else(|| Failure::Input("load net --to: expected a rate, as --rate 150M".to_owned()))?;
                 let arrivals = match self.arrivals {
                     ArrivalKind::Constant => Arrivals::Constant,
                     ArrivalKind::Poisson => Arrivals::Poisson,
@@ -172,7 +173,9 @@ impl NetArguments {
                 }))
             }
             (None, Some(at)) => Ok(Work::Count(SinkOptions { at, limit, cpu: self.cpu, bin: span(self.bin) })),
-            _ => Err(Failure::Input("load net: want --to ADDR:PORT to send, or --sink ADDR:PORT to count".to_owned())),
+            _ => Err(Failure::Input(
+                "load net: expected --to ADDR:PORT to send, or --sink ADDR:PORT to count".to_owned(),
+            )),
         }
     }
 }

@@ -1,5 +1,5 @@
 //! `vtare`, the instruments: one static binary that measures and writes samples. May touch: all
-//! crates but capi and preload.
+//! crates but capi, preload and responsiveness.
 //!
 //! Each subcommand is one file. `instrument.rs` is what they share: parameters in, cells and samples out.
 #![forbid(unsafe_code)]
@@ -41,9 +41,11 @@ mod path;
 mod peers;
 mod progress;
 mod quantities;
+mod rpm;
 mod rtt;
 mod run_file;
 mod schema;
+mod selftest;
 mod serve;
 mod shaper;
 mod sleep;

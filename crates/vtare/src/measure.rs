@@ -46,7 +46,8 @@ pub(crate) fn command(arguments: &MeasureArguments, context: &Context) -> Result
                 other => {
                     let known = [$(<$instrument>::NAME),*];
                     let near = did_you_mean(other, known);
-                    Err(wrong(path, &format!("instrument: found \"{other}\"{near}, want one of {}", known.join(", "))))
+                    let known = known.join(", ");
+                    Err(wrong(path, &format!("instrument: found \"{other}\"{near}, expected one of {known}")))
                 }
             }
         };
@@ -80,7 +81,7 @@ pub(crate) fn read(path: &Path, kind: &str) -> Result<String, Failure> {
         Failure::Input(format!("cannot read {}: {error}: give the path of a {kind}", path.display()))
     })?;
     if byte as u64 > LARGEST_BYTE {
-        return Err(wrong(path, &format!("found more than {LARGEST_BYTE} B, want a {kind}, which has less")));
+        return Err(wrong(path, &format!("found more than {LARGEST_BYTE} B, expected a {kind}, which has less")));
     }
     Ok(text)
 }

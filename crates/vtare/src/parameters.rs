@@ -138,8 +138,9 @@ pub(crate) fn check_bounds<P: Parameters>(parameters: &P) -> Result<(), Failure>
     let (schema, values) = (schema_of::<P>(), to_json(parameters));
     let rules = schema["properties"].as_object().into_iter().flatten();
     for (key, rule) in rules {
-        let refused =
-            |found: &str, want: String| Err(Failure::Input(format!("{}: found {found}, want {want}", named::<P>(key))));
+        let refused = |found: &str, want: String| {
+            Err(Failure::Input(format!("{}: found {found}, expected {want}", named::<P>(key))))
+        };
         let (rule, numbers) = match &values[key] {
             Value::Array(list) => match rule["maxItems"].as_u64() {
                 Some(most) if list.len() as u64 > most => {
@@ -278,12 +279,12 @@ mod tests {
             change(&mut example);
             check_bounds(&example).expect_err("it is outside").to_string()
         };
-        assert_eq!(found(|it| it.samples = 10), "samples (--count): found 10, want a whole number from 1 to 9");
-        assert_eq!(found(|it| it.seconds = Some(-1.0)), "seconds: found -1, want a number above 0");
+        assert_eq!(found(|it| it.samples = 10), "samples (--count): found 10, expected a whole number from 1 to 9");
+        assert_eq!(found(|it| it.seconds = Some(-1.0)), "seconds: found -1, expected a number above 0");
         assert_eq!(
             found(|it| it.pause_ns = vec![10, 9]),
-            "pause_ns (--pause): found 9, want a whole number, 10 or more"
+            "pause_ns (--pause): found 9, expected a whole number, 10 or more"
         );
-        assert_eq!(found(|it| it.pause_ns = vec![10; 4]), "pause_ns (--pause): found 4 entries, want at most 3");
+        assert_eq!(found(|it| it.pause_ns = vec![10; 4]), "pause_ns (--pause): found 4 entries, expected at most 3");
     }
 }

@@ -30,7 +30,7 @@ pub(crate) fn resolve(name: &str, port: u16) -> Result<SocketAddr, Failure> {
     let full = if has_port { name.to_owned() } else { format!("{name}:{port}") };
     let wanted = |why: String| {
         Failure::Input(format!(
-            "peer: found '{name}', {why}; want an address or a name, as 10.0.0.2, host.example:{port} or \
+            "peer: found '{name}', {why}; expected an address or a name, as 10.0.0.2, host.example:{port} or \
              [fd00::2]:{port}"
         ))
     };
@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(of("10.0.0.2:9", 8462).expect("an address"), "10.0.0.2:9");
         assert_eq!(of("fd00::2", 862).expect("an address"), "[fd00::2]:862");
         let error = of("127.0.0.1:99999", 8462).expect_err("no such port");
-        assert!(error.to_string().contains("found '127.0.0.1:99999', whose port is above 65535; want"), "{error}");
+        assert!(error.to_string().contains("found '127.0.0.1:99999', whose port is above 65535; expected"), "{error}");
         assert_eq!(of("[fd00::2]:9", 862).expect("an address"), "[fd00::2]:9");
     }
 

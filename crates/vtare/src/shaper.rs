@@ -86,7 +86,7 @@ pub(crate) fn command(arguments: &ShaperArguments, context: &Context) -> Result<
 fn parse(text: &str) -> Result<Job, String> {
     let job: Job = parse_document(text)?;
     if job.steps.is_empty() {
-        return Err("steps: found none, want one at least".to_owned());
+        return Err("steps: found none, expected one at least".to_owned());
     }
     Ok(job)
 }

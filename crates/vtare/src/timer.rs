@@ -82,7 +82,8 @@ impl Instrument for Timer {
                 if let Some(missing) = asked.iter().find(|source| !available.contains(source)) {
                     let list: Vec<String> = available.iter().map(Source::to_string).collect();
                     return Err(Failure::Machine(format!(
-                        "source: found {missing}, which this machine does not have in a usable form; want one of {}",
+                        "source: found {missing}, which this machine does not have in a usable form; expected \
+                        one of {}",
                         list.join(", ")
                     )));
                 }

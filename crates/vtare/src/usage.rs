@@ -20,21 +20,21 @@ pub(crate) fn message(error: &clap::Error, command: Option<&str>) -> String {
     let argument = text(ContextKind::InvalidArg).unwrap_or_default();
     let name = argument.split_whitespace().next().unwrap_or_default();
     match error.kind() {
-        ErrorKind::UnknownArgument => format!("found the argument '{argument}'{near}, want one that {help} lists"),
+        ErrorKind::UnknownArgument => format!("found the argument '{argument}'{near}, expected one that {help} lists"),
         ErrorKind::InvalidSubcommand => {
             let found = text(ContextKind::InvalidSubcommand).unwrap_or_default();
-            format!("found the command '{found}'{near}, want one that {help} lists")
+            format!("found the command '{found}'{near}, expected one that {help} lists")
         }
-        ErrorKind::MissingRequiredArgument => format!("found no {argument}, want it: see {help}"),
+        ErrorKind::MissingRequiredArgument => format!("found no {argument}, expected one: see {help}"),
         ErrorKind::InvalidValue => {
             let found = text(ContextKind::InvalidValue).map_or("no value".to_owned(), |value| format!("'{value}'"));
             let wanted = text(ContextKind::ValidValue).map_or("one".to_owned(), |values| format!("one of {values}"));
-            format!("{name}: found {found}{near}, want {wanted}")
+            format!("{name}: found {found}{near}, expected {wanted}")
         }
         ErrorKind::ValueValidation => {
             let found = text(ContextKind::InvalidValue).unwrap_or_default();
             let why = in_words(&error.source().map(ToString::to_string).unwrap_or_default());
-            match why.starts_with("want ") {
+            match why.starts_with("expected ") {
                 true => format!("{name}: found '{found}', {why}"),
                 false => format!("{name}: {why}"),
             }
@@ -55,11 +55,11 @@ fn quoted(names: &str) -> String {
 /// What is wrong with a value, with what is wanted where a parser of the standard library names only what it met.
 fn in_words(message: &str) -> String {
     [
-        ("invalid digit found in string", "want a whole number, 0 or more"),
-        ("invalid float literal", "want a number"),
-        ("cannot parse integer from empty string", "want a whole number"),
-        ("invalid socket address syntax", "want ADDRESS:PORT in figures, as 10.0.0.2:5001 or [fd00::2]:5001"),
-        ("number too large to fit in target type", "want a smaller number"),
+        ("invalid digit found in string", "expected a whole number, 0 or more"),
+        ("invalid float literal", "expected a number"),
+        ("cannot parse integer from empty string", "expected a whole number"),
+        ("invalid socket address syntax", "expected ADDRESS:PORT in figures, as 10.0.0.2:5001 or [fd00::2]:5001"),
+        ("number too large to fit in target type", "expected a smaller number"),
     ]
     .iter()
     .fold(message.to_owned(), |message, (met, wanted)| message.replace(met, wanted))

@@ -32,31 +32,34 @@ fn the_help_is_as_agreed() {
 
 #[test]
 fn wrong_usage_exits_with_2_and_names_what_is_wanted() {
-    vtare_line("").refused(2, &["Usage: vtare <COMMAND>"]);
+    vtare_line("").refused(2, &["Usage: vtare [OPTIONS] <COMMAND>"]);
     vtare_line("tymer").refused(2, &["'tymer'", "'timer'"]);
-    vtare_line("timer --source rdtscx").refused(2, &["rdtscx", "want one of rdtsc"]);
-    vtare_line("timer --samples many").refused(2, &["'many'", "--samples", "want a whole number"]);
-    vtare_line("timer --seconds 0").refused(2, &["found '0', want a number above 0"]);
+    vtare_line("timer --source rdtscx").refused(2, &["rdtscx", "expected one of rdtsc"]);
+    vtare_line("timer --samples many").refused(2, &["'many'", "--samples", "expected a whole number"]);
+    vtare_line("timer --seconds 0").refused(2, &["found '0', expected a number above 0"]);
     vtare_line("throughput --tx lo --rx lo").refused(2, &["--flow"]);
     let guest = "--flow 02:00:00:00:00:01";
-    vtare_line(&format!("throughput --tx lo --rx lo {guest} --loaded 2")).refused(2, &["found 2, want from 1 to 1"]);
+    vtare_line(&format!("throughput --tx lo --rx lo {guest} --loaded 2"))
+        .refused(2, &["found 2, expected from 1 to 1"]);
     vtare_line(&format!("throughput --tx lo --rx lo {guest} {guest} --loaded 1 --slight 50%"))
-        .refused(2, &["found 0.5, want less than 0.5000"]);
+        .refused(2, &["found 0.5, expected less than 0.5000"]);
     vtare_line(&format!("throughput --tx lo --rx lo {guest} --frame 40"))
-        .refused(2, &["frame_byte (--frame): found 40, want a whole number from 64 to 9018"]);
-    vtare_line("sleep --method nap").refused(2, &["found 'nap', want one of usleep"]);
-    vtare_line("sleep --method usleap").refused(2, &["found 'usleap' (did you mean 'usleep'?), want one of usleep"]);
+        .refused(2, &["frame_byte (--frame): found 40, expected a whole number from 64 to 9018"]);
+    vtare_line("sleep --method nap").refused(2, &["found 'nap', expected one of usleep"]);
+    vtare_line("sleep --method usleap")
+        .refused(2, &["found 'usleap' (did you mean 'usleep'?), expected one of usleep"]);
     vtare_line("sleep --traget 1ms").refused(2, &["'--traget'", "'--target'"]);
-    vtare_line("sleep --target 100").refused(2, &["found '100', want a time with its unit"]);
+    vtare_line("sleep --target 100").refused(2, &["found '100', expected a time with its unit"]);
     vtare_line("sleep --target 1ms,1000us").refused(2, &["target_ns: found 1000000 twice"]);
-    vtare_line("sleep --fifo 100").refused(2, &["fifo: found 100, want a whole number from 1 to 99"]);
-    vtare_line("sleep --tolerance 5").refused(2, &["found '5', want a time with its unit"]);
-    vtare_line("counter --unit-ms 0.001").refused(2, &["unit_ms: found 0.001, want a number from 0.05 to 1000"]);
-    vtare_line("counter --seconds 0.5").refused(2, &["--seconds: found 0.5, want 102.300 or more"]);
+    vtare_line("sleep --fifo 100").refused(2, &["fifo: found 100, expected a whole number from 1 to 99"]);
+    vtare_line("sleep --tolerance 5").refused(2, &["found '5', expected a time with its unit"]);
+    vtare_line("counter --unit-ms 0.001").refused(2, &["unit_ms: found 0.001, expected a number from 0.05 to 1000"]);
+    vtare_line("counter --seconds 0.5").refused(2, &["--seconds: found 0.5, expected 102.300 or more"]);
     vtare_line("counter --seconds 9 --unit-ms 1").refused(2, &["cannot be used with"]);
-    vtare_line("load net --to nohost:5001 --rate 1M").refused(2, &["'nohost:5001'", "want ADDRESS:PORT in figures"]);
-    vtare_line("load net --to 127.0.0.1:9 --rate 0").refused(2, &["found '0', want a rate in bit/s above 0"]);
-    vtare_line("avb 127.0.0.1 --max-bytes -5").refused(2, &["found '-5', want a number of bytes above 0"]);
+    vtare_line("load net --to nohost:5001 --rate 1M")
+        .refused(2, &["'nohost:5001'", "expected ADDRESS:PORT in figures"]);
+    vtare_line("load net --to 127.0.0.1:9 --rate 0").refused(2, &["found '0', expected a rate in bit/s above 0"]);
+    vtare_line("avb 127.0.0.1 --max-bytes -5").refused(2, &["found '-5', expected a number of bytes above 0"]);
     vtare_line("avb 127.0.0.1 --key-file /nonexistent").refused(2, &["/nonexistent", "vtare serve --new-key FILE"]);
     vtare_line("load net --sink 192.0.2.1:5001 --seconds 1").refused(3, &["name an address of this machine"]);
     vtare_line("exec --clock tsc true").refused(2, &["'tsc'", "auto, ordered, unordered, os"]);
@@ -70,7 +73,7 @@ fn wrong_usage_exits_with_2_and_names_what_is_wanted() {
 fn a_cpu_that_is_not_allowed_is_refused_with_those_that_are() {
     for instrument in ["timer", "sleep", "counter"] {
         vtare_line(&format!("{instrument} --cpu 4000"))
-            .refused(2, &["cpu: found 4000, want one that this process may use: "]);
+            .refused(2, &["cpu: found 4000, expected one that this process may use: "]);
     }
 }
 
@@ -79,9 +82,9 @@ fn a_limit_with_an_unknown_figure_is_refused_before_anything_is_measured() {
     let place = Place::new();
     let out = place.file("s.parquet");
     let outcome = vtare(["sleep", "--fail-if", "mis_p99_ns > 5", "--out", out.to_str().expect("plain")]);
-    outcome.refused(2, &["found figure 'mis_p99_ns' (did you mean 'miss_p99_ns'?), want one of: "]);
+    outcome.refused(2, &["found figure 'mis_p99_ns' (did you mean 'miss_p99_ns'?), expected one of: "]);
     assert!(place.files().is_empty());
-    vtare(["sleep", "--fail-if", "miss_p99_ns"]).refused(2, &["found no operator; want FIGURE OPERATOR NUMBER"]);
+    vtare(["sleep", "--fail-if", "miss_p99_ns"]).refused(2, &["found no operator; expected FIGURE OPERATOR NUMBER"]);
 }
 
 #[test]

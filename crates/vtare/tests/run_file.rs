@@ -110,13 +110,16 @@ fn what_is_wrong_in_a_file_is_named_with_its_key() {
         (good(json!({"target_ns": [1000, "1ms"]})), vec!["parameters.target_ns[1]: ", "\"1ms\"", "expected u64"]),
         (good(json!({"method": ["nap"]})), vec!["parameters.method[0]: ", "`nap`", "`clock_nanosleep`"]),
         (good(json!({"method": []})), vec!["method: found an empty list"]),
-        (good(json!({"samples": 0})), vec!["samples: found 0, want a whole number from 1"]),
-        (good(json!({"cpu": 4000})), vec!["cpu: found 4000, want one that this process may use"]),
-        (good(json!({"fifo": 0})), vec!["fifo: found 0, want a whole number from 1 to 99"]),
+        (good(json!({"samples": 0})), vec!["samples: found 0, expected a whole number from 1"]),
+        (good(json!({"cpu": 4000})), vec!["cpu: found 4000, expected one that this process may use"]),
+        (good(json!({"fifo": 0})), vec!["fifo: found 0, expected a whole number from 1 to 99"]),
         (good(json!({"fifo": "10"})), vec!["parameters.fifo: ", "string \"10\"", "expected u8"]),
         (good(json!({"tolerance_ns": -1})), vec!["parameters.tolerance_ns: ", "-1", "expected u64"]),
-        (with("instrument", json!("nap")), vec!["instrument: found \"nap\", want one of timer, sleep, counter, noise"]),
-        (with("schema", json!("vtare.run/9")), vec!["schema: found \"vtare.run/9\", want \"vtare.run/1\""]),
+        (
+            with("instrument", json!("nap")),
+            vec!["instrument: found \"nap\", expected one of timer, sleep, counter, noise"],
+        ),
+        (with("schema", json!("vtare.run/9")), vec!["schema: found \"vtare.run/9\", expected \"vtare.run/1\""]),
         (with("seed", json!("x")), vec!["seed: ", "string \"x\""]),
         (with("factors", json!({})), vec!["unknown field `factors`", "`parameters`"]),
     ] {
@@ -164,7 +167,7 @@ fn a_file_with_more_than_one_document_a_path_for_a_run_id_or_a_list_for_paramete
         answers.push_str(&outcome.stderr.replace(&format!("{}/", path.parent().expect("a directory").display()), ""));
     }
     golden("tests/golden/run_file_refused.txt", &answers);
-    vtare_line("measure /dev/zero").refused(2, &["/dev/zero: found more than 1048576 B, want a run.json"]);
+    vtare_line("measure /dev/zero").refused(2, &["/dev/zero: found more than 1048576 B, expected a run.json"]);
     let padded = place.with("run.json", &format!(" {whole}\n\t "));
     let outcome = vtare([std::ffi::OsStr::new("measure"), padded.as_os_str()]);
     assert_eq!(outcome.code, 0, "white space is no second document: {}", outcome.stderr);

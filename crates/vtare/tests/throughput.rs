@@ -158,8 +158,19 @@ fn the_longest_burst_shows_how_deep_the_queue_of_a_shaped_path_is() {
         return;
     }
     let more = "--engine packet --frame 1518 --max-rate 20000 --latency-trials 0 --trial 200ms --trial-sum 200ms \
-                --bursts 3";
+                --bursts 3 --soak 1s --recovery 1 --overload 300ms";
     let Some(cell) = adds_up(&router.vtare(more)) else { return };
+    // A load that was found is offered for a second; trials that others disturb do not count.
+    if cell["throughput_packet_per_s"].is_number() {
+        let soak = &cell["soak"];
+        assert!((1..=10).contains(&(count(soak, "/trials") + count(soak, "/void_trials"))), "{soak:#}");
+        assert!(count(soak, "/lost") <= count(soak, "/sent"), "{soak:#}");
+        // A queue that drops what does not fit has room as soon as the load falls.
+        let recovery = &cell["recovery"];
+        assert!((1..=2).contains(&(count(recovery, "/trials") + count(recovery, "/void_trials"))), "{recovery:#}");
+        assert_eq!(count(recovery, "/overload_packet_per_s") / 2, count(recovery, "/after_packet_per_s"));
+        assert!(recovery["recovery_ns"]["median"].as_f64().is_none_or(|ns| ns <= 3e8), "{recovery:#}");
+    }
     let bursts = &cell["back_to_back"];
     assert_eq!(count(bursts, "/frames/n") + count(bursts, "/unanswered"), 3, "{bursts:#}");
     if bursts["censored"].is_string() || count(bursts, "/unanswered") > 0 {

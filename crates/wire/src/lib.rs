@@ -37,5 +37,10 @@ pub use udp_frame::{UDP_FRAME_HEADERS_BYTE, udp_frame_headers};
 /// The port of a responder, TCP and UDP, unless another is chosen.
 pub const DEFAULT_PORT: u16 = 8462;
 
+/// The byte of IPv4's TOS of probes that leave ECN-capable: ECT(0). ECT(1) would put them into another queue where a
+/// router has two (RFC 9331).
+//= RFC 3168, section 5
+pub const ECN_CAPABLE: u8 = 0b10;
+
 #[cfg(test)]
 mod tests;

@@ -55,11 +55,11 @@ class Parameter:
     has_default: bool
     description: str
 
-    def check(self, value: Any, where: str) -> Any:
+    def check(self, value: Any, where: object) -> Any:
         """Return `value` as the binary takes it (units resolved, a scalar wrapped where a list is wanted).
 
         Raises:
-            BadInput: with `where` (file and key path), the value found and the values wanted.
+            BadInput: with `where` (what messages begin with), the value found and the values wanted.
         """
         if value is None or value == "null":
             if self.nullable:
@@ -97,7 +97,7 @@ class Parameter:
             return write(value, unit)
         return str(value).lower() if isinstance(value, bool) else str(value)
 
-    def _check_one(self, value: Any, where: str) -> Any:
+    def _check_one(self, value: Any, where: object) -> Any:
         if self.kind == "string":
             if not isinstance(value, str):
                 raise BadInput(f"{where}: found {value!r}, expected {self.wanted}")
@@ -111,7 +111,7 @@ class Parameter:
             return value
         return self._check_number(value, where)
 
-    def _check_number(self, value: Any, where: str) -> int | float:
+    def _check_number(self, value: Any, where: object) -> int | float:
         unit = unit_of(self.name)
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise BadInput(f"{where}: found {value!r}, expected {self.wanted}")
@@ -152,7 +152,7 @@ class Contract:
     instruments: Mapping[str, Mapping[str, Parameter]]
     origin: str
 
-    def parameters(self, instrument: str, where: str) -> Mapping[str, Parameter]:
+    def parameters(self, instrument: str, where: object) -> Mapping[str, Parameter]:
         """Return the parameters of one instrument.
 
         Raises:

@@ -1,13 +1,16 @@
 """The design of a campaign: one row per run, in randomised complete blocks, written as `design.parquet`.
 
-Each block holds every cell once, in a fresh random order drawn from the logged seed. Where the plan asks for it, an
-idle control run opens, centres and closes each block. A run's id is a hash of what it is (experiment, instrument,
-factor levels, parameters, replicate), so the same run has the same id in every order and on every machine.
+Each block holds every cell once, in a fresh random order drawn from the logged seed. Runs with the same levels of the
+plan's whole-plot factors stand together: these groups are in random order, and the runs inside each; those of a mesh
+are in rounds (`vtare.plan.mesh`). Where the plan asks for it, an idle control run opens, centres and closes each block.
+A run's id is a hash of what it is (experiment, instrument, factor levels, parameters, replicate), so the same run has
+the same id in every order and on every machine.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import itertools
 import json
 import os
@@ -19,11 +22,11 @@ from vtare import parquet_check
 from vtare.errors import BadInput
 from vtare.instruments import Asked, instrument
 from vtare.path import TIMERS
-from vtare.plan import OWN_FACTORS, TIMERS_FACTOR
+from vtare.plan import OWN_FACTORS, PAIR, TIMERS_FACTOR, cells_of, is_cell, lay_out, refuse_unknown, round_numbers
 from vtare.stored import is_run_id, parse_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     import polars as pl
@@ -72,13 +75,23 @@ def runs_of(plan: Plan) -> tuple[Run, ...]:
 
 
 def _lay_out(plan: Plan, order_of: Callable[[int], Iterable[int]]) -> tuple[Run, ...]:
-    cells = [(e, levels) for e in plan.experiments for levels in _combinations(e)]
+    cells = [(e, levels) for e in plan.experiments for levels in cells_of(e)]
+    refuse_unknown(plan.mesh, plan.source)
+    plots = _whole_plots(plan, cells)
     runs: list[Run] = []
     for block in range(1, plan.blocks + 1):
-        order = [cells[i] for i in order_of(len(cells))]
+        centre = None
+        if plan.mesh is not None:
+            rounds = lay_out(plan.mesh, ((e.name, levels) for e, levels in cells), order_of)
+            order = [cells[i] for positions in rounds for i in positions]
+            centre = sum(map(len, rounds[: len(rounds) // 2]))
+        elif plan.whole_plots:
+            order = [plots[i][k] for i in order_of(len(plots)) for k in order_of(len(plots[i]))]
+        else:
+            order = [cells[i] for i in order_of(len(cells))]
         rows: list[tuple[Experiment | None, dict[str, str], str | None]] = [(e, levels, None) for e, levels in order]
         if plan.control is not None:
-            rows.insert(len(rows) // 2, (None, {}, "centre"))
+            rows.insert(len(rows) // 2 if centre is None else centre, (None, {}, "centre"))
             rows.insert(0, (None, {}, "open"))
             rows.append((None, {}, "close"))
         for experiment, levels, control in rows:
@@ -86,12 +99,22 @@ def _lay_out(plan: Plan, order_of: Callable[[int], Iterable[int]]) -> tuple[Run,
     return tuple(runs)
 
 
-def _combinations(experiment: Experiment) -> Iterator[dict[str, str]]:
-    names = [factor.name for factor in experiment.factors]
-    for labels in itertools.product(*([level.label for level in factor.levels] for factor in experiment.factors)):
-        changed = sum(label != factor.baseline for label, factor in zip(labels, experiment.factors, strict=True))
-        if experiment.cells == "all" or changed <= 1:
-            yield dict(zip(names, labels, strict=True))
+def groups_of(plan: Plan, runs: Sequence[Run]) -> list[int]:
+    """The group of each run of a design, of runs that are made together: rounds of a mesh, whole plots, else blocks."""
+    if plan.mesh is not None:
+        return round_numbers(plan.mesh, ((run.block, run.experiment, run.factors) for run in runs))
+    keys = [(run.block, *(run.factors.get(name) for name in plan.whole_plots)) for run in runs]
+    return list(itertools.accumulate((int(a != b) for a, b in itertools.pairwise(keys)), initial=0))[: len(keys)]
+
+
+def _whole_plots(
+    plan: Plan, cells: list[tuple[Experiment, dict[str, str]]]
+) -> list[list[tuple[Experiment, dict[str, str]]]]:
+    """The cells of each combination of the plan's whole-plot factors, whatever their experiment."""
+    plots: dict[tuple[str | None, ...], list[tuple[Experiment, dict[str, str]]]] = {}
+    for experiment, levels in cells:
+        plots.setdefault(tuple(levels.get(name) for name in plan.whole_plots), []).append((experiment, levels))
+    return list(plots.values())
 
 
 def _row(
@@ -108,10 +131,10 @@ def _row(
         name, instrument, parameters = CONTROL_EXPERIMENT, control_cell.instrument, dict(control_cell.parameters)
     else:
         name, instrument, parameters = experiment.name, experiment.instrument, dict(experiment.parameters)
-        for factor in experiment.factors:
+        for factor in (factor for factor in experiment.factors if factor.name in levels):
             if factor.name == TIMERS_FACTOR:
                 parameters |= TIMERS[levels[factor.name]]
-            elif factor.name not in OWN_FACTORS:
+            elif factor.name not in (PAIR, *OWN_FACTORS):
                 parameters[factor.name] = factor.level(levels[factor.name]).value
         program = experiment.program(parameters)
         parameters |= {} if program is None else program.parameters
@@ -165,8 +188,10 @@ def write_design(
     about = {"schema": DESIGN_SCHEMA, "seed": seed, "program": program, "factors": list(factor_names)}
     if plan_text is not None:
         about["plan_sha256"] = plan_hash(plan_text)
-    frame = design_frame(runs, factor_names)
-    frame.write_parquet(path, compression="lz4", metadata={"vtare": json.dumps(about)})
+    # What a disk or a limit refuses is an OSError of the system then, and not one of the library.
+    made = io.BytesIO()
+    design_frame(runs, factor_names).write_parquet(made, compression="lz4", metadata={"vtare": json.dumps(about)})
+    path.write_bytes(made.getvalue())
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,11 +318,12 @@ def _foreign(run: Run, plan: Plan) -> str | None:
     if experiment is None or experiment.instrument != run.instrument:
         return f"the experiment '{run.experiment}' of the instrument '{run.instrument}'"
     levels = {factor.name: [level.label for level in factor.levels] for factor in experiment.factors}
-    if levels.keys() != run.factors.keys():
-        return f"the factors {', '.join(run.factors) or 'none'} in the experiment '{run.experiment}'"
     for factor, label in run.factors.items():
-        if label not in levels[factor]:
+        if label not in levels.get(factor, ()):
             return f"the level '{label}' of {factor}"
+    if not is_cell(experiment, run.factors):
+        cell = ", ".join(f"{factor} {label}" for factor, label in run.factors.items())
+        return f"the combination {cell or 'of no factor'} in the experiment '{run.experiment}'"
     return None
 
 

@@ -26,6 +26,16 @@ class MachineCannot(VtareError):
     exit_code = 3
 
 
+class HostLost(MachineCannot):
+    """Another machine was not reached, or the connection to it ended. Later it may answer."""
+
+
+class PlatformFailed(VtareError):
+    """An instance could not be started, or does not do what it is asked: that costs the run, not the campaign."""
+
+    exit_code = 1
+
+
 class CampaignStopped(VtareError):
     """The campaign cannot go on (disk full, store gone). What was measured is kept; `vtare resume` goes on."""
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from vtare.path import rate_label, read_rate
 from vtare.platforms.protocol import DEFAULT_RESOURCES, Resources
-from vtare.quantities import QuantityError, parse, unit_of
+from vtare.quantities import QuantityError, parse, pattern_of, unit_of
 
 AFFINITY: Final = "affinity"
 RESOURCE_FACTORS: Final = ("vcpus", "memory", AFFINITY, "nic", "guest_clock", "disk")
@@ -32,6 +32,7 @@ LEAST_DISK_BYTE: Final = 32 << 20
 #: Streams of `vtare load nbd`.
 MOST_STREAMS: Final = 64
 _DEFAULT: Final = "default"
+_MOST_CPUS: Final = 1024
 _NET_RATE_BIT_PER_S: Final = 1_000_000_000
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]*")
 _CPUS: Final = re.compile(r"\d{1,4}(,\d{1,4})*")
@@ -75,7 +76,12 @@ def read_level(factor: str, found: Any) -> tuple[str, Any]:
     Raises:
         ValueError: with the value found and the values wanted.
     """
-    return _READERS[factor](found)
+    return _LEVELS[factor][0](found)
+
+
+def level_schema(factor: str) -> Mapping[str, Any]:
+    """What a level of one of these factors may be, as JSON Schema."""
+    return _LEVELS[factor][1]
 
 
 def resources_of(values: Mapping[str, Any]) -> Resources:
@@ -176,13 +182,33 @@ def _load(found: Any) -> tuple[str, Any]:
     return str(table.get("label", label)), BackgroundLoad(str(kind), threads, rate)
 
 
-_READERS: Final[dict[str, Callable[[Any], tuple[str, Any]]]] = {
-    "vcpus": _integer(1, 1024),
-    "memory": _memory,
-    "affinity": _affinity,
-    "nic": _name,
-    "guest_clock": _name,
-    "disk": _disk,
-    "background": _integer(0, MOST_BACKGROUND),
-    "background_load": _load,
+def _quantity(parameter: str) -> dict[str, Any]:
+    unit = unit_of(parameter)
+    assert unit is not None
+    return {"type": "string", "pattern": pattern_of(unit)}
+
+
+_MEMORY: Final = _quantity("memory_byte")
+_NAMED: Final = {"type": "string", "pattern": f"^{_NAME.pattern}$"}
+_LOAD: Final = {
+    "type": "object",
+    "properties": {
+        "kind": {"enum": list(BACKGROUND_LOADS)},
+        "threads": {"type": "integer", "minimum": 1, "maximum": 1000},
+        "rate": _quantity("rate_bit_per_s"),
+        "label": {},
+    },
+    "required": ["kind"],
+    "additionalProperties": False,
+}
+#: Factor -> the reader of its levels, and what they may be as JSON Schema.
+_LEVELS: Final[dict[str, tuple[Callable[[Any], tuple[str, Any]], Mapping[str, Any]]]] = {
+    "vcpus": (_integer(1, _MOST_CPUS), {"type": "integer", "minimum": 1, "maximum": _MOST_CPUS}),
+    "memory": (_memory, _MEMORY),
+    "affinity": (_affinity, {"type": "string", "pattern": r"^(?:off| *\d{1,4} *(?:, *\d{1,4} *)*)$"}),
+    "nic": (_name, _NAMED),
+    "guest_clock": (_name, _NAMED),
+    "disk": (_disk, {"anyOf": [{"enum": [NO_DISK]}, _MEMORY]}),
+    "background": (_integer(0, MOST_BACKGROUND), {"type": "integer", "minimum": 0, "maximum": MOST_BACKGROUND}),
+    "background_load": (_load, {"anyOf": [{"enum": list(BACKGROUND_LOADS)}, _LOAD]}),
 }

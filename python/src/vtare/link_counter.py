@@ -84,10 +84,16 @@ class Account:
 
     def crossed(self, begin_ns: float, end_ns: float) -> float:
         """Bytes of cross traffic that came to the link between two times."""
+        return self._between(self.cross, begin_ns, end_ns)
+
+    def carried(self, begin_ns: float, end_ns: float) -> float:
+        """Bytes that left the link between two times."""
+        return self._between(self.left, begin_ns, end_ns)
+
+    def _between(self, until: NDArray[np.float64], begin_ns: float, end_ns: float) -> float:
         import numpy as np
 
-        at = [self._place(it) for it in (begin_ns, end_ns)]
-        low, high = np.interp(at, np.arange(len(self.cross)), self.cross)
+        low, high = np.interp([self._place(it) for it in (begin_ns, end_ns)], np.arange(len(until)), until)
         return float(high - low)
 
     def lost(self, bit_per_s: float, begin_ns: float, end_ns: float) -> float:

@@ -7,6 +7,7 @@ them is there already: what a plan does not state of it is asked of the machines
 from __future__ import annotations
 
 import json
+import re
 import socket
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
@@ -32,6 +33,8 @@ SENDER, RESPONDER, ROUTER, TESTER = ROLES = ("sender", "responder", "router", "t
 #: Where cross traffic comes from and goes to, beside the roles.
 SOURCE, SINK = "source", "sink"
 THIS_MACHINE: Final = "host"
+#: What a host of a fleet may be called.
+HOST_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 #: What the kernel itself puts on a device.
 _USUAL_QUEUES: Final = ("noqueue", "mq", "fq", "fq_codel", "pfifo", "pfifo_fast")
 HOST_KEYS: Final = ("platform", "address", "interface")
@@ -109,6 +112,11 @@ class NamedHosts:
         """Let what was started run on for so long, should nothing come from the lab any more."""
         for server in self._servers.values():
             server.keep(seconds)
+
+    @property
+    def lost(self) -> bool:
+        """Whether a connection to one of them was lost."""
+        return any(server.lost for server in self._servers.values())
 
     @property
     def inward(self) -> str:

@@ -53,7 +53,8 @@ _SUFFIXES: Final[tuple[tuple[str, str, dict[str, Decimal]], ...]] = (
     ("_ms", "ms", _TIME),
     ("_s", "s", _TIME),
 )
-_PATTERN: Final = re.compile(r"^\s*([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(\S+(?:\s*/\s*\S+)?)?\s*$")
+_NUMBER: Final = r"(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+_PATTERN: Final = re.compile(rf"^\s*([+-]?{_NUMBER})\s*(\S+(?:\s*/\s*\S+)?)?\s*$")
 
 
 class QuantityError(ValueError):
@@ -121,6 +122,16 @@ def plain_name(name: str) -> str:
     ('sender overhead', 'guests')
     """
     return stem_of(name).replace("_", " ")
+
+
+def pattern_of(unit: Unit, *, signed: bool = False) -> str:
+    """The regular expression of the texts that are a quantity in one of these units.
+
+    >>> re.search(pattern_of(Unit("s", _TIME)), "1.5 ms") is not None, re.search(pattern_of(Unit("s", _TIME)), "1 kB")
+    (True, None)
+    """
+    units = "|".join(r"\s*/\s*".join(symbol.split("/")) for symbol in unit.scale)
+    return rf"^\s*{'[+-]?' if signed else '[+]?'}{_NUMBER}\s*(?:{units})\s*$"
 
 
 def parse(text: str, unit: Unit) -> Decimal:

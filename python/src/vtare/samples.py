@@ -18,6 +18,7 @@ import polars as pl
 from vtare.contract import check_samples_file, load_contract
 from vtare.errors import BadInput
 from vtare.instruments import instrument as record_of
+from vtare.plan import PAIR, hosts_of_pair
 from vtare.stored import odd_entry, parse_json, plain_values, read_regular
 
 if TYPE_CHECKING:
@@ -31,16 +32,18 @@ if TYPE_CHECKING:
 OWN_FAR_END: Final = "responder"
 #: The part of a run that is its far end.
 FAR_END_PART: Final = "peer"
+#: In a mesh, the host that measures: its runs are not pooled with those of others.
+_SENDER: Final = "sender"
 #: Facts that must agree before runs are pooled: words for the message, where the footer has them, and the factors
 #: between whose levels they may differ.
 _MUST_AGREE: Final = (
     # A network card's model may ask for another kernel: not every one has its driver.
-    ("kernel", ("machine", "kernel"), ("platform", "nic")),
-    ("CPU", ("machine", "cpu_model"), ("platform",)),
-    ("program version", ("program", "version"), ("platform",)),
+    ("kernel", ("machine", "kernel"), ("platform", "nic", _SENDER)),
+    ("CPU", ("machine", "cpu_model"), ("platform", _SENDER)),
+    ("program version", ("program", "version"), ("platform", _SENDER)),
 )
 #: The factors between whose levels clock sources may differ: a kernel with one CPU keeps a TSC that one with two drops.
-_SETS_CLOCK: Final = ("platform", "guest_clock", "vcpus")
+_SETS_CLOCK: Final = ("platform", "guest_clock", "vcpus", _SENDER)
 #: The level of runs whose experiment has no such factor.
 _ELSE: Final = {"platform": "host"}
 
@@ -288,6 +291,8 @@ def _by_levels(
         if value is not None:
             # Between two ports the host of the guests measures, whatever they are.
             given = {} if record_of(file.run.instrument).hosts == "ports" else file.run.factors
+            if PAIR in given:
+                given = {**given, _SENDER: hosts_of_pair(given[PAIR])[0]}
             levels = tuple(given.get(factor, _ELSE.get(factor)) for factor in factors)
             alike[levels][str(value)].append(file)
     return alike

@@ -393,9 +393,8 @@ def test_functions_are_compared_in_this_process() -> None:
 
 
 def test_a_test_fails_where_a_function_is_shown_to_be_slower(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+    pytester: pytest.Pytester,
 ) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[2] / "src"))
     pytester.makepyfile(
         """
         def test_slower(vtare_ab):

@@ -35,7 +35,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the lab with the blocks of the page, and a finished campaign."""
     root = tmp_path_factory.mktemp("plot")
     package = root / "lab" / "vtare"
-    shutil.copytree(Path(vtare.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__", "_lib"))
+    shutil.copytree(Path(vtare.__file__).parent, package, ignore=shutil.ignore_patterns("_lib"))
     found = dict(re.findall(r"^```python (\S+(?: PAGE)?)\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.M | re.S))
     for name in ("plots/gap_marks.py", "report/pages/noise_figure.py"):
         (package / name).write_text(found[name], encoding="utf-8")

@@ -40,7 +40,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the lab with everything that the page adds, and a stand-in for the binary that has the instrument."""
     root = tmp_path_factory.mktemp("added")
     package = root / "lab" / "vtare"
-    shutil.copytree(Path(vtare.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__", "_lib"))
+    shutil.copytree(Path(vtare.__file__).parent, package, ignore=shutil.ignore_patterns("_lib"))
     found = blocks()
     for name in ("instruments/pipe.py", "report/pages/pipe.py"):
         (package / name).write_text(found[name], encoding="utf-8")

@@ -5,6 +5,7 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,22 @@ from vtare.cli.examples import EXAMPLES
 from vtare.plan import Plan
 from vtare.terminal.tables import duration
 
-SOURCE = Path(__file__).resolve().parents[2] / "src"
+Lab = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def lab(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
-    environment.pop("VTARE_BINARY", None)
+def apart(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """The lab as a process of its own, behind a pipe."""
+    environment = {name: value for name, value in os.environ.items() if name != "VTARE_BINARY"}
     command = [sys.executable, "-m", "vtare.cli", *map(str, arguments)]
     return subprocess.run(command, env=environment, cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.fixture
+def lab(lab_command: Lab, undrawn: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Lab:
+    """The command line in this process, in a directory of its own."""
+    monkeypatch.delenv("VTARE_BINARY", raising=False)
+    monkeypatch.chdir(tmp_path)
+    return lab_command
 
 
 @pytest.fixture
@@ -36,7 +45,7 @@ def plan_file(tmp_path: Path, tiny_plan: Plan) -> Path:
 
 
 def test_run_measures_and_leaves_one_json_document_and_a_report(tmp_path: Path, plan_file: Path, fake: Any) -> None:
-    done = lab("run", plan_file, "--store", "s", "--binary", fake.path, "--json", "--seed", 5, cwd=tmp_path)
+    done = apart("run", plan_file, "--store", "s", "--binary", fake.path, "--json", "--seed", 5, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert document.items() >= {"schema": "vtare.campaign/1", "store": "s", "total": 4, "done": 4, "failed": 0}.items()
@@ -47,7 +56,7 @@ def test_run_measures_and_leaves_one_json_document_and_a_report(tmp_path: Path, 
 
 
 def test_failing_cells_end_with_1_and_status_shows_why_and_resume_mends_it(
-    tmp_path: Path, plan_file: Path, fake: Any
+    tmp_path: Path, plan_file: Path, fake: Any, lab: Lab
 ) -> None:
     fake.behave(fail='"spin"')
     store = tmp_path / "s"
@@ -68,7 +77,7 @@ def test_failing_cells_end_with_1_and_status_shows_why_and_resume_mends_it(
     assert "4 of 4 runs done" in again.stdout
 
 
-def test_drawn_seed_is_logged_in_the_store(tmp_path: Path, plan_file: Path, fake: Any) -> None:
+def test_drawn_seed_is_logged_in_the_store(tmp_path: Path, plan_file: Path, fake: Any, lab: Lab) -> None:
     done = lab("run", plan_file, "--store", tmp_path / "s", "--binary", fake.path)
     assert done.returncode == 0, done.stderr
     seed = int(done.stderr.split("seed ")[1].split()[0])
@@ -104,17 +113,17 @@ def test_drawn_seed_is_logged_in_the_store(tmp_path: Path, plan_file: Path, fake
     ],
 )
 def test_bad_input_ends_with_2_one_message_and_no_traceback(
-    tmp_path: Path, plan_file: Path, fake: Any, arguments: list[str], message: str
+    tmp_path: Path, plan_file: Path, fake: Any, arguments: list[str], message: str, lab: Lab
 ) -> None:
     filled = [argument.format(fake=fake.path, plan=plan_file) for argument in arguments]
-    done = lab(*filled, cwd=tmp_path)
+    done = lab(*filled)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
 
 
-def test_with_json_an_error_is_one_document_too() -> None:
+def test_with_json_an_error_is_one_document_too(lab: Lab) -> None:
     done = lab("plan", "--json")
     assert done.returncode == 2
     document = json.loads(done.stdout)
@@ -129,36 +138,39 @@ def test_a_reader_that_has_gone_is_no_error(arguments: str, code: int) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     command = [sys.executable, "-m", "vtare.cli", *arguments.split()]
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
     try:
-        heard = subprocess.run(
-            command, env=environment, stdout=writer, stderr=subprocess.PIPE, timeout=120, check=False, text=True
+        stdout_closed = subprocess.run(
+            command, stdout=writer, stderr=subprocess.PIPE, timeout=120, check=False, text=True
         )
-        unheard = subprocess.run(command, env=environment, stdout=writer, stderr=writer, timeout=120, check=False)
+        both_closed = subprocess.run(command, stdout=writer, stderr=writer, timeout=120, check=False)
     finally:
         os.close(writer)
-    assert (heard.returncode, unheard.returncode) == (code, code), heard.stderr
-    assert heard.stderr.count("\n") == (1 if code else 0)
+    assert (stdout_closed.returncode, both_closed.returncode) == (code, code), stdout_closed.stderr
+    assert stdout_closed.stderr.count("\n") == (1 if code else 0)
 
 
 def test_an_output_that_cannot_be_written_is_named() -> None:
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
     with open("/dev/full", "w") as full:
         command = [sys.executable, "-m", "vtare.cli", "plan"]
-        done = subprocess.run(command, env=environment, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 3
     assert done.stderr == "vtare: cannot write to standard output: No space left on device\n"
 
 
-def test_bad_plan_ends_with_2_and_makes_no_store(tmp_path: Path, plan_file: Path, fake: Any) -> None:
+def test_bad_plan_ends_with_2_and_makes_no_store(tmp_path: Path, plan_file: Path, fake: Any, lab: Lab) -> None:
     plan_file.write_text(plan_file.read_text().replace("samples = 300", "sample = 300"))
     done = lab("run", plan_file, "--store", tmp_path / "s", "--binary", fake.path)
     assert done.returncode == 2
-    assert "tiny.toml: experiment[0].parameters.sample: unknown key 'sample' (did you mean 'samples'?)" in done.stderr
+    assert (
+        "tiny.toml:12:36: experiment[0].parameters.sample: unknown key 'sample' (did you mean 'samples'?)"
+        in done.stderr
+    )
     assert not (tmp_path / "s").exists()
 
 
-def test_campaign_of_which_this_machine_can_do_nothing_ends_with_3(tmp_path: Path, plan_file: Path, fake: Any) -> None:
+def test_campaign_of_which_this_machine_can_do_nothing_ends_with_3(
+    tmp_path: Path, plan_file: Path, fake: Any, lab: Lab
+) -> None:
     fake.behave(cannot="sleep")
     done = lab("run", plan_file, "--store", tmp_path / "s", "--binary", fake.path, "--json")
     assert done.returncode == 3
@@ -171,7 +183,7 @@ def test_campaign_of_which_this_machine_can_do_nothing_ends_with_3(tmp_path: Pat
     assert [line for line in again.stdout.splitlines() if line.startswith("skipped: 4 runs: ")] != []
 
 
-def test_plan_shows_design_and_time_without_a_binary(plan_file: Path) -> None:
+def test_plan_shows_design_and_time_without_a_binary(plan_file: Path, lab: Lab) -> None:
     shown = lab("plan", plan_file, "--seed", 1)
     assert shown.returncode == 0, shown.stderr
     assert "1 blocks of 4 cells: 4 runs, about" in shown.stdout
@@ -186,10 +198,10 @@ def test_plan_shows_design_and_time_without_a_binary(plan_file: Path) -> None:
 
 
 def test_help_and_version_name_the_program() -> None:
-    assert "resume" in lab("--help").stdout
+    assert "resume" in apart("--help").stdout
     # As it is typed, by the way of the binary.
-    assert "Usage: vtare run " in lab("run", "--help").stdout
-    assert lab("--version").stdout.startswith("vtare-lab ")
+    assert "Usage: vtare run " in apart("run", "--help").stdout
+    assert apart("--version").stdout.startswith("vtare-lab ")
 
 
 def test_an_interrupt_while_the_libraries_are_loaded_is_quiet(
@@ -207,7 +219,7 @@ def test_an_interrupt_while_the_libraries_are_loaded_is_quiet(
 
 
 def test_published_tables_have_a_row_a_line_in_a_pipe() -> None:
-    shown = lab("papers", "batalla_jain_index").stdout
+    shown = apart("papers", "batalla_jain_index").stdout
     assert "k_strongly_loaded" in shown
     assert max(map(len, shown.splitlines())) > 120
 
@@ -241,12 +253,14 @@ def test_no_command_is_without_examples() -> None:
         (["plna"], "found the command 'plna' (did you mean 'plan'?), expected one that `vtare --help` lists"),
         (["plan", "--sede", "4"], "found the argument '--sede' (did you mean '--seed' or '--spread'?), expected one "
          "that `vtare plan --help` lists"),
-        (["run"], "found no PLAN, expected it: see `vtare run --help`"),
+        (["run"], "found no PLAN, expected one: see `vtare run --help`"),
         (["compare", "a", "b", "--margin"], "Option '--margin' requires an argument"),
         (["status", "a", "b"], "Got unexpected extra argument(s) (b): see `vtare status --help`"),
     ],
 )  # fmt: skip
-def test_a_command_line_that_cannot_be_read_is_one_message_and_one_document(words: list[str], message: str) -> None:
+def test_a_command_line_that_cannot_be_read_is_one_message_and_one_document(
+    words: list[str], message: str, lab: Lab
+) -> None:
     """As the binary's: `vtare_line` of crates/vtare/src/usage.rs."""
     done = lab(*words)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"vtare: {message}\n")
@@ -257,6 +271,6 @@ def test_a_command_line_that_cannot_be_read_is_one_message_and_one_document(word
 
 
 def test_without_a_command_the_lab_lists_them() -> None:
-    done = lab()
+    done = apart()
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("Usage: vtare [OPTIONS] COMMAND")

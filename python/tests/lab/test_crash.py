@@ -20,8 +20,6 @@ from vtare.plan import Plan
 pytestmark = pytest.mark.fault
 
 Run = Callable[[Store], CampaignResult]
-SOURCE = Path(__file__).resolve().parents[2] / "src"
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(SOURCE)}
 
 CRASHING = """
 import os, signal, sys
@@ -89,7 +87,7 @@ def test_kill_at_this_point_loses_at_most_the_running_cell(
     script = tmp_path / "crash.py"
     script.write_text(textwrap.dedent(CRASHING))
     command = [sys.executable, script, operation, moment, str(passes), plan, store_path, fake.path]
-    killed = subprocess.run(command, env=ENVIRONMENT, capture_output=True, timeout=60, check=False)
+    killed = subprocess.run(command, capture_output=True, timeout=60, check=False)
     assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
     with Journal(store_path / "journal.sqlite", read_only=True) as journal:
         before = journal.entries()
@@ -114,7 +112,7 @@ def test_kill_while_the_store_is_made_leaves_no_store_and_the_name_free(
     script = tmp_path / "crash.py"
     script.write_text(textwrap.dedent(CRASHING))
     command = [sys.executable, script, operation, "before", "0", plan, tmp_path / "store", fake.path]
-    killed = subprocess.run(command, env=ENVIRONMENT, capture_output=True, timeout=60, check=False)
+    killed = subprocess.run(command, capture_output=True, timeout=60, check=False)
     assert killed.returncode == -signal.SIGKILL
     assert not (tmp_path / "store").exists()
     Store.create(tmp_path / "store", tiny_plan, 7).__exit__(None, None, None)
@@ -128,7 +126,7 @@ def start_lab(tmp_path: Path, plan: Plan, fake: Any) -> subprocess.Popen[bytes]:
         sys.executable, "-m", "vtare.cli", "run", tmp_path / "plan.toml",
         "--store", tmp_path / "store", "--binary", fake.path, "--seed", "7",
     ]  # fmt: skip
-    lab = subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    lab = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     wait_until((fake.directory / "hanging").exists)
     return lab
 

@@ -8,6 +8,8 @@ import pytest
 
 from vtare.design import Design, Run, expected_run_s, make_design, read_design, run_seed, runs_of, write_design
 from vtare.errors import BadInput
+from vtare.fleet.hosts import simulated_hosts
+from vtare.fleet.needs import with_pairs
 from vtare.plan import Plan, load_plan, parse_plan, shipped_plans
 
 
@@ -54,7 +56,7 @@ def test_order_follows_the_seed_and_differs_between_blocks(tiny_plan: Plan) -> N
 
 @pytest.mark.parametrize("name", sorted(shipped_plans()))
 def test_the_runs_of_a_plan_are_those_of_its_design_whatever_their_order(name: str) -> None:
-    plan = load_plan(shipped_plans()[name])
+    plan = with_pairs(load_plan(shipped_plans()[name]), simulated_hosts(4))
     drawn, stated = make_design(plan, 3), runs_of(plan)
     assert {(run.run_id, run.block) for run in drawn} == {(run.run_id, run.block) for run in stated}
     assert len(drawn) == len(stated)
@@ -86,6 +88,11 @@ def test_written_design_reads_back_with_its_seed(tmp_path: Path, tiny_plan: Plan
         "position", "block", "replicate", "run_id", "experiment", "instrument", "control", "load", "method",
         "parameters",
     ]  # fmt: skip
+
+
+def test_a_disk_that_takes_no_design_is_named_by_the_system(tiny_plan: Plan) -> None:
+    with pytest.raises(OSError, match="No space left"):
+        write_design(Path("/dev/full"), make_design(tiny_plan, 9), tiny_plan.factor_names, seed=9, program="0")
 
 
 def test_foreign_and_missing_designs_are_refused(tmp_path: Path) -> None:

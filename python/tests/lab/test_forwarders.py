@@ -300,6 +300,8 @@ def test_figures_of_a_cell_that_is_not_there_are_missing_and_never_zero() -> Non
         "censored": "generator",
         "searches": 5,
         "back_to_back": {"frames": {"median": 800.0}, "buffer_ns": 2e6, "buffer_frames": None},
+        "soak": {"loss_ratio": 1e-6},
+        "recovery": {"recovery_ns": {"median": 12e6}},
         "latency_ns": {"median": 10.0, "p99": None},
         "latencies": [{"load_share": 0.5, "latency_total_ns": 1.0}, {"load_share": 1.0, "latency_total_ns": 2.0}],
     }
@@ -307,4 +309,5 @@ def test_figures_of_a_cell_that_is_not_there_are_missing_and_never_zero() -> Non
     assert (figures["jain"], figures["censored_runs"], figures["latency_total_ns"]) == (0.51, 1, 2.0)
     assert (figures["latency_ns"], figures["latency_p99_ns"], figures["tagged_ns"]) == (10.0, None, None)
     assert (figures["burst_frames"], figures["buffer_ns"], figures["buffer_frames"]) == (800.0, 2e6, None)
+    assert (figures["soak_loss_fraction"], figures["recovery_ns"]) == (1e-6, 12e6)
     assert set(figures) == {one.name for one in instrument("throughput").metrics} - {"throughput_packet_per_s"}

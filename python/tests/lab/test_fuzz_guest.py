@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from vtare.errors import PlatformFailed
 from vtare.platforms.guest.agent import Agent
 from vtare.platforms.guest.frames import MAX_PAYLOAD_BYTE, Decoder, Kind, encode
-from vtare.platforms.protocol import PlatformFailed
 
 pytestmark = pytest.mark.attack
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
+import jsonschema
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from vtare.contract import load_contract
 from vtare.errors import BadInput
 from vtare.plan import Plan, load_plan, parse_plan, shipped_plans
+from vtare.plan.schema import plan_schema
 
 pytestmark = pytest.mark.attack
 
@@ -19,7 +22,10 @@ pytestmark = pytest.mark.attack
 STEADY = settings(suppress_health_check=[HealthCheck.too_slow])
 
 CONTRACT = load_contract()
+SCHEMA = jsonschema.Draft7Validator(plan_schema(CONTRACT))
 SOURCE = Path("fuzz.toml")
+#: How an error begins: with the file and, where the plan can be read, line and column.
+REFUSED = re.compile(r"fuzz\.toml(:\d+:\d+)?: ")
 DEEP = 5_000
 #: The shipped plans, by line.
 LINES = {name: path.read_text(encoding="utf-8").splitlines() for name, path in shipped_plans().items()}
@@ -46,12 +52,16 @@ VALUES = st.one_of(
 
 
 def plan_or_error(text: str) -> None:
-    refused = "fuzz.toml: "
+    """A plan, which the schema for editors allows as well, or an error."""
+    refused = None
     try:
         assert isinstance(parse_plan(text, source=SOURCE, contract=CONTRACT), Plan)
     except BadInput as error:
         refused = str(error)
-    assert refused.startswith("fuzz.toml: ")
+    if refused is None:
+        SCHEMA.validate(tomllib.loads(text))
+    else:
+        assert REFUSED.match(refused)
 
 
 @settings(STEADY)
@@ -59,7 +69,7 @@ def plan_or_error(text: str) -> None:
 def test_any_bytes_in_a_file_are_a_plan_or_bad_input(data: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.getbasetemp() / "fuzz.toml"
     path.write_bytes(data)
-    with pytest.raises(BadInput, match=r"fuzz\.toml: "):
+    with pytest.raises(BadInput, match=REFUSED):
         load_plan(path, contract=CONTRACT)
 
 
@@ -91,5 +101,5 @@ def test_a_shipped_plan_with_any_values_lost_and_doubled_lines_is_a_plan_or_bad_
     ids=["lists", "lists without an end", "tables", "keys"],
 )
 def test_toml_that_is_nested_5000_deep_is_bad_input(line: str) -> None:
-    with pytest.raises(BadInput, match=r"^fuzz\.toml: "):
+    with pytest.raises(BadInput, match=REFUSED):
         parse_plan("\n".join([line, *LINES["quickstart"]]), source=SOURCE, contract=CONTRACT)

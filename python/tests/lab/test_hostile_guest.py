@@ -14,11 +14,12 @@ import pytest
 from agent_end import exited, guest, on_the_line, say
 
 from vtare import documents
-from vtare.errors import BadInput
+from vtare.errors import BadInput, PlatformFailed
 from vtare.platforms.guest import request as request_module
-from vtare.platforms.guest.agent import MOST_UNASKED_BYTE, Agent
+from vtare.platforms.guest.agent import Agent
 from vtare.platforms.guest.child import GuestChild
 from vtare.platforms.guest.errors import GuestFailed, GuestRefused
+from vtare.platforms.guest.exchange import MOST_UNASKED_BYTE
 from vtare.platforms.guest.frames import Frame, Kind, encode
 from vtare.platforms.guest.instance import GuestFiles
 from vtare.platforms.guest.request import Request
@@ -31,7 +32,6 @@ from vtare.platforms.intake import (
     take_regular,
 )
 from vtare.platforms.lxc import LxcInstance
-from vtare.platforms.protocol import PlatformFailed
 
 pytestmark = pytest.mark.attack
 

@@ -14,10 +14,9 @@ from typing import Any
 import pytest
 from machines import wait_until
 
-from vtare.errors import MachineCannot
+from vtare.errors import MachineCannot, PlatformFailed
 from vtare.platforms import remote
 from vtare.platforms.intake import MOST_OUTPUT_BYTE, OUTPUT_LOST
-from vtare.platforms.protocol import PlatformFailed
 from vtare.platforms.remote import Login, Machine
 from vtare.platforms.ssh import SshInstance, SshPlatform
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -189,8 +188,7 @@ def test_names_show_in_which_pid_namespace_their_process_is_alive(monkeypatch: p
     mounts = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", sys.executable, "-c", program]
     if subprocess.run([*mounts[:5], "true"], capture_output=True, check=False).returncode != 0:
         pytest.skip("this process may not make a PID namespace")
-    path = {**os.environ, "PYTHONPATH": str(Path(owner_module.__file__).parents[2])}
-    with subprocess.Popen(mounts, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=path) as other:
+    with subprocess.Popen(mounts, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdin is not None
         assert other.stdout is not None
         theirs = other.stdout.readline().strip()

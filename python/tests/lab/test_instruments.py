@@ -27,14 +27,22 @@ HOMES = ("instruments", "report/pages")
 OTHER_MEANINGS = {
     "ab/verdict.py": {"noise"},  # a key of its JSON document
     "campaign/host_clocks.py": {"rtt"},  # the program whose stamps compare two clocks
-    "campaign/two_hosts.py": {"capture"},  # the program that runs beside a measurement
+    "campaign/objects.py": {"path"},  # a key of a listing
+    "campaign/two_hosts.py": {"capture", "path"},  # the program that runs beside a measurement; a key of topology.json
     "doctor/places.py": {"capture"},  # the program that needs the right to read packets
+    "fleet/survey.py": {"noise"},  # a key of the document of `vtare check`
+    "fleet/worker.py": {"timer"},  # the program whose document has the facts of a machine
     "papers/claims/batalla.py": {"throughput"},  # a column of a published table
     "papers/claims/oliveira.py": {"rtt"},  # a column of a published table
+    "platforms/guest/agent.py": {"path"},  # a key of its messages
     "platforms/guest/libvirt_domain.py": {"timer"},  # an element of a domain's XML
+    "platforms/gvisor.py": {"path"},  # a key of a container's configuration
+    "platforms/uml.py": {"path"},  # a group of a regular expression
     "plan/factors.py": {"capture"},  # the factor
     "path.py": {"sleep"},  # a parameter
     "report/overlay_throughput.py": {"throughput"},  # a column of a published table
+    "terminal/fleet.py": {"noise"},  # a key of the document of `vtare check`
+    "truth.py": {"path"},  # a key of topology.json
 }
 
 

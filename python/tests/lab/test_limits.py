@@ -27,19 +27,22 @@ from vtare.platforms import owner
 pytestmark = pytest.mark.attack
 
 Lab = Callable[..., subprocess.CompletedProcess[str]]
-SOURCE = Path(__file__).resolve().parents[2] / "src"
 NOBODY = 65534
 
 
-def apart(*arguments: object, prepare: Callable[[], None] | None = None, **environment: str) -> Any:
+def apart(*arguments: object, prepare: Callable[[], None]) -> Any:
     """Run the lab as a process of its own, prepared by a call before it starts."""
     command = [sys.executable, "-m", "vtare.start", *map(str, arguments)]
-    settings = {**os.environ, "PYTHONPATH": str(SOURCE), **environment}
-    return subprocess.run(
-        command, env=settings, capture_output=True, text=True, timeout=120, check=False, preexec_fn=prepare
-    )
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, preexec_fn=prepare)
 
 
+#: Where a report lands does not depend on its figures, which take most of the time.
+UNDRAWN = """
+from functools import partial
+from importlib import import_module
+build = import_module("vtare.report.build")
+build.content_of = partial(build.content_of, figures=False)
+"""
 #: Carries out commands twice: as root on a copy, which loads all modules (another user may not be able to read them),
 #: then as a user without rights.
 AS_NOBODY = """
@@ -69,7 +72,7 @@ def run(words):
     return code, out.getvalue(), err.getvalue()
 
 commands, store, copy = json.loads(sys.argv[1]), sys.argv[2], sys.argv[3]
-for words in commands:
+for words in {words[0]: words for words in commands}.values():
     run([word.replace("{store}", copy) for word in words])
 os.umask(0o022)
 if os.geteuid() == 0:
@@ -84,8 +87,8 @@ def as_nobody(store: Path, *commands: list[str], **environment: str) -> list[sub
     """Run commands on a store as a user who is not root, who may read and write everything."""
     copy = store.with_name("copy")
     shutil.copytree(store, copy)
-    settings = {**os.environ, "PYTHONPATH": str(SOURCE), **environment}
-    command = [sys.executable, "-c", AS_NOBODY, json.dumps(commands), store, copy]
+    settings = {**os.environ, **environment}
+    command = [sys.executable, "-c", UNDRAWN + AS_NOBODY, json.dumps(commands), store, copy]
     done = subprocess.run(command, env=settings, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
@@ -269,7 +272,12 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.fault
 def test_a_full_disk_gets_no_half_file_and_the_report_goes_to_the_cache(
-    store_of_four: Path, full_disk: Path, tmp_path: Path
+    store_of_four: Path,
+    full_disk: Path,
+    tmp_path: Path,
+    lab_command: Lab,
+    undrawn: None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     store = full_disk / "store"
     shutil.copytree(store_of_four, store)
@@ -277,10 +285,12 @@ def test_a_full_disk_gets_no_half_file_and_the_report_goes_to_the_cache(
         while True:
             filler.write(b"x" * 4096)
     before = sorted(path.name for path in store.iterdir())
-    done = apart("report", store, XDG_CACHE_HOME=str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    done = lab_command("report", store)
     assert done.returncode == 0, done.stderr
     assert "cannot be written (No space left on device)" in done.stderr
-    refused = apart("report", store, XDG_CACHE_HOME=str(full_disk / "cache"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(full_disk / "cache"))
+    refused = lab_command("report", store)
     assert refused.returncode == 2
     assert "No space left on device; choose another place with --out" in refused.stderr
     assert {path.name for path in store.iterdir()} - set(before) <= {"journal.sqlite-shm", "journal.sqlite-wal"}
@@ -296,8 +306,7 @@ def test_a_live_lab_is_recognised_from_another_time_namespace(offset_s: int) -> 
         f"print(still_runs('vtare-{os.getpid()}-1'))"
     )
     command = ["unshare", "--time", f"--boottime={offset_s}", "--fork", sys.executable, "-c", code]
-    settings = {**os.environ, "PYTHONPATH": str(SOURCE)}
-    done = subprocess.run(command, env=settings, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     if "unshare failed" in done.stderr:
         pytest.skip("this user may not make a time namespace")
     assert done.stdout.splitlines() == [f"process {os.getpid()}, which made it, still runs", "None"], done.stderr
@@ -315,7 +324,7 @@ def test_a_report_that_is_ended_half_way_leaves_no_half_file(store_of_four: Path
     for number in (signal.SIGTERM, signal.SIGHUP):
         command = [
             sys.executable, "-c",
-            "import os, signal, sys\n"
+            UNDRAWN + "import os, signal, sys\n"
             "from vtare import cli, stored\n"
             "from vtare.stored import outputs\n"
             f"def end(descriptor): os.kill(os.getpid(), {int(number)})\n"
@@ -323,9 +332,7 @@ def test_a_report_that_is_ended_half_way_leaves_no_half_file(store_of_four: Path
             f"sys.argv = ['vtare-lab', 'report', {str(store_of_four)!r}]\n"
             "cli.main()",
         ]  # fmt: skip
-        done = subprocess.run(
-            command, env={**os.environ, "PYTHONPATH": str(SOURCE)}, capture_output=True, text=True, check=False
-        )
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 130
         assert "Traceback" not in done.stderr
         assert not list(store_of_four.glob(".*.partial"))

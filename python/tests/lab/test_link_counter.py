@@ -106,10 +106,11 @@ def test_what_a_full_queue_dropped_is_no_queue_later() -> None:
     assert account(came, left).lost(RATE, *window(200, 480)) == 0.0
 
 
-def test_cross_traffic_is_that_which_came_in_the_window() -> None:
+def test_what_crossed_and_what_was_carried_are_those_of_the_window() -> None:
     cross = np.arange(100)
     seen = account(cross + 7, cross + 7, cross)
     assert seen.crossed(*window(10, 20)) == pytest.approx(sum(range(10, 20)))
+    assert seen.carried(*window(10, 20)) == pytest.approx(sum(range(17, 27)))
     assert seen.crossed(START + BIN_NS // 2, START + BIN_NS) == pytest.approx(0.0)
     assert seen.knows(*window(0, 100))
     assert not seen.knows(*window(0, 101))

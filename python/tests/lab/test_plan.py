@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import re
+import tomllib
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from vtare.contract import load_contract
@@ -9,6 +12,7 @@ from vtare.errors import BadInput
 from vtare.plan import Plan, find_plan, load_plan, parse_plan, shipped_plans
 from vtare.plan.checks import Checks
 from vtare.plan.factors import FACTORS, FactorSpec
+from vtare.plan.schema import plan_schema
 
 GOOD = """
 schema = "vtare.plan/1"
@@ -60,6 +64,12 @@ def test_first_level_is_the_baseline_where_none_is_named() -> None:
     assert plan.experiment("sleep").factor("load").baseline == "idle"
 
 
+SCHEMA = jsonschema.Draft7Validator(plan_schema(load_contract()))
+#: What only the reader sees: several keys together, and what a quantity amounts to.
+BEYOND = (
+    "more than a year", "1e999999999 s", "expected more than 0", "is listed twice", "is also in", "1.5 ns", "hots",
+    "expected one of the levels", "control characters",
+)  # fmt: skip
 BAD = [
     ("blocks = 4", 'blocks = 4\nsettle = "1e30 s"', "settle: '1e30 s' is more than a year"),
     ("blocks = 4", 'blocks = 4\nsettle = "1e999999999 s"', "settle: '1e999999999 s' is"),
@@ -114,19 +124,67 @@ BAD = [
     ("threads = 8", "threads = 0", "factors.load[1].threads: found 0, expected an integer from 1"),
     ("threads = 8", "thread = 8", "factors.load[1].thread: unknown key 'thread' (did you mean 'threads'?)"),
     ('["host"]', '["hots"]', "factors.platform[0]: found 'hots' (did you mean 'host'?), expected one of: host"),
-    ('load = "idle", ', 'load = "ide", ', "baseline.load: found 'ide', expected one of the levels: idle, cpu 8, nine"),
+    (
+        'load = "idle", ',
+        'load = "ide", ',
+        "baseline.load: found 'ide' (did you mean 'idle'?), expected one of the levels: idle, cpu 8, nine",
+    ),
     ('exceed = "100 us"', "exceed = 100", "exceed: found 100, expected a quantity with a unit"),
     ('exceed = "100 us"', 'exceed = "-1 us"', "exceed: found '-1 us', expected 0 or more"),
 ]
 
 
 @pytest.mark.parametrize(("good", "bad", "message"), BAD)
-def test_bad_plan_names_file_key_found_and_wanted(good: str, bad: str, message: str) -> None:
+def test_bad_plan_names_file_line_key_found_and_wanted(good: str, bad: str, message: str) -> None:
     assert good in GOOD
+    changed = GOOD.replace(good, bad, 1)
     with pytest.raises(BadInput) as error:
-        parse(GOOD.replace(good, bad, 1))
-    assert str(error.value).startswith("demo.toml: ")
+        parse(changed)
+    found = re.match(r"demo\.toml(?::(\d+):(\d+))?: ", str(error.value))
+    assert found is not None
     assert message in str(error.value)
+    if found[1]:
+        first = changed[: changed.index(bad)].count("\n") + 1
+        assert first <= int(found[1]) <= first + bad.count("\n") or "keep it in one" in message
+    else:
+        assert "not valid TOML" in message or "nested" in message or "missing" in message
+
+
+@pytest.mark.parametrize(
+    ("line", "position"),
+    [
+        ('load = ["idle", "io", "cup"]', "19:23: experiment[0].factors.load[2]: found 'cup'"),
+        ('loadd = ["idle"]', "19:1: experiment[0].factors.loadd: unknown factor"),
+        ('load = ["idle",  # a\n { kind = "cpu",\tthread = 3 }]', "20:18: experiment[0].factors.load[1].thread"),
+        ('load = ["idle", { threads = 3 }]', "19:17: experiment[0].factors.load[1].kind: missing"),
+        ("load = [1", "20:1: not valid TOML"),
+        ("load = ", "19:8: not valid TOML"),
+    ],
+)  # fmt: skip
+def test_an_error_names_line_and_column(line: str, position: str) -> None:
+    text = GOOD.split("load = [", maxsplit=1)[0] + line + "\n"
+    with pytest.raises(BadInput) as error:
+        parse(text)
+    assert str(error.value).startswith(f"demo.toml:{position}")
+
+
+def test_what_is_missing_is_named_at_the_table_that_lacks_it() -> None:
+    with pytest.raises(BadInput, match=r"^demo\.toml:8:1: experiment\[0\]\.instrument: missing"):
+        parse(GOOD.replace('instrument = "sleep"\n', ""))
+    with pytest.raises(BadInput, match=r"^demo\.toml: blocks: missing"):
+        parse(GOOD.replace("blocks = 4\n", ""))
+
+
+@pytest.mark.parametrize(("good", "bad", "message"), BAD)
+def test_the_schema_for_editors_refuses_a_bad_plan_where_one_key_alone_shows_it(
+    good: str, bad: str, message: str
+) -> None:
+    text = GOOD.replace(good, bad, 1)
+    try:
+        allowed = SCHEMA.is_valid(tomllib.loads(text))
+    except (ValueError, RecursionError):
+        return
+    assert allowed is any(words in message or words in bad for words in BEYOND)
 
 
 def test_plan_without_experiment_and_one_with_a_name_twice_are_refused() -> None:

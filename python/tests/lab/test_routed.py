@@ -340,6 +340,7 @@ WRONG = [
     (('timers = ["os", "vtare"]', 'timers = ["oss"]'), "found 'oss'.*expected one of: os, vtare"),
     (('timers = ["os", "vtare"]', 'timers = ["vtare"]\nloss = ["1"]'), "expected a share below 100 %"),
     (('timers = ["os", "vtare"]', 'timers = ["vtare"]\nloss = ["100 %"]'), "expected a share below 100 %"),
+    (('timers = ["os", "vtare"]', 'timers = ["vtare"]\nloss = ["nan %"]'), "expected a share below 100 %"),
     (('timers = ["os", "vtare"]', 'timers = ["vtare"]\ndelay = ["11 s"]'), "expected 10 s at most"),
     (('timers = ["os", "vtare"]', 'timers = ["vtare"]\nmtu_byte = ["1400 B"]'), "expected 1500 to 9000 B"),
     (('timers = ["os", "vtare"]', 'timers = ["vtare"]\ncapture = ["on"]'), "unknown factor"),

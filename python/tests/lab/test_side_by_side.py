@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from vtare import platforms
-from vtare.campaign.executor import Campaign
+from vtare.campaign.attempts import Attempts
 from vtare.campaign.setup import Setup
 from vtare.design import Run
+from vtare.errors import PlatformFailed
 from vtare.forwarders import ForwardingTopology
 from vtare.instance_factors import MOST_BACKGROUND
 from vtare.links import RoutedHosts
 from vtare.plan import Experiment
 from vtare.platforms import docker as docker_platform
 from vtare.platforms import remove_leftovers, virtualbox
-from vtare.platforms.protocol import PlatformFailed
 
 OWNER = "vtare-1-2"
 
@@ -80,24 +80,24 @@ class Recorded(Setup[None]):
 @pytest.mark.parametrize("now", EXPERIMENTS)
 def test_what_another_kind_of_run_keeps_alive_ends_before_a_run(now: str) -> None:
     for before in EXPERIMENTS:
-        campaign = Campaign.__new__(Campaign)
+        attempts = Attempts.__new__(Attempts)
         setups = {name: Recorded() for name in EXPERIMENTS}
         for name, setup in setups.items():
-            setattr(campaign, name, setup)
-        campaign._current = None
-        assert campaign._setup_for(EXPERIMENTS[before]) is setups[before]
-        assert campaign._setup_for(EXPERIMENTS[now]) is setups[now]
+            setattr(attempts, name, setup)
+        attempts._current = None
+        assert attempts._setup_for(EXPERIMENTS[before]) is setups[before]
+        assert attempts._setup_for(EXPERIMENTS[now]) is setups[now]
         assert {name for name, setup in setups.items() if setup.closed} == {before} - {now}
 
 
 def test_what_another_run_used_and_cannot_be_removed_is_no_failure_of_the_next(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    campaign = Campaign.__new__(Campaign)
-    campaign._one_host, campaign._two_hosts = Recorded(), Recorded("VBoxManage: exit code 1")  # type: ignore[assignment]
-    campaign._current = None
-    campaign._setup_for(EXPERIMENTS["_two_hosts"])
-    assert campaign._setup_for(None) is campaign._one_host
+    attempts = Attempts.__new__(Attempts)
+    attempts._one_host, attempts._two_hosts = Recorded(), Recorded("VBoxManage: exit code 1")  # type: ignore[assignment]
+    attempts._current = None
+    attempts._setup_for(EXPERIMENTS["_two_hosts"])
+    assert attempts._setup_for(None) is attempts._one_host
     assert "VBoxManage: exit code 1; `vtare clean` removes what is left" in caplog.text
 
 

@@ -43,7 +43,7 @@ def test_rule_is_read_from_the_plan(tiny_plan: Plan) -> None:
 @pytest.mark.parametrize(
     ("rule", "blocks", "message"),
     [
-        ("stop = 5", 12, r"tiny.toml: stop: found 5, expected a table such as \{ precision_percent = 5 \}"),
+        ("stop = 5", 12, r"tiny.toml:9:8: stop: found 5, expected a table such as \{ precision_percent = 5 \}"),
         ("[stop]", 12, "stop.precision_percent: missing; expected a number between 0 and 100"),
         ("[stop]\nprecision_percent = 0", 12, "stop.precision_percent: found 0, expected a number between 0 and 100"),
         (f"{RULE}least_blocks = 9", 12, "stop.least_blocks: found 9, expected an integer from 10 to 12"),
@@ -149,7 +149,7 @@ def test_few_runs_are_never_precise(tmp_path: Path) -> None:
     assert found.reason.endswith("has 10 runs of the 11 that are wanted")
 
 
-def test_commands_and_report_show_of_the_stop(tmp_path: Path) -> None:
+def test_commands_and_report_show_of_the_stop(tmp_path: Path, undrawn: None) -> None:
     store = write_campaign(tmp_path / "s", Truth(blocks=11, analysis=RULE), 3)
     with Journal(store / "journal.sqlite") as journal:
         for run_id in [row["run_id"] for row in summarise(store).design.filter(block=11).iter_rows(named=True)]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -20,11 +19,10 @@ from vtare.campaign.verify import verify
 from vtare.errors import BadInput
 from vtare.plan import Plan
 
-pytestmark = pytest.mark.attack
+pytestmark = [pytest.mark.attack, pytest.mark.usefixtures("undrawn")]
 
 Lab = Callable[..., subprocess.CompletedProcess[str]]
 Run = Callable[[Store], CampaignResult]
-SOURCE = Path(__file__).resolve().parents[2] / "src"
 KILLED = """
 import os, signal, sys
 from pathlib import Path
@@ -61,7 +59,7 @@ def copy_without_log(tmp_path: Path, tiny_plan: Plan, fake: Any) -> Path:
     script = tmp_path / "killed.py"
     script.write_text(textwrap.dedent(KILLED))
     command = [sys.executable, script, plan, tmp_path / "killed", fake.path]
-    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(SOURCE)}, timeout=120, check=False)
+    done = subprocess.run(command, timeout=120, check=False)
     assert done.returncode == -signal.SIGKILL
     ignored = shutil.ignore_patterns("journal.sqlite-*")
     return Path(shutil.copytree(tmp_path / "killed", tmp_path / "copy", ignore=ignored))

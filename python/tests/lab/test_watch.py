@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import re
 import signal
 import sqlite3
@@ -29,8 +28,7 @@ from vtare.report.text import NO_BREAK
 from vtare.watch.history import History, Round, SeriesKey
 from vtare.watch.loop import watch
 from vtare.watch.metrics import Metrics, serve
-from vtare.watch.over_time import over_time
-from vtare.watch.sentences import answer
+from vtare.watch.over_time import answer, over_time
 from vtare.watch.store import drop_old, held_store, room, round_place
 
 ROOT = Path(__file__).parents[3]
@@ -187,7 +185,6 @@ def test_a_killed_writer_leaves_whole_rounds(tmp_path: Path) -> None:
     )
     writer = subprocess.Popen(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )  # fmt: skip
     assert writer.stdout is not None
     for line in writer.stdout:
@@ -337,7 +334,6 @@ def test_bad_options_are_refused_before_a_store_is_made(
 def test_rounds_are_processes_of_their_own_and_a_restart_goes_on(
     tmp_path: Path, fake: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(ROOT / "python" / "src"))
     store = tmp_path / "store"
     words = ["watch", "--binary", str(fake.path), "--store", str(store), "--every", "1 s"]
     assert CliRunner().invoke(app, [*words, "--rounds", "1"]).exit_code == 0

@@ -22,7 +22,7 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "add-a-claim.md"
 def lab(tmp_path: Path) -> Path:
     """A copy of the lab with the claim of the page."""
     package = tmp_path / "vtare"
-    shutil.copytree(Path(vtare.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__", "_lib"))
+    shutil.copytree(Path(vtare.__file__).parent, package, ignore=shutil.ignore_patterns("_lib"))
     block = re.search(r"^```python (\S+)\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.M | re.S)
     assert block is not None
     file = package / block[1]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
+import pickle
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,27 +17,38 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from synthetic_store import Recipe, write_store
 
-from vtare.report.build import build
+from vtare.report.build import render
+from vtare.report.content import Content, content_of
 from vtare.summary import Summary, summarise
 
 
 @dataclass(frozen=True)
 class Reported:
-    """A store with its summary and report."""
+    """A store with its summary and report, whose figures were drawn once."""
 
     store: Path
     summary: Summary
+    content: Content
     html: str
 
 
 @pytest.fixture(scope="session")
 def reported(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Recipe], Reported]:
-    """Make the report of a recipe; the fixtures below make each one once."""
+    """Make the report of a recipe; the fixtures below make each one once, for all workers of these tests together."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if base.name.startswith("popen-") else base
 
     def make(recipe: Recipe) -> Reported:
-        store = write_store(tmp_path_factory.mktemp("store") / "store", recipe)
-        summary = summarise(store)
-        return Reported(store, summary, build(summary))
+        place = shared / f"reported-{hashlib.sha256(repr(recipe).encode()).hexdigest()[:16]}"
+        place.mkdir(exist_ok=True)
+        with (place / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not (place / "made").exists():
+                store = write_store(place / "store", recipe)
+                summary = summarise(store)
+                content = content_of(summary)
+                (place / "made").write_bytes(pickle.dumps((store, summary, content, render(content))))
+            return Reported(*pickle.loads((place / "made").read_bytes()))
 
     return make
 

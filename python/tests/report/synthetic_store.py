@@ -326,6 +326,14 @@ def load_document(run: Run) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
+_PARTS = PLAN.format(blocks=1, targets='["1 ms"]').split("[[experiment]]")
+#: One block of sleeps under two loads: its report has few figures.
+SMALL = Recipe(
+    blocks=1,
+    plan_text=f"{_PARTS[0]}[[experiment]]{_PARTS[2]}".replace(', { kind = "cpu", threads = 100, label = "cpu" }', ""),
+)
+
+
 def write_store(store: Path, recipe: Recipe | None = None) -> Path:
     """Write a whole store: plan, design, journal and run directories; the directory itself is returned."""
     recipe = recipe if recipe is not None else Recipe()

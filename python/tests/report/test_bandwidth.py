@@ -18,6 +18,7 @@ from vtare.report.pages import avb as bandwidth
 from vtare.report.sentences import plain
 from vtare.report.text import NO_BREAK
 from vtare.summary import Summary, summarise
+from vtare.summary.bandwidth import occupied_shares
 from vtare.summary.cells import Cell, compared_figure
 
 
@@ -208,3 +209,10 @@ def test_rates_and_bytes_are_written_for_people() -> None:
         "+0.31 %",
         "+238 %",
     ]
+
+
+def test_there_is_no_share_of_a_capacity_of_nothing_or_of_an_unknown_one() -> None:
+    found = pl.DataFrame(
+        {"occupied_bit_per_s": [0.0, 1e6, 1e6, None, 5e5], "true_capacity_bit_per_s": [0.0, 0.0, None, 1e7, 1e7]}
+    )
+    assert occupied_shares(found).to_list() == [None, 0.05]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -149,3 +149,16 @@ def test_a_tail_of_which_some_runs_have_no_p99_is_shown_by_its_exceedances(tmp_p
     assert busy["above_1ms"] == 1.0
     assert "it is more than 1 ms late in 100 % of sleeps, 0 % with idle (0 of 5 runs have a p99)" in answered
     assert "its p99 is" not in answered
+
+
+def test_a_ratio_of_times_late_is_not_stated_as_one_of_medians(tmp_path: Path) -> None:
+    text = PLAN.format(blocks=5, targets='["1 ms"]')
+    text = re.sub(r'method = \["usleep".*?\]', 'platform = ["host", "qemu"]\nmethod = ["usleep"]', text)
+    summary = summarise(write_store(tmp_path / "store", Recipe(plan_text=text, platform_factor={"qemu": 3.0})))
+    # As where a time limit ended runs on the slower platform early.
+    by_time = replace(summary, comparisons=summary.comparisons.with_columns(quantity=pl.lit("late_fraction")))
+    for one, ending in ((summary, ""), (by_time, " as much time late")):
+        answered = " ".join(words_of(sentence) for sentence in content_of(one, figures=False).answer.sentences)
+        found = re.search(r"elsewhere: qemu [\d.]+\N{MULTIPLICATION SIGN} \([\d. to]+\)( as much time late)?", answered)
+        assert found is not None, answered
+        assert (found[1] or "") == ending

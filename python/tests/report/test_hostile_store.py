@@ -15,8 +15,8 @@ import pytest
 
 from vtare.design import make_design, write_design
 from vtare.plan import load_plan
-from vtare.report.build import build
-from vtare.report.content import content_of
+from vtare.report.build import render
+from vtare.report.content import Content, content_of
 from vtare.report.plain import render_plain
 from vtare.summary import summarise
 
@@ -68,6 +68,11 @@ def hostile_store(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> P
     return store
 
 
+@pytest.fixture(scope="module")
+def content(hostile_store: Path) -> Content:
+    return content_of(summarise(hostile_store))
+
+
 class Elements(HTMLParser):
     """Collects the elements of a page as a browser would: those with a handler, and the text of scripts."""
 
@@ -93,8 +98,8 @@ class Elements(HTMLParser):
             self.scripts.append((self._kind, data))
 
 
-def test_a_report_carries_out_nothing_that_a_store_states(hostile_store: Path) -> None:
-    page = build(summarise(hostile_store))
+def test_a_report_carries_out_nothing_that_a_store_states(content: Content) -> None:
+    page = render(content)
     assert MARK in page
     found = Elements()
     found.feed(page)
@@ -109,8 +114,8 @@ def test_a_report_carries_out_nothing_that_a_store_states(hostile_store: Path) -
     assert "default-src 'none'" in policy[1]
 
 
-def test_figures_carry_out_nothing_that_a_store_states(hostile_store: Path) -> None:
-    drawings = list(content_of(summarise(hostile_store)).drawings())
+def test_figures_carry_out_nothing_that_a_store_states(content: Content) -> None:
+    drawings = list(content.drawings())
     assert any(MARK in drawing.svg for drawing in drawings)
     for drawing in drawings:
         assert re.fullmatch(r"[a-z0-9-]+", drawing.name)
@@ -123,8 +128,8 @@ def test_figures_carry_out_nothing_that_a_store_states(hostile_store: Path) -> N
         assert not {name for name in names if name.startswith("on")}
 
 
-def test_a_report_in_markdown_holds_no_element_that_a_store_states(hostile_store: Path) -> None:
-    text = render_plain(content_of(summarise(hostile_store), figures=False), "md")
+def test_a_report_in_markdown_holds_no_element_that_a_store_states(content: Content) -> None:
+    text = render_plain(content, "md")
     assert MARK in text
     assert "<script>" not in text
     assert "<img" not in text

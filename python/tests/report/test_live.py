@@ -23,7 +23,6 @@ from vtare.campaign.journal import Journal, Stopped
 from vtare.campaign.store import read_store
 from vtare.cli import app
 from vtare.errors import BadInput
-from vtare.report import live
 from vtare.report.live import ADDRESS, LivePage, LiveServer, serve, start_maker, state_of
 
 PATIENCE_S = 120.0
@@ -367,9 +366,8 @@ def test_the_command_serves_until_it_is_shown_to_end_and_leaves_nothing(tmp_path
     empty = write_store(tmp_path / "store", Recipe(plan_text=SLEEPS, pending_from_block=1))
     place = tmp_path / "tmp"
     place.mkdir()
-    home = str(Path(live.__file__).parents[2])
     command = [sys.executable, "-X", "faulthandler", "-m", "vtare.cli", "serve-report", str(empty)]
-    environment = {**os.environ, "TMPDIR": str(place), "PYTHONPATH": home}
+    environment = {**os.environ, "TMPDIR": str(place)}
     done = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
     try:
         assert done.stdout is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from forwarding_store import closed_form, throughput_of, write_forwarding_store
@@ -25,20 +26,20 @@ def beside(twelve: Summary) -> Overlay:
     return overlay(twelve, "batalla2018")
 
 
-def rows_of(found: Overlay, table: str) -> list[dict[str, str | None]]:
+def rows_of(found: Overlay, table: str) -> list[dict[str, Any]]:
     (rows,) = (entry["rows"] for entry in found.document()["tables"] if entry["id"] == table)
     return rows  # type: ignore[no-any-return]
 
 
 def test_the_index_of_the_frames_sent_stands_beside_its_closed_form_and_the_papers(beside: Overlay) -> None:
     rows = rows_of(beside, "standing-jain")
-    assert [row["loaded"] for row in rows] == ["1", "6", "12"]
+    assert [row["loaded"] for row in rows] == [1, 6, 12]
     printed = {row["k_strongly_loaded"]: float(row["j_eq5"]) for row in read_rows("batalla_jain_index")}
     for row in rows:
-        planned = closed_form(12, int(row["loaded"] or 0))
-        assert float(row["jain_planned"] or 0) == pytest.approx(planned)
-        assert float(row["published"] or 0) == pytest.approx(printed[row["loaded"] or ""])
-        assert float(row["jain_error_percent"] or 0) == pytest.approx(-0.1)
+        planned = closed_form(12, row["loaded"])
+        assert row["jain_planned"] == pytest.approx(planned)
+        assert row["published"] == pytest.approx(printed[f"{row['loaded']:.0f}"])
+        assert row["jain_error_percent"] == pytest.approx(-0.1)
 
 
 def test_bursts_are_columns_of_the_cells_where_they_were_asked_for(twelve: Summary, tmp_path: Path) -> None:
@@ -65,14 +66,14 @@ def test_other_numbers_of_guests_are_given_no_printed_index(tmp_path: Path) -> N
 def test_what_an_even_load_adds_stands_beside_the_printed_twofold(beside: Overlay) -> None:
     for row in rows_of(beside, "standing-gains"):
         wanted = throughput_of(64, 1.0) / throughput_of(64, closed_form(12, 1))
-        assert float(row["throughput_ratio"] or 0) == pytest.approx(wanted, rel=1e-3)
+        assert row["throughput_ratio"] == pytest.approx(wanted, rel=1e-3)
         assert row["published"] == "2.0"
 
 
 def test_only_frames_for_which_a_figure_is_printed_have_one_beside_them(beside: Overlay) -> None:
     rates = rows_of(beside, "standing-rates")
     assert len(rates) == 3
-    assert {row["published_bit_per_s"] for row in rates} == {"1000000000"}
+    assert {row["published_bit_per_s"] for row in rates} == {1e9}
     assert {row["standing"] for row in rates} == {"above the paper's link"}
     latencies = rows_of(beside, "standing-latencies")
     assert len(latencies) == 6

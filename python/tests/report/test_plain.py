@@ -14,7 +14,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from conftest import Reported
-from synthetic_store import PLAN, Recipe, write_store
+from synthetic_store import SMALL, write_store
 from typer.testing import CliRunner
 
 from vtare.cli import app
@@ -141,13 +141,9 @@ def test_plain_forms_land_in_the_store(five_runs: Reported, tmp_path: Path) -> N
 # --- on the command line ---
 
 
-SMALL = PLAN.format(blocks=1, targets='["1 ms"]').split("[[experiment]]")
-SMALL = (SMALL[0] + "[[experiment]]" + SMALL[2]).replace(', { kind = "cpu", threads = 100, label = "cpu" }', "")
-
-
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_store(tmp_path_factory.mktemp("small") / "store", Recipe(blocks=1, plan_text=SMALL))
+    return write_store(tmp_path_factory.mktemp("small") / "store", SMALL)
 
 
 def test_an_unknown_form_is_refused_with_those_there_are(small: Path) -> None:
@@ -208,7 +204,7 @@ def test_a_figure_in_an_unknown_form_is_refused_with_those_there_are(small: Path
 
 def test_every_figure_of_every_kind_of_report_has_its_data(five_runs: Reported, all_instruments: Reported) -> None:
     for reported in (five_runs, all_instruments):
-        for drawing in content_of(reported.summary).drawings():
+        for drawing in reported.content.drawings():
             assert drawing.data.height > 0, drawing.name
             assert drawing.data.null_count().row(0) != (drawing.data.height,) * drawing.data.width, drawing.name
 

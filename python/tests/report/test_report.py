@@ -12,12 +12,11 @@ from pathlib import Path
 import pytest
 from conftest import Reported
 from page import plain
-from synthetic_store import Recipe, write_store
+from synthetic_store import SMALL, Recipe, write_store
 
 from vtare.errors import BadInput
 from vtare.report import embed
 from vtare.report.build import build, render
-from vtare.report.content import content_of
 from vtare.report.embed import bundle
 from vtare.report.write import write_report, write_whole
 
@@ -40,15 +39,14 @@ def test_the_script_of_the_charts_stands_in_the_page_once_and_is_left_out_where_
     five_runs: Reported,
 ) -> None:
     assert five_runs.html.count(bundle()) == 1
-    content = content_of(five_runs.summary)
-    bare = dataclasses.replace(content, headline=None, parts=())
+    bare = dataclasses.replace(five_runs.content, headline=None, parts=())
     assert "vegaEmbed" not in render(bare)
 
 
 def test_a_chart_beyond_the_room_for_them_stays_a_still_figure(
     five_runs: Reported, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    questions = list(content_of(five_runs.summary).questions())
+    questions = list(five_runs.content.questions())
     every = embed.embed(questions)
     sizes = [len(chart.json) for chart in every.by_figure.values()]
     monkeypatch.setattr(embed, "MOST_BYTE", sum(sizes) - 1)
@@ -107,7 +105,7 @@ def test_hostile_names_stay_text(one_run: Reported) -> None:
 
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
-    return write_store(tmp_path / "store", Recipe(blocks=1))
+    return write_store(tmp_path / "store", SMALL)
 
 
 def test_the_report_lands_in_the_store_and_leaves_nothing_else(small: Path) -> None:

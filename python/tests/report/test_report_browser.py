@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from conftest import Reported
 
-from vtare.report.build import build
+from vtare.report.build import render
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 BROWSER = next((path for name in BROWSERS if (path := shutil.which(name))), None)
@@ -342,7 +342,7 @@ def test_the_live_page_shows_how_far_the_campaign_is_and_shows_the_newer_report(
     from vtare.report.live import ADDRESS, LivePage, LiveServer
 
     live = tmp_path / "live.html"
-    live.write_text(build(five_runs.summary, live=True), encoding="utf-8")
+    live.write_text(render(five_runs.content, live=True), encoding="utf-8")
     copied = [sys.executable, "-c", "import shutil, sys; shutil.copy(sys.argv[1], sys.argv[2])", str(live)]
     page = LivePage(five_runs.store, every_s=0.0, make=lambda _, out, log: subprocess.Popen([*copied, str(out)]))
     server = LiveServer(page, 0)

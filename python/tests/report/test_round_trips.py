@@ -11,9 +11,9 @@ import pytest
 
 from vtare import plots
 from vtare.plots.format import percent_text
-from vtare.report.build import build
+from vtare.report.build import render
 from vtare.report.claims import answer
-from vtare.report.content import content_of, layouts_of
+from vtare.report.content import Content, content_of, layouts_of
 from vtare.report.main_table import main_rows
 from vtare.report.pages.rtt import PAGE, PIECE_NAMES, stack_figures
 from vtare.report.sentences import plain
@@ -23,6 +23,11 @@ from vtare.summary import Summary, summarise
 @pytest.fixture(scope="module")
 def summary(two_host_store: Path) -> Summary:
     return summarise(two_host_store)
+
+
+@pytest.fixture(scope="module")
+def content(summary: Summary) -> Content:
+    return content_of(summary)
 
 
 def main_figure(summary: Summary) -> tuple[list[str], list[str]]:
@@ -96,7 +101,7 @@ def test_nothing_is_stated_of_overhead_where_nothing_was_captured(summary: Summa
         assert stack_figures(bare, layout) is None
 
 
-def test_the_pieces_are_drawn_for_captured_cells_only(summary: Summary) -> None:
+def test_the_pieces_are_drawn_for_captured_cells_only(summary: Summary, content: Content) -> None:
     (layout,) = layouts_of(summary).values()
     question = PAGE.first(summary, layout) if PAGE.first is not None else None
     assert question is not None
@@ -112,7 +117,7 @@ def test_the_pieces_are_drawn_for_captured_cells_only(summary: Summary) -> None:
     second = stack_figures(summary, layout)
     assert second is not None
     assert second.title == "Where does the time go?"
-    drawn = content_of(summary).headline
+    drawn = content.headline
     assert drawn is not None
     assert (drawn.id, drawn.title) == ("answer-rates", "How much of a round trip is the layer?")
 
@@ -128,8 +133,8 @@ def test_without_a_turnaround_the_responder_is_one_piece(summary: Summary) -> No
     assert ", responder 2" not in question.panels[0].drawing.text
 
 
-def test_the_page_counts_lost_packets_and_states_how_the_pieces_were_made(summary: Summary) -> None:
-    page = build(summary)
+def test_the_page_counts_lost_packets_and_states_how_the_pieces_were_made(content: Content) -> None:
+    page = render(content)
     heads = re.findall(r'<th scope="col"[^>]*data-k="([a-z0-9_]+)"', page)
     assert {"lost", "sent", "overhead_ns", "overhead_share_percent", "wire_ns", "turnaround_ns"} <= set(heads)
     assert 'id="figure-answer-rates"' in page
@@ -139,8 +144,7 @@ def test_the_page_counts_lost_packets_and_states_how_the_pieces_were_made(summar
     assert "peer" not in heads
 
 
-def test_the_share_in_the_figure_is_that_of_the_sentence_and_of_the_table(summary: Summary) -> None:
-    content = content_of(summary)
+def test_the_share_in_the_figure_is_that_of_the_sentence_and_of_the_table(summary: Summary, content: Content) -> None:
     assert content.headline is not None
     drawn = content.headline.panels[0].drawing
     shares = drawn.data.filter(pl.col("piece") == "layer at the sender")["share"].to_list()

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vtare.plan import Analysis
+from vtare.plan import Analysis, Experiment
 from vtare.summary.cells import Cell
 from vtare.summary.factors import TESTED_FIGURES, RankTestRow, rank_tests
 
 ANALYSIS = Analysis()
+TIMER = Experiment("timer", "timer", "timer", {}, ())
 
 
 def cells(figures: dict[str, dict[str, list[float]]]) -> list[Cell]:
@@ -34,7 +35,7 @@ def drawn(rng: np.random.Generator, blocks: int, *, median: float = 1.0, most: f
 
 
 def by_figure(made: list[Cell]) -> dict[str, RankTestRow]:
-    return {row.figure: row for row in rank_tests(made, ("platform",), ANALYSIS, experiment="timer")}
+    return {row.figure: row for row in rank_tests(made, ("platform",), ANALYSIS, TIMER)}
 
 
 def pairs(row: RankTestRow) -> set[tuple[str, str]]:

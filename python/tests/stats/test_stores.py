@@ -184,7 +184,7 @@ def test_an_empty_store_has_a_message_and_leaves_no_report(lab_command: Lab, mak
     ],
 )
 def test_a_run_that_cannot_be_used_is_named_and_left_out_and_the_report_ends_with_1(
-    lab_command: Lab, make: Make, damage: str, message: str
+    lab_command: Lab, undrawn: None, make: Make, damage: str, message: str
 ) -> None:
     store = make("s", blocks=5)
     path = samples_of(store)

@@ -329,7 +329,7 @@ fn datagram<'a>(frame: &Frame<'a>, arrived: Timestamp<Monotonic>) -> Option<Inco
     let payload = frame.bytes.get(UDP_FRAME_HEADERS_BYTE..34 + udp_byte)?;
     let stamp =
         (frame.note != 0).then(|| Stamp { at: Timestamp::from_nanos(frame.note), source: StampSource::Software });
-    Some(Incoming { payload, arrived, stamp, ttl: Some(frame.bytes[22]) })
+    Some(Incoming { payload, arrived, stamp, ttl: Some(frame.bytes[22]), class: Some(frame.bytes[15]) })
 }
 
 /// Writes into the program's setup which datagrams are replies.

@@ -56,7 +56,7 @@ impl Keeper {
 /// # Errors
 /// Where nothing does: what was found and what is needed, as text.
 pub fn keeper(interface: &str, queues: &[Queue]) -> Result<Keeper, String> {
-    let wanted = format!("want fq or etf: tc qdisc replace dev {interface} root fq");
+    let wanted = format!("expected fq or etf: tc qdisc replace dev {interface} root fq");
     let Some(root) = queues.iter().find(|queue| queue.parent.is_none()) else {
         return Err(format!("{interface} has no queue discipline, {wanted}"));
     };
@@ -97,11 +97,11 @@ fn of_kind(interface: &str, queue: &Queue, name: &str) -> Option<Result<Keeper, 
                 _ if delta_ns == 0 && !by_card => {
                     Err(format!("{interface} has an etf without delta, which drops every packet: give it delta 500000"))
                 }
-                _ if etf.flags & 1 != 0 => {
-                    Err(format!("{interface} has an etf with deadlines, want one with launch times (no deadline_mode)"))
-                }
+                _ if etf.flags & 1 != 0 => Err(format!(
+                    "{interface} has an etf with deadlines, expected one with launch times (no deadline_mode)"
+                )),
                 Some(clock) => Ok(keeper(clock, if by_card { (0, delta_ns) } else { (delta_ns, 0) }, true)),
-                None => Err(format!("{interface} has an etf on clock {}, want CLOCK_TAI", etf.clock_id)),
+                None => Err(format!("{interface} has an etf on clock {}, expected CLOCK_TAI", etf.clock_id)),
             })
         }
         ("etf", None) => Some(Err(format!("{interface} has an etf that does not report its clock"))),

@@ -122,8 +122,8 @@ impl ProbeLink for SocketLink<'_> {
     }
 
     fn receive(&mut self, until: Timestamp<Monotonic>, sink: &mut dyn FnMut(Incoming<'_>)) -> Result<(), LinkError> {
-        self.0.receive(until, &mut |arrived, Arrival { payload, stamp, ttl }| {
-            sink(Incoming { payload, arrived, stamp, ttl });
+        self.0.receive(until, &mut |arrived, Arrival { payload, stamp, ttl, class }| {
+            sink(Incoming { payload, arrived, stamp, ttl, class });
         })
     }
 

@@ -24,7 +24,8 @@ pub struct SocketOptions {
     pub launch: Option<Keeper>,
     /// Poll the network card's queue for this many microseconds; `None`: leave what the system has.
     pub busy_poll_us: Option<u32>,
-    /// DSCP and ECN of packets, as the byte of IPv4's TOS; `None`: what the system gives.
+    /// DSCP and ECN of packets, as the byte of IPv4's TOS, and those of arrivals are wanted; `None`: what the system
+    /// gives.
     pub class: Option<u8>,
     /// Bytes of the largest payload that arrives.
     pub largest_byte: usize,

@@ -260,7 +260,7 @@ impl XdpProbe {
         plan: &Plan,
         prepare: impl FnOnce() -> Result<(), E> + Send,
         stop: &dyn Fn() -> bool,
-        tell: &mut dyn FnMut(Event) -> bool,
+        observe: &mut dyn FnMut(Event) -> bool,
     ) -> Result<Result<Ended, E>, XdpError> {
         let pace = plan.pace;
         if pace.packets == 0 || plan.packets.checked_mul(pace.span_ns).is_none() {
@@ -292,9 +292,9 @@ impl XdpProbe {
             let mut quiet_until = None;
             loop {
                 let done = over.load(Ordering::Acquire);
-                let all = reader.drain(tell);
+                let all = reader.drain(observe);
                 let now = clocks::now::<Monotonic>();
-                let complete = tell(Event::Turn(now));
+                let complete = observe(Event::Turn(now));
                 if !stopped && stop() {
                     stopped = true;
                     word(word::STOP).store(1, Ordering::Release);
@@ -392,7 +392,7 @@ impl<'p> Reader<'p> {
     }
 
     /// Gives all events that are there; whether nothing is left in between.
-    pub(super) fn drain(&mut self, tell: &mut dyn FnMut(Event) -> bool) -> bool {
+    pub(super) fn drain(&mut self, observe: &mut dyn FnMut(Event) -> bool) -> bool {
         let word = |at: usize| &self.programs.setup.words()[at];
         // Replies first: the slots read after them are then at least those that they answer.
         let replies = word(word::REPLIES).load(Ordering::Acquire);
@@ -404,7 +404,7 @@ impl<'p> Reader<'p> {
             let scheduled = self.started + nanos(sequence * pace.span_ns / pace.packets);
             let sent_ns = self.programs.sends.words()[(sequence & mask) as usize].load(Ordering::Relaxed);
             let sent = (sent_ns != 0).then(|| Timestamp::from_nanos(sent_ns));
-            tell(Event::Slot { sequence, scheduled, sent });
+            observe(Event::Slot { sequence, scheduled, sent });
         }
         self.told = next;
         word(word::SENDS_READ).store(next, Ordering::Release);
@@ -415,7 +415,7 @@ impl<'p> Reader<'p> {
             let commit = entry[0].load(Ordering::Acquire);
             if commit >> 8 == self.read + 1 {
                 match self.programs.target.reply(entry, commit as u8, next.saturating_sub(1), &mut self.payload) {
-                    Some(reply) => _ = tell(Event::Reply(reply)),
+                    Some(reply) => _ = observe(Event::Reply(reply)),
                     None => self.forged += 1,
                 }
             } else if overrun > self.skipped {

@@ -322,6 +322,7 @@ pub(super) mod hand {
                 call: 0,
                 group: None,
                 descheduled: false,
+                ecn: None,
             }
         };
         Observation {

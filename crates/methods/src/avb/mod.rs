@@ -55,7 +55,7 @@ pub use estimate::{Estimate, Layer};
 pub use igi::IgiSettings;
 pub use kite::KiteSettings;
 pub use kite2::{Kite2Kind, Kite2Settings};
-pub use observation::{Observation, Packet, SortedArrival};
+pub use observation::{Ecn, Observation, Packet, SortedArrival};
 pub use pathchirp::PathchirpSettings;
 pub use pathload::PathloadSettings;
 pub use pathrate::PathrateSettings;

@@ -26,6 +26,32 @@ pub struct Packet {
     /// The sender was kept from running just before this packet (its canary saw a gap), so `sent` may be early or
     /// late.
     pub descheduled: bool,
+    /// ECN field of the packet as it arrived; `None` where it left without one, or where nobody reports it.
+    pub ecn: Option<Ecn>,
+}
+
+/// What a packet that left ECN-capable arrived as.
+//= RFC 3168, section 5: the ECN field in IP
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ecn {
+    /// Not ECN-capable: something on the way cleared the field.
+    Cleared,
+    /// ECN-capable, as it left.
+    Capable,
+    /// With the mark of congestion (CE).
+    Marked,
+}
+
+impl Ecn {
+    /// The field's two bits, of which both ECN-capable values are one here.
+    #[must_use]
+    pub const fn of(bits: u8) -> Self {
+        match bits & 3 {
+            0 => Self::Cleared,
+            3 => Self::Marked,
+            _ => Self::Capable,
+        }
+    }
 }
 
 impl Packet {

@@ -26,6 +26,7 @@ fn seen(times: &[(u64, Option<u64>)]) -> Observation {
         call: 0,
         group: None,
         descheduled: false,
+        ecn: None,
     };
     Observation {
         train: Train::back_to_back(times.len() as u32, 1000),
@@ -90,7 +91,7 @@ fn every_method_and_preset_is_found_by_its_name_and_survives_json() {
         }
     }
     let error = Settings::named("nonesuch").expect_err("unknown");
-    assert!(error.to_string().starts_with("method is nonesuch, want one of "), "{error}");
+    assert!(error.to_string().starts_with("method is nonesuch, expected one of "), "{error}");
 }
 
 #[test]

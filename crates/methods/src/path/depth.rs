@@ -2,30 +2,8 @@
 
 use super::figures::{Depth, Lost};
 use super::trace::Trace;
-use crate::avb::{median, quantile};
-
-/// Lost packets from which a full queue, or a policer, is concluded.
-const LEAST_LOST: usize = 3;
-/// Share of the lost packets that met the longest waits, where the queue drops what finds it full.
-const AT_THE_TOP: f64 = 0.6;
-/// Waits within this share of the longest, or this number of packets, are among the longest.
-const TOP_SHARE: f64 = 0.1;
-const TOP_PACKETS: f64 = 2.5;
-/// A queue that is shorter than this number of packets delays nothing: a policer.
-const NO_QUEUE_PACKETS: f64 = 1.5;
-/// Arrivals from which the drain rate is taken.
-const LEAST_ARRIVALS: usize = 8;
-/// How much faster than they leave packets must come for the rate at which they leave to be the link's.
-const FAST: f64 = 1.5;
-/// How far the part of cross traffic in the drain rate may be off, as a share of it.
-const OTHERS_OFF: f64 = 0.5;
-/// Share of the packets into a full queue that are lost, at least, where they come that fast.
-const LOST_SHARE: f64 = 0.15;
-/// The queue has the train's packets alone from this share of its length on: token buckets pass the first of them.
-const BUSY_SHARE: f64 = 0.3;
-/// Quantiles of the bounds that single lost packets give: a receiver that stalls makes some of them wrong.
-const OFTEN: f64 = 0.75;
-const EDGES: (f64, f64) = (0.1, 0.9);
+use super::tuning::TrainTuning;
+use crate::avb::{Ecn, median, quantile};
 
 /// What a train shows of the queue that it fills.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,53 +64,66 @@ fn arrivals_bit_per_s(trace: &Trace, among: impl Iterator<Item = usize>) -> Opti
 ///
 /// In a busy queue probes leave at `R = C r/(r + X)`, with `r` the rate at which they come and `X = C - A` the cross
 /// traffic: `C = R (r - A)/(r - R)`.
-fn drain(trace: &Trace, waits: &[Option<f64>], top_ns: f64, free: Option<f64>) -> Option<(f64, f64)> {
-    let long = |index: &usize| waits[*index].is_some_and(|wait| wait >= BUSY_SHARE * top_ns);
+fn drain(
+    trace: &Trace,
+    waits: &[Option<f64>],
+    top_ns: f64,
+    free: Option<f64>,
+    tuning: &TrainTuning,
+) -> Option<(f64, f64)> {
+    let long = |index: &usize| waits[*index].is_some_and(|wait| wait >= tuning.busy_share * top_ns);
     let full = waits
         .iter()
-        .position(|wait| wait.is_some_and(|wait| wait >= (1.0 - TOP_SHARE) * top_ns))
+        .position(|wait| wait.is_some_and(|wait| wait >= (1.0 - tuning.top_share) * top_ns))
         .unwrap_or(waits.len());
     let busy: Vec<usize> = (0..waits.len()).filter(long).collect();
     let filling: Vec<usize> = busy.iter().copied().filter(|&index| index <= full).collect();
-    let used = if filling.len() >= LEAST_ARRIVALS { filling } else { busy };
+    let least = tuning.least_arrivals as usize;
+    let used = if filling.len() >= least { filling } else { busy };
     let (first, last) = (*used.first()?, *used.last()?);
-    let (count, left) = arrivals_bit_per_s(trace, used.iter().copied()).filter(|it| it.0 + 1 >= LEAST_ARRIVALS)?;
+    let (count, left) = arrivals_bit_per_s(trace, used.iter().copied()).filter(|it| it.0 + 1 >= least)?;
     let sent_ns = trace.probes[last].sent_ns - trace.probes[first].sent_ns;
     let came = count as f64 * trace.packet_bit * 1e9 / sent_ns.max(1.0);
     // Probes that come hardly faster than they leave share the queue with others as those like.
-    (came > FAST * left).then(|| {
+    (came > tuning.fast * left).then(|| {
         let others = free.filter(|free| *free < left);
         let rate = others.map_or(left, |free| left * (came - free) / (came - left));
         // Half a packet at each end, and half of what is taken for the others: in so short a time they may send more.
-        (rate, rate / count as f64 + OTHERS_OFF * (rate - left))
+        (rate, rate / count as f64 + tuning.others_off * (rate - left))
     })
 }
 
 /// Reads a train. `free` is the available bandwidth, `rate` what the drain rate is taken for where the train does not
 /// show it; both bit/s.
-pub(super) fn read(trace: &Trace, waits: &[Option<f64>], free: Option<f64>, rate: Option<f64>) -> Reading {
+pub(super) fn read(
+    trace: &Trace,
+    waits: &[Option<f64>],
+    free: Option<f64>,
+    rate: Option<f64>,
+    tuning: &TrainTuning,
+) -> Reading {
     let known: Vec<f64> = waits.iter().flatten().copied().collect();
-    let top_ns = quantile(&known, 0.95).unwrap_or(0.0);
-    let drain_bit_per_s = drain(trace, waits, top_ns, free);
+    let top_ns = quantile(&known, tuning.top).unwrap_or(0.0);
+    let drain_bit_per_s = drain(trace, waits, top_ns, free, tuning);
     let packet_ns = drain_bit_per_s.map(|it| it.0).or(rate).map_or(0.0, |rate| trace.packet_bit * 1e9 / rate);
     let missing = if trace.overrun { Vec::new() } else { missing(trace, waits) };
-    Reading { top_ns, drain_bit_per_s, losses: losses(&missing, &known, top_ns, packet_ns) }
+    Reading { top_ns, drain_bit_per_s, losses: losses(&missing, &known, top_ns, packet_ns, tuning) }
 }
 
-fn losses(missing: &[Missing], waits: &[f64], top_ns: f64, packet_ns: f64) -> Losses {
-    if missing.len() < LEAST_LOST {
+fn losses(missing: &[Missing], waits: &[f64], top_ns: f64, packet_ns: f64, tuning: &TrainTuning) -> Losses {
+    if (missing.len() as f64) < tuning.least_lost {
         return Losses::Elsewhere;
     }
     let met: Vec<f64> = missing.iter().map(|it| it.wait_ns).collect();
-    let often_ns = quantile(&met, OFTEN).unwrap_or(0.0);
-    let near_ns = (TOP_SHARE * often_ns).max(TOP_PACKETS * packet_ns);
+    let often_ns = quantile(&met, tuning.often).unwrap_or(0.0);
+    let near_ns = (tuning.top_share * often_ns).max(tuning.top_packets * packet_ns);
     let full: Vec<&Missing> = missing.iter().filter(|it| (it.wait_ns - often_ns).abs() <= near_ns).collect();
     let arrived = waits.iter().filter(|wait| (*wait - often_ns).abs() <= near_ns).count();
-    let few = (full.len() as f64) < LOST_SHARE * (full.len() + arrived) as f64;
-    if few || (full.len() as f64) < AT_THE_TOP * missing.len() as f64 || often_ns < top_ns - near_ns {
+    let few = (full.len() as f64) < tuning.lost_share * (full.len() + arrived) as f64;
+    if few || (full.len() as f64) < tuning.at_the_top * missing.len() as f64 || often_ns < top_ns - near_ns {
         return Losses::Elsewhere;
     }
-    if often_ns < NO_QUEUE_PACKETS * packet_ns {
+    if often_ns < tuning.no_queue_packets * packet_ns {
         return Losses::Policed;
     }
     // What fitted: the packet before, with what was queued ahead of it. What did not: the one lost, with what was left
@@ -142,11 +133,11 @@ fn losses(missing: &[Missing], waits: &[f64], top_ns: f64, packet_ns: f64) -> Lo
     let last = full.iter().zip(next).filter(|(it, next)| it.before != *next && it.after_ns < 2.0 * packet_ns);
     let too_much: Vec<f64> = last.map(|(it, _)| it.wait_ns + 2.0 * packet_ns - it.after_ns).collect();
     let (Some(low), Some(least), Some(most)) =
-        (quantile(&fitted, OFTEN), quantile(&fitted, EDGES.0), quantile(&fitted, EDGES.1))
+        (quantile(&fitted, tuning.often), quantile(&fitted, tuning.edge), quantile(&fitted, 1.0 - tuning.edge))
     else {
         return Losses::Elsewhere;
     };
-    let high = quantile(&too_much, 1.0 - OFTEN).filter(|high| *high > low);
+    let high = quantile(&too_much, 1.0 - tuning.often).filter(|high| *high > low);
     let time_ns = high.map_or(low, |high| f64::midpoint(low, high));
     Losses::Full { time_ns, interval_ns: [least, high.unwrap_or(most).max(most)] }
 }
@@ -190,26 +181,28 @@ pub(super) fn by_queue(trace: &Trace, waits: &[Option<f64>], from: usize, long_n
             let count = &mut counts[usize::from(long)];
             count.sent += 1;
             count.lost += u64::from(probe.received_ns.is_none());
+            count.marked += u64::from(probe.ecn == Some(Ecn::Marked));
         }
     }
     counts
 }
 
-/// The chance that at least as many packets are lost in the long queue as were, if every packet is as likely to be lost
-/// as any other.
+/// The chance that at least as many packets are lost or marked in the long queue as were, if every packet is as likely
+/// to be as any other.
 //= Fisher 1935: the exact test of a table of two by two, one side
 pub(super) fn loss_p(short: Lost, long: Lost) -> Option<f64> {
     if short.sent == 0 || long.sent == 0 {
         return None;
     }
-    let (all, lost) = (short.sent + long.sent, short.lost + long.lost);
+    let [short_hit, long_hit] = [short, long].map(Lost::hit);
+    let (all, lost) = (short.sent + long.sent, short_hit + long_hit);
     let ln_choose = |of: u64, take: u64| (1..=take).map(|i| ((of - take + i) as f64 / i as f64).ln()).sum::<f64>();
     let ways = ln_choose(all, long.sent);
     let chance = |in_long: u64| {
         (lost - in_long <= short.sent)
             .then(|| (ln_choose(lost, in_long) + ln_choose(all - lost, long.sent - in_long) - ways).exp())
     };
-    Some((long.lost..=lost.min(long.sent)).filter_map(chance).sum::<f64>().min(1.0))
+    Some((long_hit..=lost.min(long.sent)).filter_map(chance).sum::<f64>().min(1.0))
 }
 
 #[cfg(test)]
@@ -236,7 +229,7 @@ mod tests {
     }
 
     fn reading(trace: &Trace) -> Reading {
-        read(trace, &waits_ns(trace, 0.0), None, Some(12e6))
+        read(trace, &waits_ns(trace, 0.0), None, Some(12e6), &TrainTuning::SET)
     }
 
     #[test]
@@ -300,16 +293,18 @@ mod tests {
             })
             .collect();
         let trace = trace(&packets);
-        let seen = read(&trace, &waits_ns(&trace, 0.0), Some(6e6), None);
+        let seen = read(&trace, &waits_ns(&trace, 0.0), Some(6e6), None, &TrainTuning::SET);
         assert!((seen.drain_bit_per_s.expect("arrivals").0 / 12e6 - 1.0).abs() < 0.02, "{seen:?}");
     }
 
     #[test]
     fn the_chance_of_losses_is_fishers() {
-        let lost = |sent, lost| Lost { sent, lost };
+        let lost = |sent, lost| Lost { sent, lost, marked: 0 };
         // Fisher's lady: 3 of 4 and 1 of 4 (tea tasting): 0.242857.
         let tea = loss_p(lost(4, 1), lost(4, 3)).expect("both were seen");
         assert!((tea - 17.0 / 70.0).abs() < 1e-12, "{tea}");
+        let marked = Lost { sent: 4, lost: 1, marked: 2 };
+        assert_eq!(loss_p(lost(4, 1), marked), Some(tea), "a mark is in the place of a drop");
         assert_eq!(loss_p(lost(100, 0), lost(100, 0)), Some(1.0));
         assert!(loss_p(lost(600, 0), lost(400, 10)).expect("both were seen") < 1e-3);
         assert_eq!(loss_p(lost(0, 0), lost(4, 3)), None);
@@ -320,8 +315,9 @@ mod tests {
         let packets = [(0.0, Some(0.0)), (1e3, None), (2e3, Some(9e6)), (3e3, None), (4e3, Some(9e6))];
         let trace = trace(&packets);
         let counts = by_queue(&trace, &waits_ns(&trace, 0.0), 0, 5e6, 0.0);
-        assert_eq!(counts, [Lost { sent: 3, lost: 1 }, Lost { sent: 3, lost: 1 }]);
+        assert_eq!(counts, [Lost { sent: 3, lost: 1, marked: 0 }; 2]);
         let counts = by_queue(&trace, &waits_ns(&trace, 0.0), 0, 5e6, 2_000.0);
-        assert_eq!(counts, [Lost { sent: 5, lost: 2 }, Lost { sent: 1, lost: 0 }], "it had not stood for 2 us before");
+        let lost = |sent, lost| Lost { sent, lost, marked: 0 };
+        assert_eq!(counts, [lost(5, 2), lost(1, 0)], "it had not stood for 2 us before");
     }
 }

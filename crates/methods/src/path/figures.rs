@@ -6,7 +6,12 @@ use crate::avb::Estimate;
 /// it so. What is not known is null.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PathFigures {
-    /// Available bandwidth, with the cost of its estimate alone.
+    /// Available bandwidth, bit/s: what the cross traffic that all trains saw leaves of the link. Abacus's estimate
+    /// where no queue was seen, or where it agrees and is narrower. Null where nothing is known.
+    pub free_bit_per_s: Option<f64>,
+    /// Where it lies, bit/s (95 %).
+    pub free_interval_bit_per_s: Option<[f64; 2]>,
+    /// Abacus's estimate, with which the measurement begins, and its cost alone.
     pub estimate: Estimate,
     /// Latency under load: one entry for each share of what is free, in their order.
     pub loaded: Vec<Loaded>,
@@ -14,14 +19,16 @@ pub struct PathFigures {
     pub depth: Option<Depth>,
     /// What the queue does where it is long.
     pub queue: QueueKind,
-    /// Chance that as many packets are lost in a long queue where the queue is not the cause (Fisher's exact test, one
-    /// side, of two ways to call a queue long the clearer, times two): small where it is. Null where one of both, long
-    /// or short, was not seen.
+    /// Chance that as many packets are lost or marked in a long queue where the queue is not the cause (Fisher's exact
+    /// test, one side, of two ways to call a queue long the clearer, times two): small where it is. Null where one of
+    /// both, long or short, was not seen.
     pub queue_loss_p: Option<f64>,
-    /// Packets sent into a short queue, and those of them that were lost.
+    /// Packets sent into a short queue, and those of them that were lost or marked.
     pub short_queue: Lost,
-    /// Packets sent into a long queue, and those of them that were lost.
+    /// Packets sent into a long queue, and those of them that were lost or marked.
     pub long_queue: Lost,
+    /// What the ECN field of packets that left ECN-capable became; null where that is not known.
+    pub ecn: Option<EcnSeen>,
     /// Receive stamp less send stamp of the fastest packet, ns. They are of two clocks: the value alone means nothing,
     /// and those of both directions add up to a round trip of the idle path. Null where no packet arrived.
     pub least_delay_ns: Option<i64>,
@@ -31,13 +38,42 @@ pub struct PathFigures {
     pub elapsed_s: f64,
 }
 
-/// Packets, and those of them that were lost on the way.
+/// Packets, and those of them that were lost or marked on the way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lost {
     /// All of them.
     pub sent: u64,
     /// Those that did not arrive.
     pub lost: u64,
+    /// Those that arrived with the mark of congestion (CE).
+    pub marked: u64,
+}
+
+impl std::ops::Add for Lost {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        let (sent, lost) = (self.sent + other.sent, self.lost + other.lost);
+        Self { sent, lost, marked: self.marked + other.marked }
+    }
+}
+
+impl Lost {
+    /// Those that a queue may have dropped or marked.
+    pub(super) const fn hit(self) -> u64 {
+        self.lost + self.marked
+    }
+}
+
+/// What the ECN field of packets was when they arrived, that had left ECN-capable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EcnSeen {
+    /// Packets that arrived.
+    pub arrived: u64,
+    /// With the mark of congestion (CE): a queue on the way marks.
+    pub marked: u64,
+    /// Not ECN-capable any more: something on the way clears the field, and no queue behind it can mark.
+    pub cleared: u64,
 }
 
 /// Latency while a share of what is free is used.
@@ -45,14 +81,18 @@ pub struct Lost {
 pub struct Loaded {
     /// The share: 0.5 is half of what is free.
     pub share: f64,
-    /// The rate at which probes were sent, bit/s; null where the value follows from the depth of the buffer.
+    /// The rate of the probes, bit/s; null where the value follows from the depth of the buffer.
     pub rate_bit_per_s: Option<f64>,
     /// One-way delay above that of the idle path, median of the packets, ns.
     pub added_ns: f64,
     /// The same, 95 of 100 packets have less, ns.
     pub added_p95_ns: f64,
-    /// Share of the packets that were lost; null where the value follows from the depth of the buffer.
+    /// Where the median lies in the long run, ns (95 %); null where a short train was measured.
+    pub added_interval_ns: Option<[f64; 2]>,
+    /// Share of the packets that were lost; null where the value is computed.
     pub lost_share: Option<f64>,
+    /// Computed from the cross traffic seen, or from the depth; otherwise a train at that rate waited for so long.
+    pub computed: bool,
     /// The value is a lower bound: the queue was not filled.
     pub at_least: bool,
 }
@@ -80,7 +120,7 @@ pub struct Depth {
 pub enum QueueKind {
     /// It drops what finds it full, and nothing else.
     DropTail,
-    /// It drops packets while there is room: active queue management.
+    /// It drops or marks packets while there is room: active queue management.
     Aqm,
     /// Packets are dropped and not delayed.
     Policer,

@@ -2,11 +2,7 @@
 
 use vtare_units::{Monotonic, Peer, Timestamp};
 
-use crate::avb::{Observation, Spacing};
-
-/// Clocks of two machines run apart by this much at most, as a share: beyond it the delay of an earlier train is no
-/// measure for a later one. NTP holds a clock to 1e-5 or so; crystals alone are within 1e-4.
-const DRIFT: f64 = 5e-5;
+use crate::avb::{Ecn, Observation, Spacing};
 
 /// A packet that left.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,6 +13,8 @@ pub(super) struct Probe {
     pub(super) received_ns: Option<f64>,
     /// The sender stalled while it sent this packet: its delay is not known.
     pub(super) stalled: bool,
+    /// What its ECN field was when it arrived.
+    pub(super) ecn: Option<Ecn>,
 }
 
 impl Probe {
@@ -51,8 +49,8 @@ impl Trace {
 /// The zeros of both clocks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Epoch {
-    sent: Timestamp<Monotonic>,
-    received: Timestamp<Peer>,
+    pub(super) sent: Timestamp<Monotonic>,
+    pub(super) received: Timestamp<Peer>,
 }
 
 impl Epoch {
@@ -76,6 +74,7 @@ pub(super) fn trace(observation: &Observation, epoch: &Epoch) -> Trace {
             sent_ns: (packet.left()? - epoch.sent).as_nanos() as f64,
             received_ns: packet.received.map(|received| (received - epoch.received).as_nanos() as f64),
             stalled: packet.descheduled,
+            ecn: packet.ecn,
         })
     };
     let probes: Vec<Probe> = observation.packets.iter().filter_map(probe).collect();
@@ -92,10 +91,11 @@ pub(super) fn trace(observation: &Observation, epoch: &Epoch) -> Trace {
     }
 }
 
-/// The delay of the idle path at a time: the least of all trains, each with what the clocks may have drifted since.
-pub(super) fn idle_ns<'t>(traces: impl IntoIterator<Item = &'t Trace>, at_ns: f64) -> Option<f64> {
+/// The delay of the idle path at a time: the least of all trains, each with what the clocks may have drifted since, as
+/// a share: beyond it the delay of an earlier train is no measure for a later one.
+pub(super) fn idle_ns<'t>(traces: impl IntoIterator<Item = &'t Trace>, at_ns: f64, drift: f64) -> Option<f64> {
     let least = traces.into_iter().filter_map(|trace| trace.least_ns);
-    least.map(|(delay, when)| delay + DRIFT * (at_ns - when).abs()).min_by(f64::total_cmp)
+    least.map(|(delay, when)| delay + drift * (at_ns - when).abs()).min_by(f64::total_cmp)
 }
 
 /// How long each packet waited: its delay above that of the idle path, ns, not below 0.
@@ -116,6 +116,7 @@ pub(super) mod hand {
             sent_ns,
             received_ns: wait.map(|wait| sent_ns + wait),
             stalled: false,
+            ecn: None,
         };
         Trace {
             probes: all.map(probe).collect(),
@@ -143,6 +144,7 @@ mod tests {
             call: 0,
             group: None,
             descheduled: false,
+            ecn: None,
         };
         Observation {
             train: Train::back_to_back(packets.len() as u32, 1_500),
@@ -160,7 +162,7 @@ mod tests {
         let epoch = Epoch::of(&light).expect("a packet arrived");
         let traces = [trace(&light, &epoch), trace(&burst, &epoch)];
         assert_eq!(epoch.least_delay_ns(&traces), Some(899_000), "900000 - 1000");
-        let idle = idle_ns(&traces, 9_000.0).expect("packets arrived");
+        let idle = idle_ns(&traces, 9_000.0, 5e-5).expect("packets arrived");
         // 8 us after the least delay (0): half a nanosecond of drift is allowed for.
         assert!((idle - 0.45).abs() < 1e-9, "{idle}");
         let waits = waits_ns(&traces[1], 0.0);
@@ -174,8 +176,8 @@ mod tests {
         // 10 s later the other clock is 1 ms ahead: 100 ppm.
         let late = seen(&[(10_000_000_000, Some(10_001_000_000))]);
         let traces = [trace(&early, &epoch), trace(&late, &epoch)];
-        let idle = idle_ns(&traces, 10_000_000_000.0).expect("packets arrived");
+        let idle = idle_ns(&traces, 10_000_000_000.0, 5e-5).expect("packets arrived");
         assert!((idle - 500_000.0).abs() < 1.0, "{idle}");
-        assert_eq!(idle_ns(&[], 0.0), None);
+        assert_eq!(idle_ns(&[], 0.0, 5e-5), None);
     }
 }

@@ -10,8 +10,9 @@
 //! Each round trip bounds the offset, and the bounds of one hold for its neighbours, widened by how far two clocks can
 //! move apart in the time between. Where both clocks are held at UTC, the errors that they state bound it too. So each
 //! delay has a lower and an upper bound, and a quantile of the delays lies between that of the lower and that of the
-//! upper bounds. No assumption is made that the two ways are alike: without clocks held at UTC the interval of the
-//! shortest delay is as wide as the shortest round trip.
+//! upper bounds. Where the bounds of neighbours contradict each other, a clock was set between them: the round trips
+//! before and those after it bound only each other. No assumption is made that the two ways are alike: without clocks
+//! held at UTC the interval of the shortest delay is as wide as the shortest round trip.
 //= RFC 5905, 11.2.1 has (1) as "correctness interval"; RFC 7679 for one-way delay
 
 use vtare_units::figures::Figures;
@@ -41,6 +42,9 @@ pub struct OneWay {
     pub back_high_ns: Figures,
     /// Round trips in which the two clocks' statements of UTC contradict (1): at least one of them is wrong.
     pub contradicted: u64,
+    /// How often neighbouring round trips contradict each other: one of the clocks was set there, or they moved apart
+    /// faster than 200 ppm.
+    pub clock_steps: u64,
     /// Whether the errors of both clocks against UTC were used.
     pub from_utc: bool,
 }
@@ -57,21 +61,34 @@ struct RoundTrip {
     high: i64,
 }
 
+impl RoundTrip {
+    /// This one with the bounds that a neighbour sets; `None` where they contradict its own.
+    fn bounded_by(self, other: Self) -> Option<Self> {
+        let apart = i128::from(self.at_ns.abs_diff(other.at_ns)) * i128::from(DRIFT_NS_PER_S) / 1_000_000_000 + 1;
+        let apart = i64::try_from(apart).unwrap_or(i64::MAX);
+        let low = self.low.max(other.low.saturating_sub(apart));
+        let high = self.high.min(other.high.saturating_add(apart));
+        (low <= high).then_some(Self { low, high, ..self })
+    }
+}
+
 /// Gathers round trips.
 #[derive(Clone, Debug)]
 pub(super) struct OneWayDelays {
     utc: Option<UtcHere>,
+    /// Round trips that agree, each bounded by those before it.
     block: Vec<RoundTrip>,
     there: [Series; 2],
     back: [Series; 2],
     contradicted: u64,
+    clock_steps: u64,
     from_utc: bool,
 }
 
 impl OneWayDelays {
     pub(super) fn new(exact_samples: usize, utc: Option<UtcHere>) -> Self {
         let pair = || [Series::new(exact_samples), Series::new(exact_samples)];
-        Self { utc, block: Vec::new(), there: pair(), back: pair(), contradicted: 0, from_utc: false }
+        Self { utc, block: Vec::new(), there: pair(), back: pair(), contradicted: 0, clock_steps: 0, from_utc: false }
     }
 
     /// Takes the records of received packets in the order of their numbers.
@@ -96,33 +113,32 @@ impl OneWayDelays {
                 self.contradicted += 1;
             }
         }
-        self.block.push(RoundTrip { at_ns: t1, most, least, low, high });
+        let own = RoundTrip { at_ns: t1, most, least, low, high };
+        let bounded = match self.block.last() {
+            Some(before) => own.bounded_by(*before),
+            None => (low <= high).then_some(own),
+        };
+        if bounded.is_none() {
+            self.clock_steps += 1;
+            self.close_block();
+        }
+        // A clock that was set while the packet was on its way leaves no offset that holds for both ends of it.
+        if low <= high {
+            self.block.push(bounded.unwrap_or(own));
+        }
         if self.block.len() == BLOCK {
             self.close_block();
         }
     }
 
-    /// Has the round trips of a block bound each other's offset.
+    /// Has each round trip of a block bounded by those after it, too.
     fn close_block(&mut self) {
-        let narrow = |known: &mut RoundTrip, now: &mut RoundTrip| {
-            let apart = i128::from(known.at_ns.abs_diff(now.at_ns)) * i128::from(DRIFT_NS_PER_S) / 1_000_000_000 + 1;
-            let apart = i64::try_from(apart).unwrap_or(i64::MAX);
-            now.low = now.low.max(known.low.saturating_sub(apart));
-            now.high = now.high.min(known.high.saturating_add(apart));
-        };
-        for at in 1..self.block.len() {
-            let (before, rest) = self.block.split_at_mut(at);
-            narrow(&mut before[at - 1], &mut rest[0]);
-        }
         for at in (1..self.block.len()).rev() {
-            let (rest, after) = self.block.split_at_mut(at);
-            narrow(&mut after[0], &mut rest[at - 1]);
+            if let Some(bounded) = self.block[at - 1].bounded_by(self.block[at]) {
+                self.block[at - 1] = bounded;
+            }
         }
         for trip in self.block.drain(..) {
-            // Empty where a clock was set between: nothing is known then.
-            if trip.low > trip.high {
-                continue;
-            }
             let [there_low, there_high] = &mut self.there;
             there_low.add(trip.most - trip.high);
             there_high.add(trip.most - trip.low);
@@ -137,13 +153,14 @@ impl OneWayDelays {
         self.close_block();
         let [[there_low_ns, there_high_ns], [back_low_ns, back_high_ns]] =
             [&self.there, &self.back].map(|pair| [pair[0].figures(), pair[1].figures()]);
-        let (contradicted, from_utc) = (self.contradicted, self.from_utc);
+        let (contradicted, clock_steps, from_utc) = (self.contradicted, self.clock_steps, self.from_utc);
         (there_low_ns.n > 0).then_some(OneWay {
             there_low_ns,
             there_high_ns,
             back_low_ns,
             back_high_ns,
             contradicted,
+            clock_steps,
             from_utc,
         })
     }

@@ -202,6 +202,46 @@ fn the_live_view_keeps_the_interval_apart_from_the_whole() {
     assert!(run.is_complete());
 }
 
+/// Packets of a way of 300 us there and 100 us back; the far end replies after 1 us, by a clock that is so far ahead
+/// when the request arrives and when the reply leaves, us.
+fn one_way_delays(ahead_us: &[(u64, u64)]) -> Report {
+    let mut run = run();
+    for (sequence, &(received, replied)) in (0..).zip(ahead_us) {
+        let sent = 10_000 * sequence;
+        send(&mut run, sequence, sent);
+        let peer = |us: u64| Timestamp::from_nanos(us * 1_000);
+        let far_end = FarEnd::stamped(peer(sent + 300 + received), peer(sent + 301 + replied), None);
+        run.answered(&Answer { far_end, ..answer(sequence, sent + 401) });
+    }
+    finish(run).0
+}
+
+#[test]
+fn a_clock_that_is_set_parts_the_round_trips_and_loses_none() {
+    const STEP: (u64, u64) = (1_000_000, 1_000_000);
+    for (ahead_us, steps, n) in [
+        (vec![(50, 50); 10], 0, 10),
+        ([vec![(50, 50); 5], vec![STEP; 5]].concat(), 1, 10),
+        ([vec![STEP; 5], vec![(50, 50); 4], vec![STEP; 1]].concat(), 2, 10),
+        // Set while the far end held the packet: nothing can be known of this one.
+        ([vec![(50, 50); 5], vec![(50, 1_000_000)], vec![STEP; 4]].concat(), 1, 9),
+        ([vec![(50, 1_000_000)], vec![STEP; 9]].concat(), 1, 9),
+    ] {
+        let bounds = one_way_delays(&ahead_us).one_way.expect("the far end states its times");
+        assert_eq!((bounds.clock_steps, bounds.there_low_ns.n, bounds.back_high_ns.n), (steps, n, n), "{ahead_us:?}");
+        for (low, truth, high) in [
+            (&bounds.there_low_ns, 300_000.0, &bounds.there_high_ns),
+            (&bounds.back_low_ns, 100_000.0, &bounds.back_high_ns),
+        ] {
+            assert!(
+                low.max.is_some_and(|low| low <= truth) && high.min.is_some_and(|high| high >= truth),
+                "{bounds:?}"
+            );
+            assert!(high.max.is_some_and(|high| high <= 400_001.0), "no wider than the round trip: {bounds:?}");
+        }
+    }
+}
+
 proptest! {
     /// Whatever comes, in whatever order, the accounts hold.
     #[test]

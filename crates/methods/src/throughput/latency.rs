@@ -17,7 +17,7 @@ pub enum LatencyError {
 impl fmt::Display for LatencyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self::Count { found, guests } = self;
-        write!(f, "latencies: found {found}, want one for each of the {guests} guests")
+        write!(f, "latencies: found {found}, expected one for each of the {guests} guests")
     }
 }
 

@@ -44,22 +44,23 @@ pub enum LoadError {
 impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoGuests => write!(f, "guests: found 0, want 1 or more"),
+            Self::NoGuests => write!(f, "guests: found 0, expected 1 or more"),
             Self::Loaded { loaded, guests } => {
-                write!(f, "loaded: found {loaded}, want from 1 to {guests}, the number of guests")
+                write!(f, "loaded: found {loaded}, expected from 1 to {guests}, the number of guests")
             }
             Self::Share { slight } => write!(
                 f,
-                "slight share: found {slight}, want a share from 0 to below 1, in steps of 0.0001 (0.01 is usual)"
+                "slight share: found {slight}, expected a share from 0 to below 1, in steps of 0.0001 (0.01 is usual)"
             ),
             Self::NotSlight { slight, below } => write!(
                 f,
-                "slight share: found {slight}, want less than {below:.4}, the even part of the guests that are loaded slightly: from there on they \
+                "slight share: found {slight}, expected less than {below:.4}, the even part of the guests that \
+                are loaded slightly: from there on they \
                  have as much as the others or more"
             ),
             Self::TooManySlots { slots } => write!(
                 f,
-                "the slots of this distribution are {slots}, want {SLOTS_MOST} at most: choose a slight share of \
+                "the slots of this distribution are {slots}, expected {SLOTS_MOST} at most: choose a slight share of \
                  fewer digits, as 0.01, or fewer guests"
             ),
         }

@@ -13,6 +13,9 @@
 //! - [`BinarySearch`]: RFC 2544, no frame lost.
 //! - [`Mlrsearch`]: RFC 9971, several tolerances of loss at once, conditional throughput.
 //! - [`BackToBack`]: RFC 9004, the longest burst that passes whole, and the buffer that it shows.
+//! - [`Recovery`]: RFC 2544, how long frames are lost after an overload.
+//! - [`Soak`]: one load for long, the share that it loses.
+//! - [`PlrSearch`]: the load that loses a small share in the long run (draft-vpolak-bmwg-plrsearch).
 //! - [`Interleaved`]: several searches at once, a trial each in turn.
 //! - [`Void`]: why a trial shows nothing about the device; such a trial is repeated.
 //! - [`Distribution`]: how the load is spread over guests, with Jain's index.
@@ -26,8 +29,12 @@ mod gate;
 mod goal;
 mod latency;
 mod load;
+mod loss_curve;
 mod mlr;
+mod plr;
+mod recovery;
 mod repeated;
+mod soak;
 mod turns;
 mod void;
 
@@ -40,7 +47,10 @@ pub use goal::{Class, Goal, Measured, classify, conditional_throughput};
 pub use latency::{LatencyError, total_latency_ns};
 pub use load::{Distribution, LoadError, SLOTS_MOST, SlotTable, jain};
 pub use mlr::{MlrSettings, Mlrsearch};
+pub use plr::{CriticalLoad, PlrSearch, PlrSettings};
+pub use recovery::{Recovered, Recovery, RecoverySettings, SeenRecovery};
 pub use repeated::Repeated;
+pub use soak::{Soak, SoakSettings, Soaked};
 pub use turns::{Interleaved, NextTrial};
 pub use void::Void;
 
@@ -192,7 +202,7 @@ pub struct SettingsError {
 
 impl std::fmt::Display for SettingsError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: found {}, want {}", self.what, self.found, self.want)
+        write!(f, "{}: found {}, expected {}", self.what, self.found, self.want)
     }
 }
 

@@ -4,7 +4,7 @@
 pub(crate) mod cells;
 pub(crate) mod random;
 
-use vtare_methods::avb::{Ability, Estimate, Method, Observation, Packet, Step, Train};
+use vtare_methods::avb::{Ability, Ecn, Estimate, Method, Observation, Packet, Step, Train};
 use vtare_pathsim::{CrossSeen, TrainPath, TrainSeen, TrainSpec};
 use vtare_units::{Monotonic, Timestamp};
 
@@ -154,6 +154,7 @@ pub(crate) fn observation(train: &Train, seen: &TrainSeen) -> Observation {
         call: packet.call,
         group: packet.group,
         descheduled: false,
+        ecn: packet.received.map(|_| if packet.marked { Ecn::Marked } else { Ecn::Capable }),
     });
     Observation {
         train: train.clone(),

@@ -50,7 +50,8 @@ impl FarSide for Responder {
         received: Timestamp<Peer>,
         replied: Timestamp<Peer>,
     ) -> Option<usize> {
-        let arrival = Arrival { now, received, flags: ReplyFlags { rx_by_kernel: true, ..ReplyFlags::default() } };
+        let arrival =
+            Arrival { now, received, flags: ReplyFlags { rx_by_kernel: true, ..ReplyFlags::default() }, class: None };
         match self.table.judge(self.from, datagram, &arrival, || replied) {
             Verdict::Reply(reply) => Some(reply.len()),
             Verdict::Record { .. } | Verdict::Drop(_) => None,

@@ -189,7 +189,7 @@ impl<F: FarSide> SimLink<F> {
             What::ToProgram(stamp, datagram) => {
                 let stamp = Some(Stamp { at: stamp, source: StampSource::Software });
                 // While the program was busy elsewhere nothing was handed to it.
-                sink(Incoming { payload: &datagram, arrived: at.max(self.now), stamp, ttl: Some(64) });
+                sink(Incoming { payload: &datagram, arrived: at.max(self.now), stamp, ttl: Some(64), class: None });
                 self.spare.push(datagram);
             }
         }

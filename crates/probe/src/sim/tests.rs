@@ -105,6 +105,7 @@ fn a_responder_stamps_with_its_own_clock() {
         packets: 10,
         size_byte: 60,
         flows: None,
+        ecn: false,
     };
     let secrets = Secrets { session: SessionId(5), key: SessionKey::new([5; 16]) };
     let grant = table.open(at(0), from.ip(), &wanted, secrets).expect("within the limits");

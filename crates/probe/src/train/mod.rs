@@ -5,6 +5,7 @@
 //! of a simulated path.
 
 mod far;
+mod gathered;
 pub mod pacing;
 mod plan;
 mod report;

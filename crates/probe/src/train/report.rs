@@ -25,6 +25,8 @@ pub struct Received<R: Clock> {
     pub joined: bool,
     /// Its place among the train's packets in the order of arrival, from 0.
     pub place: u32,
+    /// Its ECN field, two bits; `None` where that is not known.
+    pub ecn: Option<u8>,
 }
 
 /// What became of one packet. `S` is the sender's clock, `R` the receiver's: their zeros differ, and their rates by

@@ -1,14 +1,15 @@
 //! Trains from the far end, as they arrive here.
 
-use vtare_units::{Monotonic, Peer, Span, Timestamp};
+use vtare_units::{Monotonic, Span, Timestamp};
 use vtare_wire::full;
-use vtare_wire::session::{ArrivalSource, ReversePlan};
+use vtare_wire::session::ReversePlan;
 
 use super::far::Far;
+use super::gathered::Gathered;
 use super::plan::{TrainError, TrainPlan};
-use super::report::{PacketFate, Received, ReverseReport, Sent};
+use super::report::{ReverseReport, TrainReport};
 use super::session::{AvbError, AvbSession, USUAL_SEND_COST};
-use crate::link::{Incoming, ProbeLink, StampSource};
+use crate::link::ProbeLink;
 
 impl<L: ProbeLink, F: Far<L>> AvbSession<L, F> {
     /// Has the far end send a train here, and gives what became of it. The train needs a shape, and the session as much
@@ -17,6 +18,32 @@ impl<L: ProbeLink, F: Far<L>> AvbSession<L, F> {
     /// # Errors
     /// [`AvbError`]; a refusal leaves the session as it was.
     pub fn reverse_train(&mut self, train: &TrainPlan) -> Result<ReverseReport, AvbError<F::Error>> {
+        let coming = self.ask(train)?;
+        self.gather(coming)
+    }
+
+    /// Both at once: has the far end send `back`, and sends `forth` from `after` its answer on.
+    ///
+    /// # Errors
+    /// As [`AvbSession::send_train`] and [`AvbSession::reverse_train`].
+    pub fn both_trains(
+        &mut self,
+        forth: &TrainPlan,
+        back: &TrainPlan,
+        after: Span,
+    ) -> Result<(TrainReport, ReverseReport), AvbError<F::Error>> {
+        self.check(forth)?;
+        let mut coming = self.ask(back)?;
+        let (until, key) = (self.link.now() + after, &self.grant.key);
+        self.link.receive(until, &mut |incoming| coming.gathered.take(&incoming, key))?;
+        let mut forth = self.dispatch(forth, Some(&mut coming.gathered))?;
+        let back = self.gather(coming)?;
+        self.collect(&mut forth)?;
+        Ok((forth, back))
+    }
+
+    /// Asks the far end for a train.
+    fn ask(&mut self, train: &TrainPlan) -> Result<Coming, AvbError<F::Error>> {
         let open = &self.grant.open;
         train.check(full::HEADER_BYTE as u16, open.size_byte, open.burst_packet)?;
         let shape = train.shape().ok_or(TrainError::NoShape)?;
@@ -25,8 +52,14 @@ impl<L: ProbeLink, F: Far<L>> AvbSession<L, F> {
         let plan = ReversePlan { packets, size_byte: train.size_byte(), shape, burst_packet };
         let drops_before = self.link.local_drops()?.receive_buffer;
         let first = self.far.reverse(&mut self.link, plan).map_err(AvbError::Far)?;
-        let mut gathered = Gathered::new(first, packets as usize);
         let ends = self.link.now() + shape.lasts(packets);
+        Ok(Coming { plan, gathered: Gathered::new(first, packets as usize), ends, drops_before })
+    }
+
+    /// Takes the rest of a train that was asked for.
+    fn gather(&mut self, coming: Coming) -> Result<ReverseReport, AvbError<F::Error>> {
+        let Coming { plan: ReversePlan { packets, size_byte, burst_packet, .. }, mut gathered, ends, drops_before } =
+            coming;
         let mut progress = ends;
         let mut counted = None;
         while gathered.order.len() < packets as usize {
@@ -60,7 +93,7 @@ impl<L: ProbeLink, F: Far<L>> AvbSession<L, F> {
             (counters.reversed.saturating_add(counters.reverse_unsent), counters.reversed);
         let mut report = ReverseReport {
             packets: gathered.fates,
-            size_byte: train.size_byte(),
+            size_byte,
             ip_header_byte: self.ip_header_byte() as u16,
             burst_packet,
             // What arrived was sent, whatever the far end has counted so far.
@@ -79,45 +112,11 @@ impl<L: ProbeLink, F: Far<L>> AvbSession<L, F> {
     }
 }
 
-/// Packets of a train from the far end as they arrive.
-struct Gathered {
-    first: u64,
-    fates: Vec<PacketFate<Peer, Monotonic>>,
-    order: Vec<usize>,
-    newest: Option<Timestamp<Monotonic>>,
-}
-
-impl Gathered {
-    fn new(first: u64, packets: usize) -> Self {
-        let fate = |index: usize| PacketFate {
-            sequence: first.saturating_add(index as u64),
-            scheduled: None,
-            sent: None,
-            kernel_sent: None,
-            received: None,
-        };
-        Self { first, fates: (0..packets).map(fate).collect(), order: Vec::with_capacity(packets), newest: None }
-    }
-
-    fn take(&mut self, incoming: &Incoming<'_>, key: &vtare_wire::SessionKey) {
-        let parsed = full::Unverified::parse(incoming.payload).and_then(|packet| packet.reverse(key));
-        let Ok(packet) = parsed else { return };
-        let index = packet.sequence.checked_sub(self.first).and_then(|index| usize::try_from(index).ok());
-        let Some(index) = index.filter(|index| *index < self.fates.len()) else { return };
-        let before = index.checked_sub(1).and_then(|before| self.fates[before].sent);
-        let fate = &mut self.fates[index];
-        if fate.received.is_some() {
-            return;
-        }
-        let (at, source) = match incoming.stamp {
-            Some(stamp) if stamp.source == StampSource::Hardware => (stamp.at, ArrivalSource::Card),
-            Some(stamp) => (stamp.at, ArrivalSource::Kernel),
-            None => (incoming.arrived, ArrivalSource::Program),
-        };
-        let joined = before.is_some_and(|before| before.before == packet.sent);
-        fate.sent = Some(Sent { before: packet.sent, after: None, joined });
-        let joined = self.newest.replace(at) == Some(at);
-        fate.received = Some(Received { at, source, joined, place: 0 });
-        self.order.push(index);
-    }
+/// A train that the far end sends.
+struct Coming {
+    plan: ReversePlan,
+    gathered: Gathered,
+    /// When it leaves there, about.
+    ends: Timestamp<Monotonic>,
+    drops_before: Option<u64>,
 }

@@ -3,6 +3,7 @@ use vtare_wire::session::{Counters, Credit, Grant, WireForm};
 use vtare_wire::{IPV6_UDP_BYTE, full, short};
 
 use super::far::Far;
+use super::gathered::Gathered;
 use super::pacing::{Outlet, Paced, pace};
 use super::plan::{MOST_IN_BURST, TrainError, TrainPlan};
 use super::report::{PacketFate, Received, Sent, TrainReport};
@@ -154,14 +155,30 @@ impl<L: ProbeLink, F: Far<L>> AvbSession<L, F> {
     /// # Errors
     /// [`AvbError`]; packets that were lost or not sent are no error.
     pub fn send_train(&mut self, train: &TrainPlan) -> Result<TrainReport, AvbError<F::Error>> {
+        self.check(train)?;
+        let mut report = self.dispatch(train, None)?;
+        self.collect(&mut report)?;
+        Ok(report)
+    }
+
+    pub(super) fn check(&self, train: &TrainPlan) -> Result<(), TrainError> {
         let open = &self.grant.open;
-        train.check(open.form.header_byte() as u16, open.size_byte, open.burst_packet)?;
+        train.check(open.form.header_byte() as u16, open.size_byte, open.burst_packet)
+    }
+
+    /// Sends a train that was checked, and takes what comes in of another one meanwhile.
+    pub(super) fn dispatch(
+        &mut self,
+        train: &TrainPlan,
+        coming: Option<&mut Gathered>,
+    ) -> Result<TrainReport, AvbError<F::Error>> {
         let calls = train.calls(self.send_cost, self.link.facts().capabilities.gso);
         let burst = train.most_in_call(calls);
         let first = self.next_sequence;
         let size = usize::from(train.size_byte());
         let (link, grant) = (&mut self.link, &self.grant);
-        let mut outlet = Forward { link, grant, first, size, bytes: vec![0; burst.min(MOST_IN_BURST) * size] };
+        let bytes = vec![0; burst.min(MOST_IN_BURST) * size];
+        let mut outlet = Forward { link, grant, first, size, bytes, coming };
         let paced = pace(&mut outlet, train.due(), calls, train.behind())?;
         self.next_sequence += train.due().len() as u64;
         self.learn_cost(&paced);
@@ -172,7 +189,6 @@ impl<L: ProbeLink, F: Far<L>> AvbSession<L, F> {
                 fate.kernel_sent = Some(departure.stamp.at);
             }
         })?;
-        self.collect(&mut report, first)?;
         Ok(report)
     }
 
@@ -222,7 +238,8 @@ impl<L: ProbeLink, F: Far<L>> AvbSession<L, F> {
     }
 
     /// Asks for arrivals until all are known or nothing more comes.
-    fn collect(&mut self, report: &mut TrainReport, first: u64) -> Result<(), AvbError<F::Error>> {
+    pub(super) fn collect(&mut self, report: &mut TrainReport) -> Result<(), AvbError<F::Error>> {
+        let first = report.packets.first().map_or(0, |fate| fate.sequence);
         let mut order = Vec::with_capacity(report.packets.len());
         let mut progress = self.link.now();
         let mut pause = ASK_AGAIN.0;
@@ -238,8 +255,8 @@ impl<L: ProbeLink, F: Far<L>> AvbSession<L, F> {
                 let fate = index.and_then(|index| Some((index, report.packets.get_mut(index)?)));
                 match fate {
                     Some((index, fate)) if fate.received.is_none() && fate.sent.is_some() => {
-                        let (at, source, joined) = (record.received, record.source, record.joined);
-                        fate.received = Some(Received { at, source, joined, place: 0 });
+                        let (at, source, joined, ecn) = (record.received, record.source, record.joined, record.ecn);
+                        fate.received = Some(Received { at, source, joined, place: 0, ecn });
                         order.push(index);
                     }
                     _ => self.strays += 1,
@@ -276,6 +293,7 @@ struct Forward<'s, L> {
     first: u64,
     size: usize,
     bytes: Vec<u8>,
+    coming: Option<&'s mut Gathered>,
 }
 
 impl<L: ProbeLink> Outlet for Forward<'_, L> {
@@ -286,6 +304,10 @@ impl<L: ProbeLink> Outlet for Forward<'_, L> {
     }
 
     fn pause(&mut self, until: Timestamp<Monotonic>) -> Result<(), LinkError> {
+        if let Some(coming) = &mut self.coming {
+            let key = &self.grant.key;
+            self.link.receive(until, &mut |incoming| coming.take(&incoming, key))?;
+        }
         self.link.pause(until)
     }
 

@@ -23,6 +23,7 @@ const REQUEST: Open = Open {
     packets: 1_000_000,
     size_byte: 1_472,
     flows: None,
+    ecn: false,
 };
 
 /// A session over a simulated path whose far clock is 7 s ahead.
@@ -206,6 +207,23 @@ fn a_train_back_is_paid_for_with_what_was_sent_and_measured_with_the_clocks_chan
 }
 
 #[test]
+fn trains_of_both_directions_cross_on_the_way_and_each_has_its_own_queue() {
+    let mut session = session(SimSpec::symmetric(hops(), 1), REQUEST, Limits::default());
+    session.send_train(&TrainPlan::even(200, 1_472, Span::from_micros(200))).expect("it is sent");
+    let train = TrainPlan::even(200, 1_472, Span::from_micros(60));
+    let (forth, back) = session.both_trains(&train, &train, Span::from_millis(8)).expect("it is paid for");
+    assert_eq!((forth.received(), back.received()), (200, 200));
+    let came: Vec<_> = back.packets.iter().filter_map(|fate| Some(fate.received?.at)).collect();
+    let left: Vec<_> = forth.packets.iter().filter_map(|fate| Some(fate.sent?.before)).collect();
+    assert!(came[0] < left[0] && left[199] < came[199], "{left:?} {came:?}");
+    for pair in forth.packets.windows(2) {
+        let [early, late] = [&pair[0], &pair[1]].map(|fate| fate.received.expect("received").at);
+        assert_eq!(late - early, Span::from_micros(120));
+    }
+    assert_eq!(session.credit().expect("it is open").packets, 200);
+}
+
+#[test]
 fn a_train_back_is_bounded_in_length_and_counts_its_losses() {
     let mut back = hops();
     back[0].loss = LossModel::Random { probability: 0.2 };
@@ -253,6 +271,7 @@ fn a_far_end_that_lies_ends_in_a_report_all_the_same() {
         received: Timestamp::from_nanos(most),
         source: ArrivalSource::Program,
         joined: true,
+        ecn: None,
     };
     let chunk = |records| {
         let (session, left, socket_drops) = (grant.session, most, Some(most));

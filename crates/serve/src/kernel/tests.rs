@@ -28,6 +28,7 @@ fn open(form: WireForm) -> Open {
         packets: 1_000_000,
         size_byte: 200,
         flows: None,
+        ecn: false,
     }
 }
 
@@ -270,7 +271,8 @@ fn a_one_way_probe_is_counted_and_not_answered() {
 fn a_session_has_one_judge_whoever_was_first() {
     let arrival = |far: &mut Far, sequence: u64| {
         let mut payload = far.request(sequence, 64);
-        let arrival = Arrival { now: clocks::now(), received: Timestamp::ZERO, flags: full::ReplyFlags::default() };
+        let flags = full::ReplyFlags::default();
+        let arrival = Arrival { now: clocks::now(), received: Timestamp::ZERO, flags, class: None };
         let verdict = far.table.judge(SocketAddr::V4(client()), &mut payload, &arrival, || Timestamp::<Peer>::ZERO);
         matches!(verdict, Verdict::Reply(_))
     };
@@ -326,7 +328,8 @@ proptest! {
             newest = newest.max(sequence);
             let mut payload = far.request(sequence, 18 + (step % 200) as usize);
             let answer = far.call(&frame(client(), &payload)).0;
-            let arrival = Arrival { now: clocks::now(), received: Timestamp::ZERO, flags: full::ReplyFlags::default() };
+            let flags = full::ReplyFlags::default();
+            let arrival = Arrival { now: clocks::now(), received: Timestamp::ZERO, flags, class: None };
             let verdict = twin.judge(SocketAddr::V4(client()), &mut payload, &arrival, || Timestamp::<Peer>::ZERO);
             let expected = if matches!(verdict, Verdict::Reply(_)) { TX } else { DROP };
             prop_assert_eq!(answer, expected, "number {} after {}", sequence, newest);

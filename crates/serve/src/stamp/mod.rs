@@ -15,7 +15,7 @@ use vtare_units::{Monotonic, Span, Timestamp, Wall};
 use vtare_wire::session::Cause;
 use vtare_wire::stamp::tlv::{self, Answers, Source};
 use vtare_wire::stamp::{
-    ErrorEstimate, Reflection, SenderPacket, StampKey, Time, is_of_a_sender, packet_byte, reflect,
+    ErrorEstimate, Reflection, SenderPacket, StampKey, Time, is_of_a_sender, packet_byte, reflect_decoded,
 };
 use vtare_wire::{LARGEST_BYTE, WireError};
 
@@ -147,7 +147,8 @@ impl StampSocket {
         let wall = || clocks::now::<Wall>().as_nanos();
         let received = Time::from_unix_ns(control.software_ns.unwrap_or_else(wall), format);
         let sender_ttl = control.ttl.unwrap_or(UNKNOWN_TTL);
-        let counted = sessions.count(Name { from, session: sender.session }, asked.now, format);
+        let name = Name { from, session: sender.session };
+        let counted = sessions.count(name, sender.sequence, asked.now, format);
         // RFC 8762, 4.3: without state the sender's number is copied.
         let sequence = counted.as_ref().map_or(sender.sequence, |session| session.sequence());
         let tail = packet_byte(key);
@@ -169,8 +170,7 @@ impl StampSocket {
         );
         let replied = Time::from_unix_ns(wall(), format);
         let reflection = Reflection { sequence, replied, error: clock.error(), received, sender_ttl };
-        let reply = reflect(key, datagram, &reflection).map_err(Cause::Garbage)?;
-        Ok((dscp.map(|dscp| dscp << 2), reply))
+        Ok((dscp.map(|dscp| dscp << 2), reflect_decoded(key, datagram, &sender, &reflection)))
     }
 }
 

@@ -42,6 +42,7 @@ const REQUEST: Open = Open {
     packets: 1_000,
     size_byte: 200,
     flows: None,
+    ecn: false,
 };
 
 fn key() -> PresharedKey {

@@ -67,7 +67,7 @@ impl SendBatch {
         let (fd, count) = (socket.as_raw_fd(), self.headers.len() as libc::c_uint);
         // SAFETY: every pointer in the headers is into `messages`, `controls` or `names`, which live and stay put
         // during the call.
-        let sent = unsafe { libc::sendmmsg(fd, self.headers.as_mut_ptr(), count, libc::MSG_DONTWAIT) };
+        let sent = unsafe { libc::sendmmsg(fd, self.headers.as_mut_ptr(), count, libc::MSG_DONTWAIT as _) };
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
 }

@@ -22,6 +22,7 @@ fn with_session(table: &mut Table, peer: IpAddr) -> [Vec<u8>; 2] {
         packets: 0,
         size_byte: 60,
         flows: Some(FlowPlan { streams: 2, byte: 1_000, bin_ns: 10_000_000 }),
+        ecn: false,
     };
     let secrets = Secrets { session: SessionId(1), key: SessionKey::new([1; 16]) };
     let grant = table.open(Timestamp::ZERO, peer, &open, secrets).expect("within the limits");

@@ -22,6 +22,7 @@ pub(crate) fn run(bytes: &[u8]) {
         packets: 1_000,
         size_byte: 100,
         flows: None,
+        ecn: false,
     };
     let [full_grant, short_grant] = [WireForm::Full, WireForm::Short].map(|form| {
         let number = form as u64 + 1;
@@ -60,7 +61,8 @@ pub(crate) fn run(bytes: &[u8]) {
         let size = datagram.len();
         let from = SocketAddr::new(peer, 1 + u16::from(choice & 16 != 0));
         let now = Timestamp::from_nanos(now_ns);
-        let arrival = Arrival { now, received: Timestamp::from_nanos(now_ns), flags: ReplyFlags::default() };
+        let arrival =
+            Arrival { now, received: Timestamp::from_nanos(now_ns), flags: ReplyFlags::default(), class: None };
         let before = datagram.clone();
         let full_form = before.first().is_some_and(|first| first & 8 == 0);
         match table.judge(from, &mut datagram, &arrival, || Timestamp::from_nanos(now_ns)) {

@@ -40,7 +40,7 @@ pub(crate) fn first_process() -> Result<Exit, Failure> {
     if std::process::id() != 1 {
         let found = std::process::id();
         return Err(Failure::Input(format!(
-            "--init: found process {found}, want process 1: boot a kernel with 'rdinit=/vtare -- agent --init' \
+            "--init: found process {found}, expected process 1: boot a kernel with 'rdinit=/vtare -- agent --init' \
              (docs/guests.md)"
         )));
     }

@@ -68,7 +68,7 @@ impl Settings {
         let mut problems = Vec::new();
         for word in line.split_ascii_whitespace().filter(|word| word.starts_with("vtare.")) {
             if let Err(wanted) = settings.take(word) {
-                problems.push(format!("kernel command line: found '{word}', want {wanted}"));
+                problems.push(format!("kernel command line: found '{word}', expected {wanted}"));
             }
         }
         if settings.interfaces.is_empty() {
@@ -207,7 +207,7 @@ mod tests {
             vtare.port vtare.forward=0 vtare.queue=fq_codel vtare.disk=../vda vtare.tmp=disk";
         let (settings, problems) = Settings::parse(line);
         assert_eq!((settings, problems.len()), (Settings::default(), 9));
-        assert!(problems[0].contains("'vtare.address=10.77.1.2/33', want A.B.C.D/LENGTH"), "{problems:?}");
+        assert!(problems[0].contains("'vtare.address=10.77.1.2/33', expected A.B.C.D/LENGTH"), "{problems:?}");
     }
 
     proptest! {

@@ -46,7 +46,7 @@ pub(crate) fn command(arguments: &AgentArguments) -> Result<Exit, Failure> {
     }
     let wanted = arguments.directory.clone().unwrap_or_else(std::env::temp_dir);
     let reach = Reach::below(&wanted).map_err(|error| {
-        Failure::Input(format!("--directory: found {}, want a directory: {error}", wanted.display()))
+        Failure::Input(format!("--directory: found {}, expected a directory: {error}", wanted.display()))
     })?;
     let port = match &arguments.port {
         Some(name) => Port::open(name)?,

@@ -1,7 +1,7 @@
 //! Between the trains of the methods, which know no packets' bytes, and those of the packet crate, which knows no
 //! methods.
 
-use vtare_methods::avb::{Observation, Packet, Spacing, Train};
+use vtare_methods::avb::{Ecn, Observation, Packet, Spacing, Train};
 use vtare_probe::train::{self, Behind, Bursts, PacketFate, TrainReport};
 use vtare_units::{Clock, Monotonic, Peer, Span, Timestamp};
 use vtare_wire::Shape;
@@ -97,6 +97,7 @@ pub(super) fn observation<S: Clock + Copy, R: Clock + Copy>(
             call,
             group,
             descheduled: took > STOOD_STILL,
+            ecn: fate.received.and_then(|received| received.ecn).map(Ecn::of),
         }
     });
     Observation {
@@ -148,6 +149,7 @@ mod tests {
                 source: ArrivalSource::Kernel,
                 joined,
                 place,
+                ecn: None,
             }),
         }
     }

@@ -12,7 +12,7 @@ mod program;
 mod repeat;
 mod run;
 pub(crate) mod shown;
-mod tcp;
+pub(crate) mod tcp;
 mod timing;
 
 use std::ops::ControlFlow;
@@ -95,7 +95,7 @@ impl Instrument for Avb {
             notes.push(Note::new("not_niced", text));
         }
         let _held = conditions::hold_latency(parameters.dma_latency_ns, &mut notes);
-        let mut path = ProbePath::open(clock, parameters, &mut notes)?;
+        let mut path = ProbePath::open(clock, parameters, false, &mut notes)?;
         let mut cell = AvbCell {
             peer: parameters.peer.clone(),
             address: path.address.to_string(),

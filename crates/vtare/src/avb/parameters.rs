@@ -272,7 +272,7 @@ impl Parameters {
     /// [`Failure::Input`] with the value found and what is wanted.
     pub(super) fn resolved(self) -> Result<Self, Failure> {
         if self.peer.is_empty() {
-            return Err(Failure::Input("peer: found none, want a host that runs `vtare serve`".to_owned()));
+            return Err(Failure::Input("peer: found none, expected a host that runs `vtare serve`".to_owned()));
         }
         parameters::check_bounds(&self)?;
         instrument::check_cpu(self.cpu)?;
@@ -282,7 +282,9 @@ impl Parameters {
         }
         if let Some(name) = self.given_of_program() {
             let found = &self.method;
-            return Err(Failure::Input(format!("{name}: found it with method {found}, want method program, or none")));
+            return Err(Failure::Input(format!(
+                "{name}: found it with method {found}, expected method program, or none"
+            )));
         }
         if self.is_tcp() {
             self.tcp_settings()?;
@@ -379,7 +381,7 @@ impl Parameters {
         }
         for change in self.set.iter().flatten() {
             let Some((key, value)) = change.split_once('=') else {
-                return Err(Failure::Input(format!("set: found '{change}', want KEY=VALUE")));
+                return Err(Failure::Input(format!("set: found '{change}', expected KEY=VALUE")));
             };
             let keys = fields.as_object().into_iter().flat_map(|fields| fields.keys());
             let known: Vec<&str> = keys.map(String::as_str).filter(|key| *key != "method").collect();

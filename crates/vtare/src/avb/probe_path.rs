@@ -10,7 +10,7 @@ use vtare_probe::link::{LinkError, ProbeLink};
 use vtare_probe::train::{self, AvbSession};
 use vtare_units::{Monotonic, Span, Timestamp};
 use vtare_wire::session::{Counters, Credit, Open, Purpose, WireForm};
-use vtare_wire::{DEFAULT_PORT, LARGEST_BYTE, full};
+use vtare_wire::{DEFAULT_PORT, ECN_CAPABLE, LARGEST_BYTE, full};
 
 use super::convert::{self, Grouped};
 use super::parameters::Parameters;
@@ -44,7 +44,7 @@ const LARGE_PACKETS: u32 = 64;
 const FILL_BIT_PER_S: f64 = 20e6;
 const FILL_BOUNDS_BIT_PER_S: (f64, f64) = (10e6, 400e6);
 /// Bytes that are credited before an estimate begins, so that earning takes none of its time.
-const EARNED_BYTE: u64 = 1_000_000;
+const EARNED_BYTE: u64 = 2_000_000;
 /// Packets sent at once for credit.
 const FILL_PACKETS: u32 = 500;
 
@@ -83,15 +83,21 @@ pub(crate) struct ProbePath<'c> {
     /// Bytes sent to the far end to be allowed trains back, and those of soundings.
     pub(crate) extra_byte: u64,
     quiet: Timestamp<Monotonic>,
+    opened: Timestamp<Monotonic>,
 }
 
 impl<'c> ProbePath<'c> {
-    /// Opens a session and sounds the path.
+    /// Opens a session and sounds the path. `ecn`: packets leave ECN-capable, and what becomes of that is recorded.
     ///
     /// # Errors
     /// [`Failure::Input`] for a wrong name, key or size, or more than the far end allows; [`Failure::Peer`] where
     /// nobody answers or no probe arrives.
-    pub(crate) fn open(clock: &'c Clock, parameters: &Parameters, notes: &mut Vec<Note>) -> Result<Self, Failure> {
+    pub(crate) fn open(
+        clock: &'c Clock,
+        parameters: &Parameters,
+        ecn: bool,
+        notes: &mut Vec<Note>,
+    ) -> Result<Self, Failure> {
         let name = &parameters.peer;
         let address = peers::resolve(name, DEFAULT_PORT)?;
         let key = peers::key(parameters.key_file.as_deref())?;
@@ -131,10 +137,15 @@ impl<'c> ProbePath<'c> {
             packets: SESSION_PACKETS,
             size_byte: wanted as u16,
             flows: None,
+            ecn,
         };
         let far = client::open(address, key.as_ref(), &request, PROGRAM, PATIENCE)
             .map_err(|error| control_failure(&error))?;
-        let options = SocketOptions { local: Some(far.local_address().ip()), ..options };
+        let class = far.grant().open.ecn.then_some(ECN_CAPABLE);
+        if ecn && class.is_none() {
+            notes.push(Note::new("ecn_unknown", "ECN is not known: the vtare there is older than this one"));
+        }
+        let options = SocketOptions { local: Some(far.local_address().ip()), class, ..options };
         let link = SocketLink::udp(clock, address, &options, because).map_err(failed)?;
         let link = TimedLink::new(link, clock, parameters.clock, parameters.sleep);
         let grant = far.grant().clone();
@@ -155,6 +166,7 @@ impl<'c> ProbePath<'c> {
             all_left: false,
             extra_byte: 0,
             quiet,
+            opened: quiet,
         };
         path.sound(parameters, notes)?;
         Ok(path)
@@ -276,6 +288,11 @@ impl<'c> ProbePath<'c> {
         self.session.link().now()
     }
 
+    /// When the session was there, before the soundings.
+    pub(crate) const fn opened(&self) -> Timestamp<Monotonic> {
+        self.opened
+    }
+
     /// The link.
     pub(super) fn link(&self) -> &TimedLink<'c> {
         self.session.link()
@@ -290,38 +307,75 @@ impl<'c> ProbePath<'c> {
     /// Sends a train, or has one sent, and reports what became of it. `near` is what is known of the path so far,
     /// bit/s.
     pub(crate) fn send(&mut self, train: &Train, near: Option<f64>) -> Result<Observation, Broken> {
-        if train.idle_before_ns > 0 {
-            let due = self.quiet + Span::from_nanos(train.idle_before_ns.min(i64::MAX as u64).cast_signed());
-            if due > self.now() {
-                self.session.pause(due)?;
-            }
-        }
+        self.rest(train.idle_before_ns)?;
         let header = self.ability.ip_header_byte;
         let seen = if self.reverse {
-            let plan = convert::backward(train, header, self.grouped).ok_or_else(|| {
-                Broken::Unable(
-                    "its trains have single times, and a far end takes shapes only: measure from there".to_owned(),
-                )
-            })?;
+            let plan = self.backward(train)?;
             self.earn(Credit { packets: train.packets.into(), byte: train.bytes() }, near)?;
             let asked = self.now();
             let report = self.session.reverse_train(&plan)?;
-            let first = report.packets.iter().find_map(|fate| fate.sent);
-            if let Some(first) = first {
-                let behind = asked.as_nanos().cast_signed() - first.before.as_nanos().cast_signed();
-                self.far_behind_ns.get_or_insert(behind);
-            }
-            self.all_left = report.unsent == 0;
-            let behind = self.far_behind_ns.unwrap_or(0);
-            let here = |at: Timestamp<_>| Timestamp::from_nanos(at.as_nanos().saturating_add_signed(behind));
-            convert::observation(train, &report, here, |at| Timestamp::from_nanos(at.as_nanos()), self.now())
+            self.came(train, &report, asked)
         } else {
-            let report =
-                self.session.send_train(&convert::forward(train, header, self.grouped).map_err(AvbError::from)?)?;
+            let plan = convert::forward(train, header, self.grouped).map_err(AvbError::from)?;
+            let report = self.session.send_train(&plan)?;
             self.observed(train, &report)
         };
-        self.quiet = seen.packets.iter().filter_map(|packet| packet.sent).max().unwrap_or(self.quiet).min(self.now());
+        self.quiet_since(&seen);
         Ok(seen)
+    }
+
+    /// Sends `forth` while the far end sends `back`, `after` its first packet came. `near` is what is known of the way
+    /// there, bit/s.
+    pub(crate) fn send_both(
+        &mut self,
+        (forth, back): (&Train, &Train),
+        after: Span,
+        near: Option<f64>,
+    ) -> Result<(Observation, Observation), Broken> {
+        let plan = self.backward(back)?;
+        self.earn(Credit { packets: back.packets.into(), byte: back.bytes() }, near)?;
+        self.rest(forth.idle_before_ns.max(back.idle_before_ns))?;
+        let there = convert::forward(forth, self.ability.ip_header_byte, self.grouped).map_err(AvbError::from)?;
+        let asked = self.now();
+        let (left, came) = self.session.both_trains(&there, &plan, after)?;
+        let seen = (self.observed(forth, &left), self.came(back, &came, asked));
+        self.quiet_since(&seen.0);
+        Ok(seen)
+    }
+
+    /// Passes the silence that is to be before a train.
+    fn rest(&mut self, idle_ns: u64) -> Result<(), Broken> {
+        let due = self.quiet + Span::from_nanos(idle_ns.min(i64::MAX as u64).cast_signed());
+        if idle_ns > 0 && due > self.now() {
+            self.session.pause(due)?;
+        }
+        Ok(())
+    }
+
+    fn backward(&self, train: &Train) -> Result<train::TrainPlan, Broken> {
+        convert::backward(train, self.ability.ip_header_byte, self.grouped).ok_or_else(|| {
+            Broken::Unable(
+                "its trains have single times, and a far end takes shapes only: measure from there".to_owned(),
+            )
+        })
+    }
+
+    /// What came of a train back that was asked for at this time.
+    fn came(&mut self, train: &Train, report: &train::ReverseReport, asked: Timestamp<Monotonic>) -> Observation {
+        let first = report.packets.iter().find_map(|fate| fate.sent);
+        if let Some(first) = first {
+            let behind = asked.as_nanos().cast_signed() - first.before.as_nanos().cast_signed();
+            self.far_behind_ns.get_or_insert(behind);
+        }
+        self.all_left = report.unsent == 0;
+        let behind = self.far_behind_ns.unwrap_or(0);
+        let here = |at: Timestamp<_>| Timestamp::from_nanos(at.as_nanos().saturating_add_signed(behind));
+        convert::observation(train, report, here, |at| Timestamp::from_nanos(at.as_nanos()), self.now())
+    }
+
+    fn quiet_since(&mut self, seen: &Observation) {
+        let last = seen.packets.iter().filter_map(|packet| packet.sent).max();
+        self.quiet = last.unwrap_or(self.quiet).min(self.now());
     }
 
     /// Gets ready for an estimate of at most `most_byte`: earns what its trains back will take. `near` is what is known

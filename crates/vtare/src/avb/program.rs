@@ -54,12 +54,14 @@ impl Settings {
         let wrong = |text: String| Failure::Input(format!("method {}: {text}", parameters.method));
         let words = parameters.command.clone().filter(|words| words.iter().all(|word| !word.contains('\0')));
         let words = words.filter(|words| words.first().is_some_and(|program| !program.is_empty()));
-        let words = words.ok_or_else(|| wrong("command: found none, want the program and its words".to_owned()))?;
+        let words = words.ok_or_else(|| wrong("command: found none, expected the program and its words".to_owned()))?;
         let Some(pattern) = parameters.pattern.as_deref().filter(|pattern| !pattern.is_empty()) else {
-            return Err(wrong("pattern: found none, want a regular expression that finds the value".to_owned()));
+            return Err(wrong("pattern: found none, expected a regular expression that finds the value".to_owned()));
         };
         let pattern = Regex::new(pattern).map_err(|error| {
-            wrong(format!("pattern: found {pattern:?}, want a regular expression such as '([0-9.]+) Mbits': {error}"))
+            wrong(format!(
+                "pattern: found {pattern:?}, expected a regular expression such as '([0-9.]+) Mbits': {error}"
+            ))
         })?;
         for (name, given) in [
             ("reverse", parameters.reverse),
@@ -76,7 +78,7 @@ impl Settings {
         let timing = timing(parameters.clock, parameters.sleep).ok_or_else(|| {
             let found = parameters.sleep;
             wrong(format!(
-                "sleep: found {found}, want one that vtare exec has: spin, adaptive, two_phase, clock_nanosleep or \
+                "sleep: found {found}, expected one that vtare exec has: spin, adaptive, two_phase, clock_nanosleep or \
                  usleep"
             ))
         })?;
@@ -90,7 +92,7 @@ impl Settings {
             return Err(format!("nothing matches the pattern; its last words: {}", end_of(printed)));
         };
         let value = found.as_str().trim().parse::<f64>().ok().filter(|value| value.is_finite() && *value >= 0.0);
-        let value = value.ok_or_else(|| format!("found {:?}, want a number, 0 or more", shown(found.as_str())))?;
+        let value = value.ok_or_else(|| format!("found {:?}, expected a number, 0 or more", shown(found.as_str())))?;
         Ok(value * self.unit.bit_per_s())
     }
 }
@@ -301,7 +303,7 @@ mod tests {
         let any = parameters(|it| it.pattern = Some("is (.*)".to_owned()));
         for wrong in ["is -1", "is NaN", "is inf", "is many"] {
             let error = Settings::of(&any).expect("good").value(wrong).expect_err(wrong);
-            assert!(error.contains("want a number"), "{error}");
+            assert!(error.contains("expected a number"), "{error}");
         }
     }
 

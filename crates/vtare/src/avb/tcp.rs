@@ -108,26 +108,7 @@ impl Test<'_> {
     }
 
     fn request(&self) -> Open {
-        let lasts_ns = self.lasts().as_nanos_unsigned();
-        let duration_ns = lasts_ns + SPARE_NS;
-        let free = (self.settings.seconds * MOST_BYTE_PER_S).min(MOST_BYTE as f64) as u64;
-        let plan = FlowPlan {
-            streams: self.settings.streams,
-            byte: self.parameters.most_byte.unwrap_or(free),
-            // Whole milliseconds, so that ends of bins are times that people name.
-            bin_ns: (duration_ns.div_ceil(BINS).next_multiple_of(1_000_000)).max(LEAST_BIN_NS),
-        };
-        Open {
-            purpose: Purpose::Tcp,
-            form: WireForm::Full,
-            // No datagram belongs to it.
-            rate_packet_per_s: 0,
-            burst_packet: 1,
-            duration_ns,
-            packets: 0,
-            size_byte: WireForm::Full.header_byte() as u16,
-            flows: Some(plan),
-        }
+        request(self.lasts(), self.settings.streams, self.parameters.most_byte)
     }
 
     /// One test.
@@ -278,12 +259,38 @@ impl Test<'_> {
     }
 }
 
+/// A session for `streams` connections that send for this time. Without a bound on bytes, as many as a far end grants
+/// by itself.
+pub(crate) fn request(lasts: Span, streams: u8, most_byte: Option<u64>) -> Open {
+    let duration_ns = lasts.as_nanos_unsigned() + SPARE_NS;
+    let free = (lasts.as_secs_f64() * MOST_BYTE_PER_S).min(MOST_BYTE as f64) as u64;
+    let plan = FlowPlan {
+        streams,
+        byte: most_byte.unwrap_or(free),
+        // Whole milliseconds, so that ends of bins are times that people name.
+        bin_ns: (duration_ns.div_ceil(BINS).next_multiple_of(1_000_000)).max(LEAST_BIN_NS),
+    };
+    Open {
+        purpose: Purpose::Tcp,
+        form: WireForm::Full,
+        // No datagram belongs to it.
+        rate_packet_per_s: 0,
+        burst_packet: 1,
+        duration_ns,
+        packets: 0,
+        size_byte: WireForm::Full.header_byte() as u16,
+        flows: Some(plan),
+        ecn: false,
+    }
+}
+
 /// What the kernel reports of the sending, all connections together.
 #[derive(Debug, Default, PartialEq)]
-struct Account {
+pub(crate) struct Account {
     segments: u64,
     resent: u64,
-    ip_byte: u64,
+    /// Bytes of IP packets, those sent again among them.
+    pub(crate) ip_byte: u64,
     header_share: f64,
     /// Without the kernel's count of segments.
     estimated: bool,
@@ -292,7 +299,7 @@ struct Account {
 }
 
 impl Account {
-    fn of(accounts: &[TcpInfo], taken: u64, header_byte: u32, segment_byte: u32) -> Self {
+    pub(crate) fn of(accounts: &[TcpInfo], taken: u64, header_byte: u32, segment_byte: u32) -> Self {
         let sum = |get: &dyn Fn(&TcpInfo) -> Option<u64>| accounts.iter().map(get).sum::<Option<u64>>();
         let counted = sum(&|info| info.data_segments.map(u64::from)).zip(sum(&|info| info.sent_byte));
         let (segments, sent_byte) = counted.unwrap_or((taken.div_ceil(segment_byte.into()), taken));
@@ -319,18 +326,18 @@ fn payload_byte(budget_byte: u64, header_share: f64) -> u64 {
 }
 
 /// Bytes of IP and TCP headers of a segment.
-fn header_byte(address: SocketAddr, accounts: &[TcpInfo]) -> u32 {
+pub(crate) fn header_byte(address: SocketAddr, accounts: &[TcpInfo]) -> u32 {
     let ip = if address.ip().to_canonical().is_ipv4() { 20 } else { 40 };
     let options = if accounts.iter().any(|info| info.timestamps) { TIMESTAMPS_BYTE } else { 0 };
     ip + TCP_HEADER_BYTE + options
 }
 
-fn infos(streams: &Streams) -> Result<Vec<TcpInfo>, Failure> {
+pub(crate) fn infos(streams: &Streams) -> Result<Vec<TcpInfo>, Failure> {
     streams.infos().map_err(|error| Failure::Machine(error.to_string()))
 }
 
 /// Waits until all has arrived, as long as that may take, and fetches the account.
-fn collect(far: &mut OpenedSession) -> Result<(Vec<u64>, vtare_wire::session::FlowReport), ControlError> {
+pub(crate) fn collect(far: &mut OpenedSession) -> Result<(Vec<u64>, vtare_wire::session::FlowReport), ControlError> {
     let until = clocks::now::<Monotonic>() + DRAIN;
     while far.flows(u32::MAX)?.open > 0 && clocks::now::<Monotonic>() < until {
         let _ = clocks::sleep_until(clocks::now::<Monotonic>() + ASK_EVERY);
@@ -345,7 +352,7 @@ fn collect(far: &mut OpenedSession) -> Result<(Vec<u64>, vtare_wire::session::Fl
     }
 }
 
-fn stream_failure(error: &StreamError) -> Failure {
+pub(crate) fn stream_failure(error: &StreamError) -> Failure {
     match error {
         StreamError::Congestion { .. } => Failure::Input(format!("set: {error}")),
         StreamError::Io { .. } | StreamError::Refused { .. } => Failure::Peer(error.to_string()),

@@ -173,7 +173,7 @@ fn find(name: &str) -> Result<Interface, Failure> {
     let names: Vec<String> = all.iter().map(|interface| interface.name.clone()).collect();
     let Some(found) = all.into_iter().find(|interface| interface.name == name) else {
         let there = names.join(", ");
-        return Err(Failure::Input(format!("interface: found {name}, want one that is here: {there}")));
+        return Err(Failure::Input(format!("interface: found {name}, expected one that is here: {there}")));
     };
     if !found.up {
         return Err(Failure::Machine(format!("the interface {name} is down: ip link set {name} up")));

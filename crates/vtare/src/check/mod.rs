@@ -58,7 +58,7 @@ pub(crate) struct CheckArguments {
 pub(crate) fn command(arguments: &CheckArguments, context: &Context) -> Result<Exit, Failure> {
     let seconds = arguments.seconds;
     if !(5.0..=3_600.0).contains(&seconds) {
-        return Err(Failure::Input(format!("--seconds: found {seconds}, want 5 to 3600")));
+        return Err(Failure::Input(format!("--seconds: found {seconds}, expected 5 to 3600")));
     }
     let seed = arguments.seed.unwrap_or_else(fresh_seed);
     let mut machine = MachineFacts::read();

@@ -98,7 +98,7 @@ pub(super) fn find(name: &OsStr, path: &OsStr) -> Result<Program, Refusal> {
 fn locate(name: &OsStr, path: &OsStr) -> Result<PathBuf, Refusal> {
     let shown = name.to_string_lossy();
     if name.is_empty() {
-        return Err(Refusal::NotFound("found an empty program name, want a file or a name on PATH".to_owned()));
+        return Err(Refusal::NotFound("found an empty program name, expected a file or a name on PATH".to_owned()));
     }
     if name.as_bytes().contains(&b'/') {
         let file = PathBuf::from(name);
@@ -108,7 +108,7 @@ fn locate(name: &OsStr, path: &OsStr) -> Result<PathBuf, Refusal> {
             }
             Err(error) => Err(Refusal::NotFound(format!("{shown}: cannot be started: {error}"))),
             Ok(facts) if facts.is_dir() => {
-                Err(Refusal::NotExecutable(format!("{shown}: is a directory, want a program")))
+                Err(Refusal::NotExecutable(format!("{shown}: is a directory, expected a program")))
             }
             Ok(facts) if facts.permissions().mode() & 0o111 == 0 => {
                 Err(Refusal::NotExecutable(format!("{shown}: is not executable: chmod +x makes it so")))

@@ -33,6 +33,10 @@ pub(crate) struct LinkArguments {
     #[arg(long, value_name = "SIZE", value_parser = buffer)]
     buffer: Option<Buffer>,
 
+    /// Mark ECN-capable packets (CE) that take longer than this to leave the queue: 5ms
+    #[arg(long, value_name = "TIME", value_parser = nanoseconds_or_none)]
+    mark: Option<u64>,
+
     /// Delay behind the queue: 20ms
     #[arg(long, value_name = "TIME", value_parser = nanoseconds_or_none)]
     delay: Option<u64>,
@@ -107,6 +111,7 @@ struct Own {
     rate: Option<u64>,
     rate_steps: Option<Steps>,
     buffer: Option<Buffer>,
+    mark: Option<u64>,
     delay: Option<u64>,
     jitter: Option<(u64, JitterShape)>,
     loss: Option<f64>,
@@ -140,6 +145,12 @@ macro_rules! direction {
                 value_parser = buffer
             )]
             buffer: Option<Buffer>,
+            /// As --mark
+            #[arg(
+                id = concat!($prefix, "mark"), long = concat!($prefix, "mark"), value_name = "TIME",
+                value_parser = nanoseconds_or_none
+            )]
+            mark: Option<u64>,
             /// As --delay
             #[arg(
                 id = concat!($prefix, "delay"), long = concat!($prefix, "delay"), value_name = "TIME",
@@ -186,9 +197,20 @@ macro_rules! direction {
 
         impl $name {
             fn own(&self) -> Own {
-                let Self { rate, rate_steps, buffer, delay, jitter, loss, loss_burst, duplicate, reorder, corrupt } =
-                    self.clone();
-                Own { rate, rate_steps, buffer, delay, jitter, loss, loss_burst, duplicate, reorder, corrupt }
+                let own = self.clone();
+                Own {
+                    rate: own.rate,
+                    rate_steps: own.rate_steps,
+                    buffer: own.buffer,
+                    mark: own.mark,
+                    delay: own.delay,
+                    jitter: own.jitter,
+                    loss: own.loss,
+                    loss_burst: own.loss_burst,
+                    duplicate: own.duplicate,
+                    reorder: own.reorder,
+                    corrupt: own.corrupt,
+                }
             }
         }
     };
@@ -219,6 +241,7 @@ impl LinkArguments {
             rate,
             layer: self.layer,
             buffer: own.buffer.or(self.buffer).unwrap_or_default(),
+            mark_ns: own.mark.or(self.mark),
             delay_ns: own.delay.or(self.delay).unwrap_or_default(),
             jitter: Jitter { size_ns, shape, overtakes: self.jitter_overtakes },
             loss: loss_model(loss, own.loss_burst.or(self.loss_burst))?,
@@ -248,7 +271,7 @@ fn loss_model(loss: f64, burst: Option<f64>) -> Result<LossModel, Failure> {
     let enter = leave * loss / (1.0 - loss);
     if burst < 1.0 || enter > 1.0 {
         let text = format!(
-            "--loss-burst: found {burst} packets at {} % loss, want at least {}",
+            "--loss-burst: found {burst} packets at {} % loss, expected at least {}",
             loss * 100.0,
             (loss / (1.0 - loss)).max(1.0)
         );
@@ -267,7 +290,8 @@ fn steps(text: &str) -> Result<Steps, String> {
     }
     let content = std::fs::read_to_string(text).map_err(|error| {
         format!(
-            "found '{text}', want steps as 2G:10s,7G:10s or a file with one to a line; cannot read that file: {error}"
+            "found '{text}', expected steps as 2G:10s,7G:10s or a file with one to a line; cannot read that \
+            file: {error}"
         )
     })?;
     steps_of(content.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')))
@@ -275,19 +299,23 @@ fn steps(text: &str) -> Result<Steps, String> {
 
 fn steps_of<'t>(parts: impl Iterator<Item = &'t str>) -> Result<Steps, String> {
     let phases = parts.map(|part| {
-        let wanted = || format!("found '{part}', want RATE:TIME, as 2G:10s");
+        let wanted = || format!("found '{part}', expected RATE:TIME, as 2G:10s");
         let (rate, time) = part.trim().split_once(':').ok_or_else(wanted)?;
         Ok(Phase { rate_bit_per_s: bit_rate_or_none(rate)?, lasts_ns: nanoseconds(time)? })
     });
     let phases: Vec<Phase> = phases.collect::<Result<_, String>>()?;
-    if phases.is_empty() { Err("found no step, want at least one, as 2G:10s".to_owned()) } else { Ok(Steps(phases)) }
+    if phases.is_empty() {
+        Err("found no step, expected at least one, as 2G:10s".to_owned())
+    } else {
+        Ok(Steps(phases))
+    }
 }
 
 fn layer(text: &str) -> Result<Layer, String> {
     match text {
         "ip" => Ok(Layer::Ip),
         "ethernet" => Ok(Layer::Ethernet),
-        _ => Err(format!("found '{text}', want ip or ethernet")),
+        _ => Err(format!("found '{text}', expected ip or ethernet")),
     }
 }
 
@@ -297,7 +325,7 @@ fn buffer(text: &str) -> Result<Buffer, String> {
     packets
         .map(Buffer::Packet)
         .or_else(|| bytes_with_unit(text).map(Buffer::Byte))
-        .ok_or_else(|| format!("found '{text}', want bytes, as 1MB or 64KiB, or packets, as 200p"))
+        .ok_or_else(|| format!("found '{text}', expected bytes, as 1MB or 64KiB, or packets, as 200p"))
 }
 
 fn jitter(text: &str) -> Result<(u64, JitterShape), String> {
@@ -307,13 +335,13 @@ fn jitter(text: &str) -> Result<(u64, JitterShape), String> {
         "normal" => JitterShape::Normal,
         "exponential" => JitterShape::Exponential,
         "pareto" => JitterShape::Pareto,
-        _ => return Err(format!("found '{shape}', want uniform, normal, exponential or pareto")),
+        _ => return Err(format!("found '{shape}', expected uniform, normal, exponential or pareto")),
     };
     Ok((nanoseconds_or_none(time)?, shape))
 }
 
 fn reorder(text: &str) -> Result<(f64, u64), String> {
-    let (part, time) = text.split_once(':').ok_or_else(|| format!("found '{text}', want SHARE:TIME, as 1%:5ms"))?;
+    let (part, time) = text.split_once(':').ok_or_else(|| format!("found '{text}', expected SHARE:TIME, as 1%:5ms"))?;
     Ok((share(part)?, nanoseconds(time)?))
 }
 
@@ -356,7 +384,7 @@ mod tests {
         let LossModel::Bursty { enter, leave, lost_inside } = ab.loss else { panic!("{:?}", ab.loss) };
         assert!((enter / (enter + leave) * lost_inside - 0.02).abs() < 1e-12 && (leave - 0.25).abs() < 1e-12);
         let short = loss_model(0.5, Some(0.5)).expect_err("shorter than one packet");
-        assert!(short.to_string().contains("want at least 1"), "{short}");
+        assert!(short.to_string().contains("expected at least 1"), "{short}");
         assert!(loss_model(0.9, Some(2.0)).is_err(), "runs of 2 cannot make 90 %");
         assert!(loss_model(1.0, Some(2.0)).is_err());
     }

@@ -55,17 +55,17 @@ pub(super) fn read(path: &Path) -> Result<Job, Failure> {
 fn parse(text: &str) -> Result<Job, String> {
     let job: Job = parse_document(text)?;
     if !BIN_NS.contains(&job.bin_ns) {
-        return Err(format!("bin_ns: found {}, want {} to {}", job.bin_ns, BIN_NS.start(), BIN_NS.end()));
+        return Err(format!("bin_ns: found {}, expected {} to {}", job.bin_ns, BIN_NS.start(), BIN_NS.end()));
     }
     let taps = [("came", &job.taps.came), ("cross", &job.taps.cross), ("left", &job.taps.left)];
     if taps.iter().all(|(_, tap)| tap.is_none()) {
-        return Err("taps: found none, want one of came, cross and left at least".to_owned());
+        return Err("taps: found none, expected one of came, cross and left at least".to_owned());
     }
     for (name, tap) in taps {
         // It becomes the name of a file under /run/netns.
         let namespace = tap.as_ref().and_then(|tap| tap.namespace.as_deref());
         if namespace.is_some_and(|it| it.is_empty() || it.starts_with('.') || it.contains(['/', '\0'])) {
-            return Err(format!("taps.{name}.namespace: found {namespace:?}, want a name of `ip netns`"));
+            return Err(format!("taps.{name}.namespace: found {namespace:?}, expected a name of `ip netns`"));
         }
     }
     Ok(job)

@@ -96,11 +96,43 @@ pub(super) fn details(cells: &[PathCell]) -> String {
     }
     for cell in cells.iter().filter(|cell| cell.direction != "both") {
         text.push_str(&queue(cell));
+        text.push_str(&intervals(cell));
     }
-    if cells.iter().any(|cell| cell.direction == "both") {
-        text.push_str("both: each direction has its queue, so what they add is added up; not measured at once\n");
+    if let [up, down, both] = cells {
+        text.push_str(&at_once(up, down, both));
+    }
+    if cells.iter().any(|cell| !cell.saturated.is_empty()) {
+        text.push_str("TCP: filled the way up for that time; its round trip is the median behind slow start\n");
     }
     text + "probes do not back off: the depth is the worst case, not the depth that TCP sees\n"
+}
+
+/// What the row for both directions stands on.
+fn at_once(up: &PathCell, down: &PathCell, both: &PathCell) -> String {
+    let added = up.rtt_at_110_ns.zip(down.rtt_at_110_ns).zip(up.idle_rtt_ns).map(|((up, down), idle)| up + down - idle);
+    match both.round_trips {
+        Some(round_trips) => format!(
+            "both, 110 %: {round_trips} round trips with both queues filled at once; one by one they add up to {}; 50 \
+             and 90 % are added up\n",
+            time(added)
+        ),
+        None => "both: not measured at once; what the directions add is added up\n".to_owned(),
+    }
+}
+
+/// Where the figures lie in the long run.
+fn intervals(cell: &PathCell) -> String {
+    let free = cell
+        .interval_bit_per_s
+        .map(|[low, high]| format!("{} to {} is free", megabits(Some(low)), megabits(Some(high))));
+    let loaded =
+        [(50, cell.rtt_at_50_interval_ns), (90, cell.rtt_at_90_interval_ns), (110, cell.rtt_at_110_interval_ns)];
+    let loaded = loaded.into_iter().filter_map(|(percent, interval)| {
+        let [low, high] = interval?;
+        Some(format!("{} to {} at {percent} %", time(Some(low)), time(Some(high))))
+    });
+    let parts: Vec<String> = free.into_iter().chain(loaded).collect();
+    if parts.is_empty() { String::new() } else { format!("{}, 95 % intervals: {}\n", cell.direction, parts.join("; ")) }
 }
 
 fn queue(cell: &PathCell) -> String {
@@ -112,7 +144,10 @@ fn queue(cell: &PathCell) -> String {
         format!("buffer {} ({})", interval(time, cell.depth_interval_ns), interval(sized, cell.depth_interval_byte));
     let what = match cell.queue {
         Some(QueueKind::DropTail) => format!("{buffer}, drains at {}", megabits(cell.drain_bit_per_s)),
-        Some(QueueKind::Aqm) => format!("packets are lost before the queue is full, up to {}", time(cell.depth_ns)),
+        Some(QueueKind::Aqm) => {
+            let hit = if long.marked > long.lost { "marked" } else { "lost" };
+            format!("packets are {hit} before the queue is full, up to {}", time(cell.depth_ns))
+        }
         _ if cell.depth_ns.is_none() => "no queue was seen".to_owned(),
         Some(QueueKind::Policer) => "packets are dropped and not delayed".to_owned(),
         _ => format!("nothing was dropped in a queue of up to {}", time(cell.depth_ns)),
@@ -121,15 +156,27 @@ fn queue(cell: &PathCell) -> String {
         let p = if p < LEAST_P { format!("below {LEAST_P:e}") } else { format!("{p:.2}") };
         format!(" (p {p})")
     });
-    format!(
-        "{}: {what}; lost {} of {} in a short queue, {} of {} in a long one{chance}\n",
+    let marked = if short.marked + long.marked > 0 {
+        format!(", marked {} and {}", short.marked, long.marked)
+    } else {
+        String::new()
+    };
+    let mut text = format!(
+        "{}: {what}; lost {} of {} in a short queue, {} of {} in a long one{marked}{chance}\n",
         cell.direction, short.lost, short.sent, long.lost, long.sent
-    )
+    );
+    if let Some(ecn) = cell.ecn.filter(|ecn| ecn.cleared > 0) {
+        text.push_str(&format!(
+            "{}: ECN is cleared on the way ({} of {} packets): queues behind that drop where they would mark\n",
+            cell.direction, ecn.cleared, ecn.arrived
+        ));
+    }
+    text
 }
 
 #[cfg(test)]
 mod tests {
-    use vtare_methods::path::{Loaded, SHARES};
+    use vtare_methods::path::{EcnSeen, Loaded, Lost, SHARES};
 
     use super::*;
     use crate::answer::Shape;
@@ -186,6 +233,24 @@ mod tests {
         let text = shown(vec![none]);
         assert!(text.starts_with("  What the path to a is worth is not known.\n"), "{text}");
         assert!(text.contains("Up: what is free is not known: too many packets were lost."), "{text}");
+    }
+
+    #[test]
+    fn marks_and_cleared_fields_are_shown_where_there_are_some() {
+        let lost = |sent, lost, marked| Lost { sent, lost, marked };
+        let marking = PathCell {
+            queue: Some(QueueKind::Aqm),
+            short_queue: lost(600, 0, 0),
+            long_queue: lost(400, 3, 55),
+            queue_loss_p: Some(1e-9),
+            ecn: Some(EcnSeen { arrived: 997, marked: 55, cleared: 0 }),
+            ..cell("up", 48e6)
+        };
+        let wanted = "up: packets are marked before the queue is full, up to 48.0 ms; lost 0 of 600 in a short queue, \
+                      3 of 400 in a long one, marked 0 and 55 (p below 1e-6)\n";
+        assert_eq!(queue(&marking), wanted);
+        let cleared = PathCell { ecn: Some(EcnSeen { arrived: 99, marked: 0, cleared: 98 }), ..cell("up", 48e6) };
+        assert!(queue(&cleared).contains("up: ECN is cleared on the way (98 of 99 packets)"), "{}", queue(&cleared));
     }
 
     #[test]

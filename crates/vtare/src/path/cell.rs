@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 use vtare_methods::avb::Stopped;
-use vtare_methods::path::{Depth, Loaded, Lost, PathFigures, QueueKind, SHARES};
+use vtare_methods::path::{Both, Depth, EcnSeen, Loaded, Lost, PathFigures, QueueKind, SHARES};
 
+use super::saturate::Saturated;
 use crate::samples::nearest;
 
 /// One direction of the path, or both. Rates are of IP packets, headers included.
@@ -17,7 +18,7 @@ pub(crate) struct PathCell {
     pub(crate) direction: &'static str,
     /// Round trip of the idle path: the fastest packet of each direction; null without one of them.
     pub(crate) idle_rtt_ns: Option<f64>,
-    /// What is free; null where that is not known, or for both.
+    /// What is free, by all trains of this direction; null where that is not known, or for both.
     pub(crate) avb_bit_per_s: Option<f64>,
     /// Its interval.
     pub(crate) interval_bit_per_s: Option<[f64; 2]>,
@@ -27,10 +28,19 @@ pub(crate) struct PathCell {
     pub(crate) stopped: Option<Stopped>,
     /// Round trip while 50 % of what is free is used: the idle round trip and the median of the delay added.
     pub(crate) rtt_at_50_ns: Option<f64>,
+    /// Where it lies in the long run (95 %); null for both, or where a short train was measured.
+    pub(crate) rtt_at_50_interval_ns: Option<[f64; 2]>,
     /// The same at 90 %.
     pub(crate) rtt_at_90_ns: Option<f64>,
+    /// Its interval.
+    pub(crate) rtt_at_90_interval_ns: Option<[f64; 2]>,
     /// The same at 110 %.
     pub(crate) rtt_at_110_ns: Option<f64>,
+    /// Its interval.
+    pub(crate) rtt_at_110_interval_ns: Option<[f64; 2]>,
+    /// For both: round trips measured while both directions were filled at once, whose median the one at 110 % is; null
+    /// where what the directions add is added up.
+    pub(crate) round_trips: Option<u64>,
     /// What each of them adds in one direction, with the rates; empty for both.
     pub(crate) loaded: Vec<Loaded>,
     /// Depth of the buffer in time; null where no queue was seen.
@@ -47,12 +57,14 @@ pub(crate) struct PathCell {
     pub(crate) drain_bit_per_s: Option<f64>,
     /// What the queue does where it is long; null for both.
     pub(crate) queue: Option<QueueKind>,
-    /// Chance that the losses in a long queue are not the queue's doing.
+    /// Chance that losses and marks in a long queue are not the queue's doing.
     pub(crate) queue_loss_p: Option<f64>,
-    /// Packets into a short queue, and those lost.
+    /// Packets into a short queue, and those lost or marked.
     pub(crate) short_queue: Lost,
-    /// Packets into a long queue, and those lost.
+    /// Packets into a long queue, and those lost or marked.
     pub(crate) long_queue: Lost,
+    /// What became of the ECN field of packets that left ECN-capable; null where that is not known, or for both.
+    pub(crate) ecn: Option<EcnSeen>,
     /// The grade, from what using more than is free adds to the round trip; null where that is not known.
     pub(crate) grade: Option<&'static str>,
     /// Bytes of probes (IP).
@@ -61,6 +73,8 @@ pub(crate) struct PathCell {
     pub(crate) extra_byte: u64,
     /// Time that it took, s.
     pub(crate) elapsed_s: f64,
+    /// TCP that filled the way up, where that was asked for; empty for all but `up`.
+    pub(crate) saturated: Vec<Saturated>,
 }
 
 impl PathCell {
@@ -73,8 +87,8 @@ impl PathCell {
             peer: peer.to_owned(),
             address: address.to_owned(),
             direction,
-            avb_bit_per_s: figures.estimate.avb_bit_per_s,
-            interval_bit_per_s: figures.estimate.interval_bit_per_s,
+            avb_bit_per_s: figures.free_bit_per_s,
+            interval_bit_per_s: figures.free_interval_bit_per_s,
             avb_at_least: figures.estimate.at_least,
             stopped: Some(figures.estimate.stopped),
             loaded: figures.loaded.clone(),
@@ -88,6 +102,7 @@ impl PathCell {
             queue_loss_p: figures.queue_loss_p,
             short_queue: figures.short_queue,
             long_queue: figures.long_queue,
+            ecn: figures.ecn,
             grade: at(&figures.loaded, SHARES[2]).and_then(|loaded| grade(loaded.added_ns, loaded.at_least)),
             probe_byte: figures.probe_byte,
             elapsed_s: figures.elapsed_s,
@@ -98,16 +113,24 @@ impl PathCell {
     /// Adds the idle round trip, and with it the loaded ones.
     pub(super) fn with_idle(mut self, idle_rtt_ns: Option<f64>) -> Self {
         let rtt = |share: f64| Some(idle_rtt_ns? + at(&self.loaded, share)?.added_ns);
+        let interval = |share: f64| {
+            let added = at(&self.loaded, share)?.added_interval_ns?;
+            Some(added.map(|end| end + idle_rtt_ns.unwrap_or(f64::NAN))).filter(|it| it[0].is_finite())
+        };
+        let intervals = SHARES.map(interval);
         let [half, most, over] = SHARES.map(rtt);
+        (self.rtt_at_50_interval_ns, self.rtt_at_90_interval_ns, self.rtt_at_110_interval_ns) = intervals.into();
         (self.idle_rtt_ns, self.rtt_at_50_ns, self.rtt_at_90_ns, self.rtt_at_110_ns) = (idle_rtt_ns, half, most, over);
         self
     }
 
-    /// Both directions loaded at once: each has its own queue, so what they add adds up.
-    pub(super) fn both(up: &Self, down: &Self) -> Self {
+    /// Both directions loaded at once. What was not measured is added up: each has a queue of its own.
+    pub(super) fn both(up: &Self, down: &Self, at_once: Option<Both>) -> Self {
         let sum = |of: fn(&Self) -> Option<f64>| Some(of(up)? + of(down)? - up.idle_rtt_ns?);
         let over = |cell: &Self| at(&cell.loaded, SHARES[2]).copied();
         let added = over(up).zip(over(down));
+        let added = added.map(|(up, down)| (up.added_ns + down.added_ns, up.at_least || down.at_least));
+        let measured = at_once.map(|it| (it.added_ns, false));
         Self {
             peer: up.peer.clone(),
             address: up.address.clone(),
@@ -115,8 +138,11 @@ impl PathCell {
             idle_rtt_ns: up.idle_rtt_ns,
             rtt_at_50_ns: sum(|cell| cell.rtt_at_50_ns),
             rtt_at_90_ns: sum(|cell| cell.rtt_at_90_ns),
-            rtt_at_110_ns: sum(|cell| cell.rtt_at_110_ns),
-            grade: added.and_then(|(up, down)| grade(up.added_ns + down.added_ns, up.at_least || down.at_least)),
+            rtt_at_110_ns: at_once
+                .and_then(|it| Some(up.idle_rtt_ns? + it.added_ns))
+                .or_else(|| sum(|cell| cell.rtt_at_110_ns)),
+            round_trips: at_once.map(|it| it.round_trips),
+            grade: measured.or(added).and_then(|(added_ns, at_least)| grade(added_ns, at_least)),
             probe_byte: up.probe_byte + down.probe_byte,
             extra_byte: up.extra_byte + down.extra_byte,
             elapsed_s: up.elapsed_s + down.elapsed_s,
@@ -155,6 +181,9 @@ columns!(row: LoadedRow<'_> {
         "rate of the probes; null where the value follows from the depth of the buffer";
     optional_int64 "added_ns" = nearest(row.loaded.added_ns), "median of the delay above that of the idle path";
     optional_int64 "added_p95_ns" = nearest(row.loaded.added_p95_ns), "95 of 100 packets had less";
+    optional_int64 "added_low_ns" = row.loaded.added_interval_ns.and_then(|it| nearest(it[0])),
+        "lower end of the interval of the median in the long run (95 %); null where a short train was measured";
+    optional_int64 "added_high_ns" = row.loaded.added_interval_ns.and_then(|it| nearest(it[1])), "its upper end";
     boolean "at_least" = row.loaded.at_least, "the value is a lower bound: the queue was not filled";
 });
 
@@ -173,13 +202,16 @@ mod tests {
     }
 
     #[test]
-    fn what_both_directions_add_adds_up() {
+    fn what_both_directions_add_adds_up_where_it_was_not_measured() {
         let loaded = |added_ns| SHARES.map(|share| Loaded { share, added_ns, ..Loaded::default() }).to_vec();
         let cell = |added_ns| PathCell { loaded: loaded(added_ns), ..PathCell::default() }.with_idle(Some(10e6));
         let (up, down) = (cell(40e6), cell(5e6));
         assert_eq!((up.rtt_at_50_ns, down.rtt_at_110_ns), (Some(50e6), Some(15e6)));
-        let both = PathCell::both(&up, &down);
-        assert_eq!((both.rtt_at_90_ns, both.grade), (Some(55e6), Some("fair")));
-        assert_eq!(PathCell::both(&up, &PathCell::default().with_idle(None)).rtt_at_90_ns, None);
+        let both = PathCell::both(&up, &down, None);
+        assert_eq!((both.rtt_at_90_ns, both.rtt_at_110_ns, both.grade), (Some(55e6), Some(55e6), Some("fair")));
+        let shared = Both { added_ns: 70e6, round_trips: 200 };
+        let both = PathCell::both(&up, &down, Some(shared));
+        assert_eq!((both.rtt_at_90_ns, both.rtt_at_110_ns, both.grade), (Some(55e6), Some(80e6), Some("poor")));
+        assert_eq!(PathCell::both(&up, &PathCell::default().with_idle(None), None).rtt_at_90_ns, None);
     }
 }

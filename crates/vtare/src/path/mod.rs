@@ -5,13 +5,14 @@
 mod answer;
 mod cell;
 mod parameters;
+mod saturate;
 
 use vtare_control::client::ControlError;
-use vtare_methods::avb::{Observation, Setup};
-use vtare_methods::path::{PathBudget, PathFigures, PathProbe, PathStep};
+use vtare_methods::avb::{Observation, Setup, Train};
+use vtare_methods::path::{Both, PathBudget, PathFigures, PathProbe, PathStep, both, forth_after_ns};
 use vtare_probe::train;
 use vtare_sys::sched;
-use vtare_units::{Span, Timestamp};
+use vtare_units::{Monotonic, Span, Timestamp};
 use vtare_wire::session::ClientError;
 
 use crate::answer::{Answer, CommandLine};
@@ -25,18 +26,42 @@ use crate::samples::{Column, Row as _};
 use crate::table::{Table, time};
 use cell::{LoadedRow, PathCell};
 use parameters::PathParameters;
+use saturate::{Idle, saturate};
 
 /// The instrument.
 pub(crate) struct Path;
 
 /// Share of the bytes for one direction: trains down may need as many up, which pay for them, and the path is sounded.
 const DIRECTION_SHARE: f64 = 0.44;
-/// Time for the estimate of what is free, ns: what follows takes as long again or twice that.
-const AVB_NS: u64 = 600_000_000;
+/// Time for one direction as a share of all: the rest is for the soundings and for what pays for trains down. A train
+/// may be under way at its end.
+const DIRECTION_TIME: f64 = 0.44;
+/// Time that is kept for a train that is under way, and for the end of the session, ns.
+const CLOSING_NS: u64 = 700_000_000;
+
+/// A direction that has been measured but for its last train.
+struct Direction {
+    name: &'static str,
+    probe: Box<PathProbe>,
+    last: Option<Train>,
+    /// Bytes beside those of its trains.
+    extra_byte: u64,
+}
+
+impl Direction {
+    fn is_down(&self) -> bool {
+        self.name == "down"
+    }
+
+    /// Bytes that it has sent and will send.
+    fn byte(&self) -> u64 {
+        self.probe.probe_byte() + self.extra_byte + self.last.as_ref().map_or(0, Train::bytes)
+    }
+}
 
 /// How a direction ended.
 enum End {
-    Done(Box<PathFigures>),
+    Ended(Box<PathProbe>, Option<Train>),
     Stopped,
     Broken(Broken),
 }
@@ -50,7 +75,7 @@ impl Instrument for Path {
 
     fn resolve(parameters: PathParameters, _context: &crate::context::Context) -> Result<PathParameters, Failure> {
         if parameters.peer.is_empty() {
-            return Err(Failure::Input("peer: found none, want a host that runs `vtare serve`".to_owned()));
+            return Err(Failure::Input("peer: found none, expected a host that runs `vtare serve`".to_owned()));
         }
         crate::parameters::check_bounds(&parameters)?;
         instrument::check_cpu(parameters.cpu)?;
@@ -62,50 +87,78 @@ impl Instrument for Path {
         // Without the right to it trains that other threads delay are seen in the send times.
         let _ = sched::set_nice(avb::NICE);
         let settings = avb::settings_for(&parameters.peer, parameters.key_file.clone());
-        let mut path = ProbePath::open(session.clock(), &settings, &mut notes)?;
+        let mut path = ProbePath::open(session.clock(), &settings, true, &mut notes)?;
+        let deadline = path.opened() + Span::from_nanos((parameters.most_ns - CLOSING_NS).cast_signed());
         let address = path.address.to_string();
         let progress = session.context.progress(&format!("path {}", parameters.peer), 2);
-        let (mut cells, mut found): (Vec<PathCell>, Vec<PathFigures>) = (Vec::new(), Vec::new());
+        let mut measured: Vec<Direction> = Vec::new();
         let mut interrupted = false;
-        for (number, direction) in (0..).zip(["up", "down"]) {
-            path.set_reverse(direction == "down");
-            let spent: u64 = cells.iter().map(|cell| cell.probe_byte + cell.extra_byte).sum();
+        for (number, name) in (0..).zip(["up", "down"]) {
+            path.set_reverse(name == "down");
+            let spent: u64 = measured.iter().map(Direction::byte).sum();
             let most = most_byte(parameters.most_byte, spent + path.extra_byte, number, path.credit_byte());
-            match one(&mut path, session, direction == "down", most) {
-                End::Done(figures) => {
-                    let mut cell = PathCell::of(direction, &parameters.peer, &address, &figures);
-                    cell.extra_byte = std::mem::take(&mut path.extra_byte);
-                    cells.push(cell);
-                    found.push(*figures);
+            let share_ns = (DIRECTION_TIME * parameters.most_ns as f64) as u64;
+            let last_ns: f64 = measured.iter().filter_map(|it| it.last.as_ref()).map(lasts_ns).sum();
+            let left_ns = (deadline - path.now()).as_nanos().max(0).cast_unsigned().saturating_sub(last_ns as u64);
+            let budget = PathBudget { most_byte: most, most_ns: share_ns.min(left_ns) };
+            match one(&mut path, session, name == "down", budget, deadline) {
+                End::Ended(probe, last) => {
+                    measured.push(Direction { name, probe, last, extra_byte: std::mem::take(&mut path.extra_byte) });
                 }
                 End::Stopped => {
                     interrupted = true;
                     break;
                 }
                 // A responder of before trains back were there, or one that may not send: the other way is known.
-                End::Broken(Broken::Unable(why)) => {
-                    let text = format!("{direction} is not known: the responder there cannot do it: {why}");
-                    notes.push(Note::new("direction_unknown", text));
-                }
-                End::Broken(Broken::Lost(error)) if is_refusal(&error) => {
-                    let text = format!("{direction} is not known: the responder there refuses it: {error}");
-                    notes.push(Note::new("direction_unknown", text));
-                }
-                End::Broken(Broken::Lost(error)) => {
-                    session.peer_lost = Some(format!("{}: {error}", parameters.peer));
-                    break;
-                }
+                End::Broken(broken) => match unable(broken) {
+                    Ok(why) => {
+                        notes.push(Note::new("direction_unknown", format!("{name} is not known: the responder {why}")));
+                    }
+                    Err(error) => {
+                        session.peer_lost = Some(format!("{}: {error}", parameters.peer));
+                        break;
+                    }
+                },
             }
             progress.set(number + 1);
         }
         drop(progress);
+        let (mut at_once, began) = (None, path.now());
+        if !interrupted && session.peer_lost.is_none() {
+            match send_last(&mut path, &mut measured).map_err(unable) {
+                Ok(found) => at_once = found,
+                Err(Ok(why)) => {
+                    notes.push(Note::new("both_unknown", format!("both at once is not measured: the responder {why}")));
+                }
+                Err(Err(error)) => session.peer_lost = Some(format!("{}: {error}", parameters.peer)),
+            }
+        }
+        let last_s = (path.now() - began).as_secs_f64();
+        let found: Vec<PathFigures> = measured.iter_mut().map(|it| it.probe.stop()).collect();
         let idle_ns = idle_rtt_ns(&found, path.far_behind_ns());
-        let mut cells: Vec<PathCell> = cells.into_iter().map(|cell| cell.with_idle(idle_ns)).collect();
+        let cell = |(it, figures): (&Direction, &PathFigures)| {
+            let cell = PathCell::of(it.name, &parameters.peer, &address, figures);
+            PathCell { extra_byte: it.extra_byte, ..cell }.with_idle(idle_ns)
+        };
+        let mut cells: Vec<PathCell> = measured.iter().zip(&found).map(cell).collect();
+        let extra_byte = path.extra_byte;
+        if let (Some(ns), Some(up), Some(figures)) = (parameters.saturate_ns, cells.first_mut(), found.first())
+            && up.direction == "up"
+            && !interrupted
+            && session.peer_lost.is_none()
+        {
+            let idle = Idle { least_delay_ns: figures.least_delay_ns, rtt_ns: idle_ns };
+            let lasts = Span::from_nanos(ns.cast_signed());
+            up.saturated = saturate(&mut path, parameters, (&idle, lasts), (session.context, &mut notes))?;
+        }
         if session.peer_lost.is_none() && path.close().is_err() {
             notes.push(Note::new("counters_lost", "the responder's last counters are lost"));
         }
         if let [up, down] = &cells[..] {
-            cells.push(PathCell::both(up, down));
+            let mut both = PathCell::both(up, down, at_once);
+            both.extra_byte += extra_byte;
+            both.elapsed_s += last_s;
+            cells.push(both);
         }
         for cell in &cells {
             for loaded in &cell.loaded {
@@ -141,6 +194,14 @@ impl Instrument for Path {
                 time(Some(cell.elapsed_s * 1e9)),
             ]);
         }
+        for tcp in cells.iter().flat_map(|cell| &cell.saturated) {
+            let mut row = vec!["-".to_owned(); heading.len()];
+            row[0] = format!("TCP {}", tcp.congestion);
+            row[6] = time(tcp.rtt_ns);
+            row[8] = sized(Some(tcp.byte as f64));
+            row[10] = time(Some(tcp.seconds * 1e9));
+            table.row(row);
+        }
         table
     }
 
@@ -149,9 +210,41 @@ impl Instrument for Path {
     }
 }
 
-/// Whether the far end is there and will not do it.
-fn is_refusal(error: &AvbError) -> bool {
-    matches!(error, train::AvbError::Far(ControlError::Session(ClientError::Refused(_))))
+/// Why the far end, which is there, does not do it; the error where it is gone.
+fn unable(broken: Broken) -> Result<String, AvbError> {
+    match broken {
+        Broken::Unable(why) => Ok(format!("there cannot do it: {why}")),
+        Broken::Lost(error @ train::AvbError::Far(ControlError::Session(ClientError::Refused(_)))) => {
+            Ok(format!("there refuses it: {error}"))
+        }
+        Broken::Lost(error) => Err(error),
+    }
+}
+
+/// How long a train takes with the silence before it, ns.
+fn lasts_ns(train: &Train) -> f64 {
+    train.idle_before_ns as f64 + train.duration_ns()
+}
+
+/// Sends the last trains, at once where both directions have one, and gives the round trips meanwhile.
+fn send_last(path: &mut ProbePath<'_>, measured: &mut [Direction]) -> Result<Option<Both>, Broken> {
+    if let [up, down] = measured
+        && let (Some(forth), Some(back)) = (&up.last, &down.last)
+    {
+        let after = Span::from_nanos(forth_after_ns(&down.probe) as i64);
+        let (left, came) = path.send_both((forth, back), after, up.probe.free())?;
+        up.probe.observe(&left);
+        down.probe.observe(&if path.all_left() { with_lost(came) } else { came });
+        return Ok(both(&up.probe, &down.probe));
+    }
+    for direction in measured {
+        let Some(train) = &direction.last else { continue };
+        let reverse = direction.is_down();
+        path.set_reverse(reverse);
+        let seen = path.send(train, direction.probe.free())?;
+        direction.probe.observe(&if reverse && path.all_left() { with_lost(seen) } else { seen });
+    }
+    Ok(None)
 }
 
 /// Bytes that a direction may spend: its share of all, and of the rest only what trains down need no bytes up for, or
@@ -165,13 +258,22 @@ fn most_byte(all: u64, spent: u64, number: u64, credit: u64) -> u64 {
     share.min(rest.min(credit).max(u64::midpoint(rest, credit.min(rest))))
 }
 
-/// Measures one direction.
-fn one(path: &mut ProbePath<'_>, session: &Session<'_>, reverse: bool, most_byte: u64) -> End {
+/// Measures one direction but for its last train.
+fn one(
+    path: &mut ProbePath<'_>,
+    session: &Session<'_>,
+    reverse: bool,
+    budget: PathBudget,
+    deadline: Timestamp<Monotonic>,
+) -> End {
     let setup = Setup { ability: path.ability, seed: session.seed, ..Setup::default() };
-    let mut probe = PathProbe::new(setup, PathBudget { most_byte, most_avb_ns: AVB_NS });
+    let mut probe = Box::new(PathProbe::new(setup, budget));
     loop {
         if session.context.stop_requested() {
             return End::Stopped;
+        }
+        if path.now() >= deadline {
+            return End::Ended(probe, None);
         }
         let done = match probe.step(path.now()) {
             PathStep::Send(train) => path.send(&train, probe.free()).map(|seen| {
@@ -179,7 +281,8 @@ fn one(path: &mut ProbePath<'_>, session: &Session<'_>, reverse: bool, most_byte
                 probe.observe(&if lost { with_lost(seen) } else { seen });
             }),
             PathStep::Wait(ns) => path.pause(Span::from_nanos(ns.min(i64::MAX as u64).cast_signed())),
-            PathStep::Done(figures) => return End::Done(figures),
+            PathStep::Last(train) => return End::Ended(probe, Some(train)),
+            PathStep::Done(_) => return End::Ended(probe, None),
         };
         if let Err(broken) = done {
             return End::Broken(broken);
@@ -233,6 +336,7 @@ mod tests {
             call: 0,
             group: None,
             descheduled: false,
+            ecn: None,
         };
         let seen = Observation {
             train: Train::back_to_back(7, 1_500),

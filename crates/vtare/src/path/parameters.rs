@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::parameters;
-use crate::quantities::bytes;
+use crate::quantities::{bytes, nanoseconds};
 
 /// Parameters of `vtare path`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
@@ -21,6 +21,17 @@ pub(crate) struct PathParameters {
     #[schemars(range(min = 500_000, max = 1_000_000_000))]
     pub(crate) most_byte: u64,
 
+    /// Time for both directions at most, with or without unit: 5 s, 2500ms.
+    #[arg(long = "max-time", value_name = "TIME", value_parser = nanoseconds)]
+    #[schemars(range(min = 1_000_000_000, max = 60_000_000_000_u64))]
+    pub(crate) most_ns: u64,
+
+    /// Then fill the path up with TCP for this time, CUBIC and, where this kernel has it, BBR, and show its bytes and
+    /// round trips: 5s. For comparison; it takes what it can get from other traffic.
+    #[arg(long = "saturate", value_name = "TIME", value_parser = nanoseconds)]
+    #[schemars(range(min = 2_000_000_000_u64, max = 60_000_000_000_u64))]
+    pub(crate) saturate_ns: Option<u64>,
+
     /// File with the key that the far end has, too; without it, the environment's VTARE_KEY, or none.
     #[arg(long, value_name = "FILE")]
     #[schemars(with = "Option<String>")]
@@ -33,7 +44,14 @@ pub(crate) struct PathParameters {
 
 impl Default for PathParameters {
     fn default() -> Self {
-        Self { peer: String::new(), most_byte: 5_000_000, key_file: None, cpu: None }
+        Self {
+            peer: String::new(),
+            most_byte: 5_000_000,
+            most_ns: 5_000_000_000,
+            saturate_ns: None,
+            key_file: None,
+            cpu: None,
+        }
     }
 }
 

@@ -115,6 +115,20 @@ pub(super) struct Closed {
     pub(super) gap_error: Figures,
 }
 
+/// A run under way.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Look {
+    pub(super) sent: u64,
+    pub(super) received: u64,
+    /// May still be answered in time.
+    pub(super) open: u64,
+    pub(super) duplicate: u64,
+    /// Round trips since the last look.
+    pub(super) interval: Figures,
+    /// Round trips since the start.
+    pub(super) whole: LogHistogram,
+}
+
 impl<'s> Aggregate<'s> {
     /// An empty aggregate for `peers`, each with the session that its packets carry; `rate` is that of all together.
     pub(super) fn new(peers: &[(String, i64)], options: Options, rate: Option<f64>, samples: &'s mut Samples) -> Self {
@@ -204,14 +218,21 @@ impl<'s> Aggregate<'s> {
         self.seen
     }
 
-    /// The figures of the round trips since the last call.
-    pub(super) fn live(&mut self) -> Figures {
-        let mut merged = LogHistogram::default();
+    /// All peers as they stand; the interval starts anew.
+    pub(super) fn look(&mut self) -> Look {
+        let mut look = Look::default();
+        let mut interval = LogHistogram::default();
         for peer in &mut self.peers {
-            merged.merge(peer.run.live().interval);
+            let live = peer.run.live();
+            look.sent += live.sent;
+            look.received += live.received;
+            look.open += live.open;
+            look.duplicate += live.duplicate;
+            look.whole.merge(live.whole);
+            interval.merge(live.interval);
             peer.run.next_interval();
         }
-        merged.figures()
+        Look { interval: interval.figures(), ..look }
     }
 
     /// Ends the aggregation: counters and local drops are given for each peer.

@@ -11,6 +11,7 @@ pub(crate) mod conditions;
 mod frames;
 mod in_kernel;
 mod kernel_sender;
+mod live;
 mod log;
 mod observer;
 mod pacing;
@@ -39,6 +40,7 @@ use crate::failure::{Exit, Failure};
 use crate::instrument::{self, Instrument, Note, Outcome, Session};
 use crate::output;
 use crate::peers;
+use crate::progress::Progress;
 use crate::samples::{Column, Row as _};
 use crate::table::{Table, percent, spread, time};
 use aggregate::{Aggregate, PacketRow};
@@ -215,6 +217,12 @@ fn one_way_line(bounds: &OneWay) -> String {
             bounds.contradicted
         ));
     }
+    if bounds.clock_steps > 0 {
+        text.push_str(&format!(
+            "round trips contradict their neighbours at {} places: a clock was set, or drifts by more than 200 ppm\n",
+            bounds.clock_steps
+        ));
+    }
     text
 }
 
@@ -292,7 +300,11 @@ fn probe(parameters: &Parameters, ready: Vec<Ready<'_>>, session: &mut Session<'
     let rate = (!parameters.flood).then(|| parameters.rate() * peers as f64);
     let label = format!("rtt {}", if peers == 1 { names[0].clone() } else { format!("to {peers} peers") });
     let planned = parameters.planned() * peers as u64;
-    let progress = context.progress(&label, if parameters.flood { 0 } else { planned });
+    let progress = match context.is_live() {
+        true => Progress::hidden(),
+        false => context.progress(&label, if parameters.flood { 0 } else { planned }),
+    };
+    let mut screen = context.is_live().then(live::Screen::default);
     let mut aggregate = Aggregate::new(&carried, options, rate, &mut session.samples);
     let (full, full_pages) = mpsc::channel();
     let (empty, empty_pages) = mpsc::channel();
@@ -310,7 +322,11 @@ fn probe(parameters: &Parameters, ready: Vec<Ready<'_>>, session: &mut Session<'
             .keep(&full_pages, &empty, |aggregate| {
                 let (slots, replies) = aggregate.seen();
                 progress.set(slots);
-                let rtt = aggregate.live();
+                let look = aggregate.look();
+                if let Some(screen) = &mut screen {
+                    screen.draw(&live::frame(&label, slots, &look));
+                }
+                let rtt = look.interval;
                 let figures = rtt.median.map_or_else(String::new, |median| {
                     format!(", median {}, p99 {}", time(Some(median)), time(rtt.p99))
                 });

@@ -177,7 +177,7 @@ impl Observer for Recorder<'_> {
         debug_assert_eq!(filled, Ok(()), "the parameters' check wants room for the header");
     }
 
-    fn tell(&mut self, event: Event<'_>) -> ControlFlow<()> {
+    fn observe(&mut self, event: Event<'_>) -> ControlFlow<()> {
         match event {
             Event::Sent { slot, scheduled, burst, launch } => {
                 if let Some(launch) = launch {

@@ -203,6 +203,7 @@ fn open_session(
         packets: if parameters.flood { parameters.packets.unwrap_or(lasts / 1_000) } else { parameters.planned() },
         size_byte: parameters.size_byte,
         flows: None,
+        ecn: false,
     };
     client::open(address, key, &request, PROGRAM, PATIENCE).map_err(|error| control_failure(&error))
 }

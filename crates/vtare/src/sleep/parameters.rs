@@ -112,6 +112,6 @@ pub(crate) fn method(text: &str) -> Result<Method, String> {
     text.parse().map_err(|_| {
         let names: Vec<String> = Method::ALL.iter().map(Method::to_string).collect();
         let near = did_you_mean(text, names.iter().map(String::as_str));
-        format!("found '{text}'{near}, want one of {}", names.join(", "))
+        format!("found '{text}'{near}, expected one of {}", names.join(", "))
     })
 }

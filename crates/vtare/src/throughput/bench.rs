@@ -1,10 +1,13 @@
 //! One set-up of ports, flows and frame size: choosing the sender, offering loads, judging whether a trial counts.
 
-use vtare_methods::throughput::{BackToBackSettings, Conditions, Distribution, Gate, Range, Seen, Trial, Void, jain};
+use vtare_methods::throughput::{
+    BackToBackSettings, Conditions, Distribution, Gate, PlrSettings, Range, RecoverySettings, Seen, SeenRecovery,
+    SoakSettings, Trial, Void, jain,
+};
 use vtare_sys::SysError;
 use vtare_sys::proc::{Stat, user_hz};
 use vtare_sys::sched::{self, Class};
-use vtare_tester::{Analyser, Engine, Offer, Tester, TesterError, TesterOptions, TrialResult};
+use vtare_tester::{Analyser, Engine, Offer, RateStep, Tester, TesterError, TesterOptions, TrialResult};
 use vtare_units::{Monotonic, Pace, Span, Timestamp};
 
 use super::parameters::Parameters;
@@ -29,6 +32,11 @@ const LEAST_TICKS: i64 = 20;
 const LEAST_FRAMES: u64 = 20;
 /// The bounds of the longest burst are this share of the upper one apart in the end.
 const BURST_RESOLUTION: f64 = 0.01;
+/// An overload is this share of the throughput, and what follows it this share of the overload (RFC 2544, 26.5).
+const OVERLOAD: f64 = 1.1;
+const AFTER_OVERLOAD: f64 = 0.5;
+/// After the step the device is watched for as long as the overload, and for this time at most, ns.
+const MOST_WATCHED_NS: u64 = 10_000_000_000;
 /// The sending thread goes before all ordinary ones.
 const NICE: i32 = -19;
 /// Frames of a trial at most: each is distinguished by a bit.
@@ -64,6 +72,16 @@ impl TrialRun {
     pub(super) fn seen(&self) -> Seen {
         Seen { sent: self.result.sent(), received: self.result.received(), void: self.void }
     }
+
+    pub(super) fn seen_recovery(&self) -> SeenRecovery {
+        let around = self.result.around.unwrap_or_default();
+        SeenRecovery {
+            seen: self.seen(),
+            lost_before: around.before,
+            lost_after: around.after,
+            last_lost_ns: around.last_ns,
+        }
+    }
 }
 
 /// The set-up of one cell.
@@ -77,6 +95,13 @@ pub(super) struct Bench<'c> {
     pub(super) most_packet_per_s: u64,
     /// Frames of a trial at most.
     pub(super) most_frames: u64,
+    /// Frames of an overload and what follows it, or of a trial of a soak, at most.
+    most_long_frames: u64,
+}
+
+/// Frames of a trial.
+fn frames_of(trial: Trial) -> u64 {
+    ((u128::from(trial.packet_per_s) * u128::from(trial.duration_ns) / 1_000_000_000) as u64).max(1)
 }
 
 /// What the ports refuse is the caller's mistake; what the kernel refuses is the machine's.
@@ -137,12 +162,16 @@ impl<'c> Bench<'c> {
         let frames = of(most_packet_per_s.max(fixed)).max(slots.guests().len() as u64);
         if frames > MOST_FRAMES {
             return Err(Failure::Input(format!(
-                "a trial of {} s at up to {} frames/s: {frames} frames, want {MOST_FRAMES} at most: make trials \
+                "a trial of {} s at up to {} frames/s: {frames} frames, expected {MOST_FRAMES} at most: make trials \
                  shorter, or give a greatest load (--max-rate)",
                 longest as f64 / 1e9,
                 most_packet_per_s.max(fixed)
             )));
         }
+        let overload_ns = if parameters.recovery > 0 { parameters.overload_ns + MOST_WATCHED_NS } else { 0 };
+        let duration_ns = overload_ns.max(parameters.soak_trials_ns()[1]);
+        let long = Trial { packet_per_s: most_packet_per_s, duration_ns };
+        let most_long_frames = frames_of(long).clamp(frames, MOST_FRAMES);
         let options = TesterOptions {
             tx: parameters.tx_port.clone(),
             rx: parameters.rx_port.clone(),
@@ -150,7 +179,7 @@ impl<'c> Bench<'c> {
             flows: parameters.flows()?,
             slots: slots.guests().to_vec(),
             frame_byte,
-            most_frames: frames,
+            most_frames: most_long_frames,
             engine,
             analyser: parameters.analyser.analyser(),
         };
@@ -165,7 +194,8 @@ impl<'c> Bench<'c> {
         let shares = distribution.shares();
         let loaded: Vec<usize> = (0..shares.len()).filter(|flow| shares[*flow] > 0.0).collect();
         tester.check_reachability(&loaded, &stop).map_err(failure)?;
-        Ok(Self { tester, context, parameters, chosen, linger_ns: LINGER_NS, most_packet_per_s, most_frames: frames })
+        let (linger_ns, most_frames) = (LINGER_NS, frames);
+        Ok(Self { tester, context, parameters, chosen, linger_ns, most_packet_per_s, most_frames, most_long_frames })
     }
 
     /// The loads between which is searched: below the least no trial has frames enough to distinguish a loss from none.
@@ -184,6 +214,41 @@ impl<'c> Bench<'c> {
         }
     }
 
+    /// The first and the longest trial of a soak, ns, with no more frames than can be distinguished.
+    fn soak_trials_ns(&self) -> [u64; 2] {
+        let fits_ns = (u128::from(self.most_long_frames) * 1_000_000_000 / u128::from(self.most_packet_per_s)) as u64;
+        self.parameters.soak_trials_ns().map(|ns| ns.min(fits_ns))
+    }
+
+    /// The throughput for long.
+    pub(super) fn soak(&self, throughput_packet_per_s: f64, sum_ns: u64) -> SoakSettings {
+        let [trial_ns, _] = self.soak_trials_ns();
+        SoakSettings { packet_per_s: (throughput_packet_per_s as u64).max(1), trial_ns, sum_ns }
+    }
+
+    /// The search for the load that loses the share, from the throughput on.
+    pub(super) fn critical_load(&self, throughput_packet_per_s: f64, loss_ratio: f64, sum_ns: u64) -> PlrSettings {
+        let [trial_ns, most_trial_ns] = self.soak_trials_ns();
+        let first_packet_per_s = (throughput_packet_per_s as u64).max(1);
+        PlrSettings { loss_ratio, range: self.range(), first_packet_per_s, trial_ns, most_trial_ns, sum_ns }
+    }
+
+    /// The overload of a device of this throughput: 110 % of it or the greatest load, whichever is less; shorter where
+    /// it has more frames than can be distinguished.
+    pub(super) fn recovery(&self, throughput_packet_per_s: f64) -> RecoverySettings {
+        let overload = ((throughput_packet_per_s * OVERLOAD).ceil() as u64).clamp(2, self.most_packet_per_s);
+        let after = ((overload as f64 * AFTER_OVERLOAD) as u64).max(1);
+        let watched_ns = self.parameters.overload_ns.min(MOST_WATCHED_NS);
+        let left =
+            self.most_long_frames.saturating_sub(frames_of(Trial { packet_per_s: after, duration_ns: watched_ns }));
+        let most_ns = (u128::from(left) * 1_000_000_000 / u128::from(overload)) as u64;
+        RecoverySettings {
+            overload: Trial { packet_per_s: overload, duration_ns: self.parameters.overload_ns.min(most_ns) },
+            after: Trial { packet_per_s: after, duration_ns: watched_ns },
+            trials: self.parameters.recovery.into(),
+        }
+    }
+
     /// Ports, and where frames are counted, in words.
     pub(super) fn place(&self) -> &str {
         self.tester.place()
@@ -199,10 +264,24 @@ impl<'c> Bench<'c> {
     /// # Errors
     /// [`Failure::Machine`] where a port is gone.
     pub(super) fn offer(&mut self, trial: Trial) -> Result<TrialRun, Failure> {
-        let rate = trial.packet_per_s;
-        let frames = ((u128::from(rate) * u128::from(trial.duration_ns) / 1_000_000_000) as u64).max(1);
+        self.offer_then(trial, None)
+    }
+
+    /// Offers a load, and another right after it. The trial of the outcome has the rate of the first and the time of
+    /// both.
+    ///
+    /// # Errors
+    /// [`Failure::Machine`] where a port is gone.
+    pub(super) fn offer_then(&mut self, first: Trial, then: Option<Trial>) -> Result<TrialRun, Failure> {
+        let rate = first.packet_per_s;
+        let step = then.map(|then| RateStep { after_frames: frames_of(first), packets: then.packet_per_s });
+        let frames = frames_of(first) + then.map_or(0, frames_of);
+        let lasting_ns = |trial: Trial| frames_of(trial) as f64 * 1e9 / trial.packet_per_s as f64;
+        let duration_ns = lasting_ns(first) + then.map_or(0.0, lasting_ns);
+        let trial = Trial { duration_ns: first.duration_ns + then.map_or(0, |then| then.duration_ns), ..first };
         let offer = Offer {
             pace: Pace { packets: rate, span_ns: 1_000_000_000 },
+            step,
             frames,
             catch_up_ns: self.parameters.catch_up_ns,
             linger_ns: self.linger_ns,
@@ -222,10 +301,9 @@ impl<'c> Bench<'c> {
         if result.stale > 0 {
             self.linger_ns = (2 * self.linger_ns).min(MOST_LINGER_NS);
         }
-        let duration_ns = frames as f64 * 1e9 / rate as f64;
         let lasted_ns = (result.elapsed_ns as f64).max(duration_ns);
         let conditions = Conditions {
-            intended_packet_per_s: rate as f64,
+            intended_packet_per_s: frames as f64 * 1e9 / duration_ns,
             achieved_packet_per_s: result.sent() as f64 * 1e9 / lasted_ns,
             stalled_share: Some(result.stalled_ns as f64 / lasted_ns),
             others_share,

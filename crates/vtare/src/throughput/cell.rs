@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use vtare_methods::throughput::{
-    Answer, Cap, Distribution, LongestBurst, Repeated, Stopped, corrected_buffer_ns, total_latency_ns,
+    Answer, Cap, CriticalLoad, Distribution, LongestBurst, Recovered, Repeated, Soaked, Stopped, corrected_buffer_ns,
+    total_latency_ns,
 };
 use vtare_tester::FlowSeen;
 
@@ -48,12 +49,14 @@ columns!(row: ThroughputRow<'_> {
     int64 "guests" = row.cell.distribution.guests().into(), "flows, a guest each";
     int64 "loaded" = row.cell.distribution.loaded().into(), "guests that are loaded strongly";
     string "kind" = row.kind, "trial: of a search; answer: of a search; latency: a trial for latency; \
-        burst: of a search for the longest burst";
-    optional_int64 "search" = row.search.map(count), "number of the search, from 0; null for latency";
+        burst: of a search for the longest burst; soak: of the throughput for long, or of the search for a critical \
+        load; recovery: an overload and the half of it";
+    optional_int64 "search" = row.search.map(count),
+        "number of the search, from 0; null for latency, soak and recovery";
     optional_int64 "began_ns" = row.trial.map(|it| count(it.run.began.as_nanos())),
         "when the trial began, CLOCK_MONOTONIC; null for an answer";
     optional_int64 "intended_packet_per_s" = row.trial.map(|it| count(it.run.trial.packet_per_s)),
-        "frames a second that were to be sent; null for an answer";
+        "frames a second that were to be sent (recovery: the overload); null for an answer";
     optional_int64 "duration_ns" = row.trial.map(|it| count(it.run.trial.duration_ns)), "for so long";
     optional_int64 "sent" = row.trial.map(|it| it.sum(|flow| flow.sent)), "frames that left";
     optional_int64 "received" = row.trial.map(|it| it.sum(|flow| flow.received)),
@@ -74,6 +77,8 @@ columns!(row: ThroughputRow<'_> {
     optional_int64 "latency_max_ns" = row.trial.and_then(|it| it.latency_ns.max).and_then(nearest), "the greatest";
     optional_int64 "tagged_ns" = row.trial.and_then(|it| it.run.result.tagged_ns).map(count),
         "latency of the frame in the middle of the trial (RFC 2544); null where it was lost";
+    optional_int64 "last_lost_ns" = row.trial.and_then(|it| it.run.result.around?.last_ns).map(count),
+        "recovery: when the last lost frame after the step was due, from the step on; null where none was";
     optional_int64 "throughput_packet_per_s" = row.answer.and_then(|found| found.throughput).and_then(nearest),
         "answer: what was forwarded, at the tolerated loss; null where no load reached the goal";
     optional_int64 "zero_loss_packet_per_s" = row.answer.and_then(|found| found.zero_loss).and_then(nearest),
@@ -106,6 +111,22 @@ impl Rows {
     /// Where the samples cannot be written.
     pub(super) fn burst(&self, samples: &mut Samples, search: u64, run: &TrialRun) -> Result<(), SamplesError> {
         self.any_trial(samples, "burst", Some(search), run)
+    }
+
+    /// Writes a trial of a soak down.
+    ///
+    /// # Errors
+    /// Where the samples cannot be written.
+    pub(super) fn soak(&self, samples: &mut Samples, run: &TrialRun) -> Result<(), SamplesError> {
+        self.any_trial(samples, "soak", None, run)
+    }
+
+    /// Writes an overload and what followed it down.
+    ///
+    /// # Errors
+    /// Where the samples cannot be written.
+    pub(super) fn recovery(&self, samples: &mut Samples, run: &TrialRun) -> Result<(), SamplesError> {
+        self.any_trial(samples, "recovery", None, run)
     }
 
     fn any_trial(
@@ -400,6 +421,12 @@ pub(crate) struct ThroughputCell {
     pub(crate) latencies: Vec<LatencyAt>,
     /// The longest bursts that passed whole; null where none were asked for.
     pub(crate) back_to_back: Option<BackToBackAt>,
+    /// What the throughput lost where it was offered for long; null where that was not asked for, or none was found.
+    pub(crate) soak: Option<Soaked>,
+    /// The load that loses a given share in the long run; null where that was not asked for, or no throughput found.
+    pub(crate) critical_load: Option<CriticalLoad>,
+    /// How long frames were lost after an overload; null where that was not asked for, or no throughput was found.
+    pub(crate) recovery: Option<Recovered>,
     /// Who sent.
     pub(crate) engine: String,
     /// Frames a second of the sender's own test.

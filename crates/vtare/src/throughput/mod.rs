@@ -7,11 +7,13 @@
 mod answer;
 mod bench;
 mod cell;
+mod lines;
 mod parameters;
 mod shown;
 
 use vtare_methods::throughput::{
-    BackToBack, BinarySearch, Distribution, Interleaved, LongestBurst, Mlrsearch, NextTrial, Range, Search, Trial,
+    BackToBack, BinarySearch, CriticalLoad, Distribution, Interleaved, LongestBurst, Mlrsearch, NextTrial, PlrSearch,
+    PlrSettings, Range, Recovered, Recovery, RecoverySettings, Search, Soak, SoakSettings, Soaked, Trial,
 };
 use vtare_units::{Monotonic, Span};
 
@@ -146,24 +148,20 @@ impl Instrument for Throughput {
                 ));
             }
             if let Some(bursts) = &cell.back_to_back {
-                text.push_str(&back_to_back(bursts));
+                text.push_str(&lines::back_to_back(bursts));
+            }
+            if let Some(soaked) = &cell.soak {
+                text.push_str(&lines::soak(soaked));
+            }
+            if let Some(critical) = &cell.critical_load {
+                text.push_str(&lines::critical_load(critical));
+            }
+            if let Some(recovered) = &cell.recovery {
+                text.push_str(&lines::recovery(recovered));
             }
         }
         text
     }
-}
-
-/// The longest bursts, and the buffers that they show, as a line.
-fn back_to_back(bursts: &BackToBackAt) -> String {
-    let bound = if bursts.censored.is_some() { "at least " } else { "" };
-    let longest = bursts.frames.median.map_or_else(
-        || "none, however short, passed whole".to_owned(),
-        |most| format!("{bound}{most:.0} frames passed whole (median of {})", bursts.frames.n),
-    );
-    let buffer = bursts.buffer_frames.zip(bursts.buffer_ns).map_or_else(String::new, |(frames, ns)| {
-        format!(": buffers hold {bound}{frames:.0} frames, {} of such a burst", time(Some(ns)))
-    });
-    format!("bursts at {}: {longest}{buffer}\n", frames(Some(bursts.packet_per_s as f64)))
 }
 
 fn measure_cell(
@@ -205,6 +203,19 @@ fn measure_cell(
         let found = longest_bursts(parameters, &mut bench, rows, session, &progress)?;
         cell.back_to_back = BackToBackAt::of(&found, cell.throughput_packet_per_s);
     }
+    if let (Some(sum_ns), Some(rate), false) =
+        (parameters.soak_ns, cell.throughput_packet_per_s, context.stop_requested())
+    {
+        if let Some(loss_ratio) = parameters.soak_loss_ratio {
+            let settings = bench.critical_load(rate, loss_ratio, sum_ns);
+            cell.critical_load = Some(critical_load(settings, &mut bench, rows, session, &progress)?);
+        } else {
+            cell.soak = Some(soak(bench.soak(rate, sum_ns), &mut bench, rows, session, &progress)?);
+        }
+    }
+    if let (1.., Some(rate), false) = (parameters.recovery, cell.throughput_packet_per_s, context.stop_requested()) {
+        cell.recovery = Some(recovery(bench.recovery(rate), &mut bench, rows, session, &progress)?);
+    }
     Ok(cell)
 }
 
@@ -231,6 +242,70 @@ fn longest_bursts(
         all.push(search.found());
     }
     Ok(all)
+}
+
+/// The throughput for long. One that a signal ended has what is known until then.
+fn soak(
+    settings: SoakSettings,
+    bench: &mut Bench<'_>,
+    rows: Rows,
+    session: &mut Session<'_>,
+    progress: &Progress,
+) -> Result<Soaked, Failure> {
+    progress.label(&format!("soak of {}, {} B", time(Some(settings.sum_ns as f64)), rows.frame_byte));
+    let mut soak = Soak::new(settings).map_err(|error| Failure::Input(error.to_string()))?;
+    while let Some(trial) = soak.step() {
+        let run = bench.offer(trial)?;
+        if run.result.stopped || session.context.stop_requested() {
+            break;
+        }
+        rows.soak(&mut session.samples, &run)?;
+        soak.observe(&run.seen());
+    }
+    Ok(soak.found())
+}
+
+/// The search for a critical load. A signal leaves what is known until then.
+fn critical_load(
+    settings: PlrSettings,
+    bench: &mut Bench<'_>,
+    rows: Rows,
+    session: &mut Session<'_>,
+    progress: &Progress,
+) -> Result<CriticalLoad, Failure> {
+    progress.label(&format!("critical load, {}, {} B", time(Some(settings.sum_ns as f64)), rows.frame_byte));
+    let mut search = PlrSearch::new(settings).map_err(|error| Failure::Input(error.to_string()))?;
+    while let Some(trial) = search.step() {
+        let run = bench.offer(trial)?;
+        if run.result.stopped || session.context.stop_requested() {
+            break;
+        }
+        rows.soak(&mut session.samples, &run)?;
+        search.observe(&run.seen());
+    }
+    Ok(search.found())
+}
+
+/// Overloads, and what follows them. A signal leaves what is known until then.
+fn recovery(
+    settings: RecoverySettings,
+    bench: &mut Bench<'_>,
+    rows: Rows,
+    session: &mut Session<'_>,
+    progress: &Progress,
+) -> Result<Recovered, Failure> {
+    let mut recovery = Recovery::new(settings).map_err(|error| Failure::Input(error.to_string()))?;
+    while let Some([overload, after]) = recovery.step() {
+        let number = recovery.found().trials + 1;
+        progress.label(&format!("recovery {number} of {}, {} B", settings.trials, rows.frame_byte));
+        let run = bench.offer_then(overload, Some(after))?;
+        if run.result.stopped || session.context.stop_requested() {
+            break;
+        }
+        rows.recovery(&mut session.samples, &run)?;
+        recovery.observe(&run.seen_recovery());
+    }
+    Ok(recovery.found())
 }
 
 /// What a short trial hides: frames that still stand in queues at its end come later, and count.
@@ -345,18 +420,7 @@ fn latencies(
 
 #[cfg(test)]
 mod tests {
-    use super::{BackToBackAt, ThroughputCell, back_to_back, short_trials};
-
-    #[test]
-    fn bursts_are_a_line_with_the_buffer_where_it_is_known() {
-        let mut bursts = BackToBackAt { packet_per_s: 1_000_000, ..BackToBackAt::default() };
-        assert_eq!(back_to_back(&bursts), "bursts at 1.000 Mpacket/s: none, however short, passed whole\n");
-        (bursts.frames.n, bursts.frames.median) = (3, Some(1_100.0));
-        (bursts.buffer_ns, bursts.buffer_frames, bursts.censored) = (Some(825e3), Some(825.0), Some("range"));
-        let line = "bursts at 1.000 Mpacket/s: at least 1100 frames passed whole (median of 3): buffers hold at least \
-                    825 frames, 825 us of such a burst\n";
-        assert_eq!(back_to_back(&bursts), line);
-    }
+    use super::{ThroughputCell, short_trials};
 
     #[test]
     fn frames_that_wait_long_beside_a_trial_get_a_note() {

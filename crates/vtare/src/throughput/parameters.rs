@@ -215,6 +215,29 @@ pub(crate) struct Parameters {
     #[schemars(range(min = 0, max = 10_000))]
     pub(crate) bursts: u32,
 
+    /// Offer the throughput found for this long, in 20 trials (of `--trial` each, if that is longer), and give the
+    /// share that it loses.
+    #[arg(long = "soak", value_name = "TIME", value_parser = nanoseconds)]
+    #[schemars(range(min = 1_000_000, max = 86_400_000_000_000_u64))]
+    pub(crate) soak_ns: Option<u64>,
+
+    /// In the soak, look for the load that loses this share in the long run (PLRsearch), in place of offering the
+    /// throughput found.
+    #[arg(long = "soak-loss", value_name = "PERCENT", value_parser = share, requires = "soak_ns")]
+    #[schemars(range(min = 0, max = 1))]
+    pub(crate) soak_loss_ratio: Option<f64>,
+
+    /// Overload the device so often by 110 % of the throughput found, and give the time from the step to half of that
+    /// until the last frame is lost (RFC 2544, 26.5); 0 for none.
+    #[arg(long, value_name = "N")]
+    #[schemars(range(min = 0, max = 10_000))]
+    pub(crate) recovery: u32,
+
+    /// Duration of each overload; RFC 2544 wants 60 s or more.
+    #[arg(long = "overload", value_name = "TIME", value_parser = nanoseconds)]
+    #[schemars(range(min = 1_000_000, max = 3_600_000_000_000_u64))]
+    pub(crate) overload_ns: u64,
+
     /// What sends: auto (the fastest in a short test), xdp, af_xdp, packet.
     #[arg(long, value_name = "ENGINE", hide_possible_values = true)]
     pub(crate) engine: EngineChoice,
@@ -290,6 +313,10 @@ impl Default for Parameters {
             latency_trials: 20,
             latency_trial_ns: 300_000_000,
             bursts: 0,
+            soak_ns: None,
+            soak_loss_ratio: None,
+            recovery: 0,
+            overload_ns: 60_000_000_000,
             engine: EngineChoice::default(),
             analyser: AnalyserChoice::default(),
             catch_up_ns: 1_000_000,
@@ -310,16 +337,16 @@ impl Parameters {
         parameters::check_bounds(&self)?;
         for (key, port) in [("tx_port", &self.tx_port), ("rx_port", &self.rx_port)] {
             if port.is_empty() {
-                return Err(Failure::Input(format!("{key}: found none, want the name of an interface")));
+                return Err(Failure::Input(format!("{key}: found none, expected the name of an interface")));
             }
         }
         if self.flow.is_empty() {
-            return Err(Failure::Input("flow: found none, want the MAC or IP of each guest".to_owned()));
+            return Err(Failure::Input("flow: found none, expected the MAC or IP of each guest".to_owned()));
         }
         self.flows()?;
         instrument::check_cpu(self.cpu)?;
         if self.pdr && self.method == SearchMethod::Binary {
-            let want = "want --method mlrsearch, or --ndr: a binary search allows no loss";
+            let want = "expected --method mlrsearch, or --ndr: a binary search allows no loss";
             return Err(Failure::Input(format!("pdr: found with method binary, {want}")));
         }
         instrument::check_list("frame_byte", &self.frame_byte)?;
@@ -332,7 +359,7 @@ impl Parameters {
             let least = self.trial_ns.saturating_mul(self.searches.into());
             if most < least {
                 return Err(Failure::Input(format!(
-                    "most_ns: found {most} ({} s), want {least} ({} s) or more: {} searches share it, and a single \
+                    "most_ns: found {most} ({} s), expected {least} ({} s) or more: {} searches share it, and a single \
                      trial of each lasts {} s; make trials shorter (--trial), searches fewer (--searches), or give \
                      more time (--max-time)",
                     most as f64 / 1e9,
@@ -343,7 +370,12 @@ impl Parameters {
             }
         }
         if self.latency_load.contains(&0.0) {
-            return Err(Failure::Input("latency_load: found 0, want shares above 0".to_owned()));
+            return Err(Failure::Input("latency_load: found 0, expected shares above 0".to_owned()));
+        }
+        if let Some(ratio) = self.soak_loss_ratio.filter(|ratio| *ratio <= 0.0 || *ratio >= 1.0) {
+            return Err(Failure::Input(format!(
+                "soak_loss_ratio: found {ratio}, expected a share above 0 and below 1"
+            )));
         }
         // What the searches themselves check.
         let range = vtare_methods::throughput::Range { least: 1, most: 1_000 };
@@ -369,13 +401,16 @@ impl Parameters {
     /// [`Failure::Input`] for one that cannot be read.
     pub(super) fn flows(&self) -> Result<Vec<Flow>, Failure> {
         let next_hop = self.next_hop.as_deref().map(|text| {
-            hardware_address(text)
-                .ok_or_else(|| Failure::Input(format!("next_hop: found '{text}', want a MAC, as 02:00:00:00:00:01")))
+            hardware_address(text).ok_or_else(|| {
+                Failure::Input(format!("next_hop: found '{text}', expected a MAC, as 02:00:00:00:00:01"))
+            })
         });
         let next_hop = next_hop.transpose()?;
         let flow = |(number, text): (usize, &String)| {
             let wrong = || {
-                Failure::Input(format!("flow: found '{text}', want MAC, IP or MAC/IP, as 02:00:00:00:00:01/198.19.0.1"))
+                Failure::Input(format!(
+                    "flow: found '{text}', expected MAC, IP or MAC/IP, as 02:00:00:00:00:01/198.19.0.1"
+                ))
             };
             let (mac, ip) = match text.split_once('/') {
                 Some((mac, ip)) => (Some(mac), Some(ip)),
@@ -390,7 +425,7 @@ impl Parameters {
             let to = match mac {
                 Some(mac) => hardware_address(mac).ok_or_else(wrong)?,
                 None => next_hop.ok_or_else(|| {
-                    Failure::Input(format!("flow: '{text}' has no MAC, want next_hop (--next-hop MAC) or MAC/IP"))
+                    Failure::Input(format!("flow: '{text}' has no MAC, expected next_hop (--next-hop MAC) or MAC/IP"))
                 })?,
             };
             Ok(Flow { to, address })
@@ -423,6 +458,14 @@ impl Parameters {
             resolution: self.width,
             ..BinarySettings::default()
         }
+    }
+
+    /// The first and the longest trial of a soak, ns: so long that queues, which are empty before each, do not hide a
+    /// load above what is forwarded.
+    pub(super) fn soak_trials_ns(&self) -> [u64; 2] {
+        let Some(sum_ns) = self.soak_ns else { return [0; 2] };
+        let parts = if self.soak_loss_ratio.is_some() { [100, 10] } else { [20, 20] };
+        parts.map(|parts| (sum_ns / parts).max(self.trial_ns).min(sum_ns))
     }
 
     /// The longest trial, ns.
@@ -476,20 +519,20 @@ mod tests {
     fn what_cannot_be_is_refused_with_what_can() {
         let list = |text: &str| vec![text.to_owned()];
         for (found, wanted) in [
-            (with(|it| it.loaded = Some(vec![13])), "found 13, want from 1 to 12"),
-            (with(|it| it.loaded = Some(vec![0])), "found 0, want a whole number from 1"),
+            (with(|it| it.loaded = Some(vec![13])), "found 13, expected from 1 to 12"),
+            (with(|it| it.loaded = Some(vec![0])), "found 0, expected a whole number from 1"),
             (with(|it| (it.loaded, it.slight_share) = (Some(vec![9]), 0.25)), "less than 0.2500"),
             (
                 with(|it| (it.loaded, it.slight_share) = (Some(vec![9]), 1.5)),
-                "slight_share (--slight): found 1.5, want a number from 0 to 1",
+                "slight_share (--slight): found 1.5, expected a number from 0 to 1",
             ),
             (
                 with(|it| it.frame_byte = vec![63]),
-                "frame_byte (--frame): found 63, want a whole number from 64 to 9018",
+                "frame_byte (--frame): found 63, expected a whole number from 64 to 9018",
             ),
             (with(|it| it.frame_byte = vec![9_019]), "found 9019"),
             (with(|it| it.frame_byte = vec![64, 64]), "found 64 twice"),
-            (with(|it| it.flow = list("guest1")), "found 'guest1', want MAC, IP or MAC/IP"),
+            (with(|it| it.flow = list("guest1")), "found 'guest1', expected MAC, IP or MAC/IP"),
             (with(|it| it.flow = list("10.0.0.1")), "--next-hop"),
             (with(|it| it.flow.clear()), "flow: found none"),
             (with(|it| it.next_hop = Some("x".to_owned())), "next_hop: found 'x'"),
@@ -497,9 +540,9 @@ mod tests {
             (with(|it| it.loss_ratio = 1.0), "loss ratio: found 1"),
             (with(|it| it.width = 0.0), "width: found 0"),
             (with(|it| it.trial_sum_ns = 5), "trial_sum_ns (--trial-sum): found 5"),
-            (with(|it| it.latency_load = vec![1.1]), "latency_load: found 1.1, want a number from 0 to 1"),
-            (with(|it| it.latency_load = vec![0.0]), "latency_load: found 0, want shares above 0"),
-            (with(|it| it.most_ns = Some(1_000_000_000)), "want 1500000000 (1.5 s) or more: 5 searches share it"),
+            (with(|it| it.latency_load = vec![1.1]), "latency_load: found 1.1, expected a number from 0 to 1"),
+            (with(|it| it.latency_load = vec![0.0]), "latency_load: found 0, expected shares above 0"),
+            (with(|it| it.most_ns = Some(1_000_000_000)), "expected 1500000000 (1.5 s) or more: 5 searches share it"),
         ] {
             let error = found.expect_err(wanted);
             assert!(error.to_string().contains(wanted), "{error}");
@@ -519,7 +562,10 @@ mod tests {
         assert_eq!(goals(false, true), [(0.005, 0.5)]);
         assert_eq!(goals(true, true), [(0.005, 0.5), (0.0, 0.0)]);
         let refused = with(|it| (it.pdr, it.method) = (true, SearchMethod::Binary)).expect_err("it allows no loss");
-        assert!(refused.to_string().contains("pdr: found with method binary, want --method mlrsearch"), "{refused}");
+        assert!(
+            refused.to_string().contains("pdr: found with method binary, expected --method mlrsearch"),
+            "{refused}"
+        );
     }
 
     #[test]

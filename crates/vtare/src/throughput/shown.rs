@@ -14,9 +14,22 @@ pub(super) fn frames(rate: Option<f64>) -> String {
     }
 }
 
+/// A share of frames for people, to three digits however small.
+pub(super) fn percent(share: f64) -> String {
+    let percent = 100.0 * share;
+    let digits = if percent > 0.0 { (2.0 - percent.log10().floor()).clamp(0.0, 12.0) as usize } else { 0 };
+    format!("{percent:.digits$} %")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_share_is_shown_to_three_digits_however_small() {
+        let shares = [0.0, 1.0, 0.1, 0.005, 1.25e-9].map(percent);
+        assert_eq!(shares, ["0 %", "100 %", "10.0 %", "0.500 %", "0.000000125 %"]);
+    }
 
     #[test]
     fn frames_a_second_are_shown_in_the_unit_that_fits() {

@@ -112,7 +112,8 @@ impl Session {
             full::ReplyFlags { rx_by_kernel: true, .. } => ArrivalSource::Kernel,
             _ => ArrivalSource::Program,
         };
-        recorder.record(sequence, arrival.received, source);
+        let ecn = arrival.class.filter(|_| self.grant.open.ecn).map(|class| class & 3);
+        recorder.record(sequence, arrival.received, source, ecn);
     }
 
     pub(super) fn reverse(
@@ -136,7 +137,8 @@ impl Session {
         let first_sequence = self.reverse_next;
         self.reverse_next += u64::from(plan.packets);
         let (session, key) = (self.grant.session, self.grant.key.clone());
-        Ok(ReverseOrder { session, key, to: SocketAddr::new(self.peer, port), first_sequence, plan })
+        let (to, ecn) = (SocketAddr::new(self.peer, port), self.grant.open.ecn);
+        Ok(ReverseOrder { session, key, to, first_sequence, plan, ecn })
     }
 
     /// Takes a datagram whose header was opened with the session's key, or gives the reason why not, counted.

@@ -46,6 +46,8 @@ pub struct Arrived {
     /// It has the stamp of the record before: both came as one piece (GRO, a large send that was cut at the receiver,
     /// one look of the program). Only the first of such a group has a time of its own.
     pub joined: bool,
+    /// Its ECN field, two bits; `None` where the kernel does not report it, or the session was opened without.
+    pub ecn: Option<u8>,
 }
 
 /// A part of what a responder has recorded in a session.
@@ -162,6 +164,8 @@ struct Before {
 }
 
 const JOINED: u8 = 4;
+/// Above the other flags: the ECN field and one, 0 where it is not known.
+const ECN_SHIFT: u32 = 3;
 
 impl Before {
     fn write(&mut self, record: &Arrived, out: &mut Vec<u8>) {
@@ -170,7 +174,8 @@ impl Before {
             ArrivalSource::Kernel => 1,
             ArrivalSource::Card => 2,
         };
-        out.push(source | if record.joined { JOINED } else { 0 });
+        let ecn = record.ecn.map_or(0, |ecn| (ecn & 3) + 1) << ECN_SHIFT;
+        out.push(source | ecn | if record.joined { JOINED } else { 0 });
         let received_ns = record.received.as_nanos();
         for difference in [record.sequence.wrapping_sub(self.sequence), received_ns.wrapping_sub(self.received_ns)] {
             put(out, zigzag(difference.cast_signed()));
@@ -181,7 +186,12 @@ impl Before {
     /// `Err(None)` where the bytes end.
     fn read(&mut self, rest: &mut &[u8]) -> Result<Arrived, Option<ArrivalsError>> {
         let (&flags, mut behind) = rest.split_first().ok_or(None)?;
-        let source = match flags & !JOINED {
+        let ecn = match flags >> ECN_SHIFT {
+            0 => None,
+            more @ 1..=4 => Some(more - 1),
+            _ => return Err(Some(ArrivalsError::Value { found: flags.into() })),
+        };
+        let source = match flags & (JOINED - 1) {
             0 => ArrivalSource::Program,
             1 => ArrivalSource::Kernel,
             2 => ArrivalSource::Card,
@@ -192,7 +202,7 @@ impl Before {
         self.sequence = self.sequence.wrapping_add(sequence);
         self.received_ns = self.received_ns.wrapping_add(received_ns);
         let received = Timestamp::from_nanos(self.received_ns);
-        Ok(Arrived { sequence: self.sequence, received, source, joined: flags & JOINED != 0 })
+        Ok(Arrived { sequence: self.sequence, received, source, joined: flags & JOINED != 0, ecn })
     }
 }
 
@@ -255,12 +265,12 @@ impl Recorder {
         self.overflow
     }
 
-    pub(super) fn record(&mut self, sequence: u64, received: Timestamp<Peer>, source: ArrivalSource) {
+    pub(super) fn record(&mut self, sequence: u64, received: Timestamp<Peer>, source: ArrivalSource, ecn: Option<u8>) {
         let joined = self.newest.replace(received) == Some(received);
         if self.records.len() >= self.capacity {
             self.overflow += 1;
         } else {
-            self.records.push_back(Arrived { sequence, received, source, joined });
+            self.records.push_back(Arrived { sequence, received, source, joined, ecn });
         }
     }
 
@@ -284,7 +294,7 @@ mod tests {
 
     fn arrived(sequence: u64, received_ns: u64) -> Arrived {
         let received = Timestamp::from_nanos(received_ns);
-        Arrived { sequence, received, source: ArrivalSource::Kernel, joined: false }
+        Arrived { sequence, received, source: ArrivalSource::Kernel, joined: false, ecn: None }
     }
 
     fn answer(records: Vec<Arrived>) -> Arrivals {
@@ -338,7 +348,7 @@ mod tests {
     fn records_are_kept_until_their_client_has_them_and_never_more_than_granted() {
         let mut recorder = Recorder::new(4);
         for number in 0..6 {
-            recorder.record(number, Timestamp::from_nanos(number / 2), ArrivalSource::Program);
+            recorder.record(number, Timestamp::from_nanos(number / 2), ArrivalSource::Program, None);
         }
         assert_eq!(recorder.overflow(), 2);
         let (from, records, left) = recorder.read(0, 3);
@@ -349,21 +359,22 @@ mod tests {
         let (from, records, left) = recorder.read(3, 9);
         assert_eq!((from, records[0].sequence, left), (3, 3, 0));
         assert_eq!(recorder.read(1_000, 9), (4, vec![], 0), "beyond the end is the end");
-        recorder.record(9, Timestamp::from_nanos(9), ArrivalSource::Program);
+        recorder.record(9, Timestamp::from_nanos(9), ArrivalSource::Program, Some(3));
         assert_eq!(recorder.read(4, 9).1.len(), 1, "there is room again");
     }
 
     proptest! {
         #[test]
         fn any_records_survive_the_way(
-            records in proptest::collection::vec((any::<u64>(), any::<u64>(), 0_u8..3, any::<bool>()), 0..200),
+            records in proptest::collection::vec((any::<u64>(), any::<u64>(), 0_u8..3, any::<bool>(), 0_u8..5), 0..200),
             numbers in any::<[u64; 5]>(), drops in proptest::option::of(0..u64::MAX),
         ) {
-            let record = |(sequence, received, source, joined)| Arrived {
+            let record = |(sequence, received, source, joined, ecn): (u64, u64, u8, bool, u8)| Arrived {
                 sequence,
                 received: Timestamp::from_nanos(received),
                 source: [ArrivalSource::Program, ArrivalSource::Kernel, ArrivalSource::Card][usize::from(source)],
                 joined,
+                ecn: ecn.checked_sub(1),
             };
             let [session, from, left, overflow, refused] = numbers;
             let records = records.into_iter().map(record).collect();

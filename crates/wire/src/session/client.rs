@@ -4,7 +4,7 @@ use super::arrivals::Arrivals;
 use super::flow::FlowReport;
 use super::limits::Refusal;
 use super::messages::{Counters, Grant, Hello, ToClient, ToResponder};
-use super::request::{CONTROL_VERSION, FLOW_VERSION, Open, ReversePlan};
+use super::request::{CONTROL_VERSION, ECN_VERSION, FLOW_VERSION, Open, ReversePlan};
 use crate::SessionId;
 
 /// What a client does next.
@@ -116,6 +116,8 @@ impl Client {
                     self.state = State::Over;
                     return Err(ClientError::TooOld { found: version });
                 }
+                // An older one measures without: the grant shows that.
+                self.open.ecn &= version >= ECN_VERSION;
                 self.responder = Some(program);
                 self.ask(now, State::Asked);
                 Ok(Step::Say(ToResponder::Open(self.open)))

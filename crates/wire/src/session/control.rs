@@ -4,7 +4,7 @@ use vtare_units::{Monotonic, Timestamp};
 
 use super::limits::Reason;
 use super::messages::{ToClient, ToResponder};
-use super::request::{CONTROL_VERSION, FLOW_VERSION};
+use super::request::{CONTROL_VERSION, ECN_VERSION, FLOW_VERSION};
 use super::reverse::ReverseOrder;
 use super::table::{Secrets, Table};
 use crate::SessionId;
@@ -62,7 +62,9 @@ impl Control {
                 }
                 Reason::Version { client: hello.versions, responder: CONTROL_VERSION }
             }
-            (ToResponder::Open(open), Some(version)) if open.flows.is_some() && version < FLOW_VERSION => {
+            (ToResponder::Open(open), Some(version))
+                if open.flows.is_some() && version < FLOW_VERSION || open.ecn && version < ECN_VERSION =>
+            {
                 Reason::OutOfTurn
             }
             (ToResponder::Flows { .. }, Some(version)) if version < FLOW_VERSION => Reason::OutOfTurn,

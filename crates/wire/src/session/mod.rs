@@ -32,7 +32,9 @@ pub use limits::{FlowLimits, Limits, Reason, Refusal, ReverseBound};
 pub use log_gate::LogGate;
 pub use messages::{Counters, Grant, Hello, ToClient, ToResponder};
 pub use offload::{Offload, OffloadState};
-pub use request::{CONTROL_VERSION, FLOW_VERSION, FlowPlan, Open, Purpose, ReversePlan, VersionRange, WireForm};
+pub use request::{
+    CONTROL_VERSION, ECN_VERSION, FLOW_VERSION, FlowPlan, Open, Purpose, ReversePlan, VersionRange, WireForm,
+};
 pub use reverse::{Credit, ReverseOrder};
 pub use table::{Secrets, Table};
 pub use verdict::{Arrival, Verdict};

@@ -5,10 +5,13 @@ use serde::{Deserialize, Serialize};
 use crate::{Shape, full, short};
 
 /// The control versions that this program speaks.
-pub const CONTROL_VERSION: VersionRange = VersionRange { least: 2, most: 3 };
+pub const CONTROL_VERSION: VersionRange = VersionRange { least: 2, most: 4 };
 
 /// The first control version that knows sessions for TCP throughput.
 pub const FLOW_VERSION: u16 = 3;
+
+/// The first control version that knows ECN.
+pub const ECN_VERSION: u16 = 4;
 
 /// A range of control versions, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,6 +107,9 @@ pub struct Open {
     /// The data connections, for [`Purpose::Tcp`] and for nothing else; since control version 3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flows: Option<FlowPlan>,
+    /// Trains back leave ECN-capable, and arrivals have their ECN field; since control version 4.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ecn: bool,
 }
 
 /// A train that a client wants to be sent to it.

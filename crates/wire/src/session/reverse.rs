@@ -20,6 +20,8 @@ pub struct ReverseOrder {
     pub first_sequence: u64,
     /// Which train.
     pub plan: ReversePlan,
+    /// It leaves ECN-capable.
+    pub ecn: bool,
 }
 
 /// What may still be sent to a client: what has come from it less what has been sent to it. So a responder never sends

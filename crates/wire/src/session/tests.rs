@@ -32,6 +32,7 @@ fn open() -> Open {
         packets: 5_000,
         size_byte: 200,
         flows: None,
+        ecn: false,
     }
 }
 
@@ -51,7 +52,8 @@ fn request(grant: &Grant, sequence: u64, size: usize) -> Vec<u8> {
 }
 
 fn judge(table: &mut Table, now: Timestamp<Monotonic>, from: SocketAddr, datagram: &mut [u8]) -> Result<usize, Cause> {
-    let arrival = Arrival { now, received: Timestamp::from_nanos(now.as_nanos()), flags: ReplyFlags::default() };
+    let arrival =
+        Arrival { now, received: Timestamp::from_nanos(now.as_nanos()), flags: ReplyFlags::default(), class: None };
     match table.judge(from, datagram, &arrival, || Timestamp::from_nanos(now.as_nanos() + 500)) {
         Verdict::Reply(reply) => Ok(reply.len()),
         Verdict::Record { .. } => Ok(0),
@@ -270,12 +272,12 @@ fn a_talk_from_hello_to_close() {
 #[test]
 fn another_release_is_shown_who_must_be_renewed() {
     let (mut table, mut control) = (table(), Control::new(PEER, "vtare 9"));
-    let hello = Hello { versions: VersionRange { least: 4, most: 5 }, program: "vtare 12".to_owned() };
+    let hello = Hello { versions: VersionRange { least: 5, most: 6 }, program: "vtare 12".to_owned() };
     let answer = control.answer(&mut table, at(0), &ToResponder::Hello(hello), || secrets(1));
     let ToClient::Refused(refusal) = answer else { panic!("no version in common") };
     assert_eq!(
         refusal.to_string(),
-        "the responder speaks control version 2 to 3, this program 4 to 5: install the newer vtare at the responder"
+        "the responder speaks control version 2 to 4, this program 5 to 6: install the newer vtare at the responder"
     );
     assert!(control.is_over());
 }
@@ -293,7 +295,7 @@ fn a_client_of_the_older_version_gets_nothing_that_it_does_not_know() {
     for message in [ToResponder::Open(open()), ToResponder::Open(greedy)] {
         let answer = control.answer(&mut table, at(0), &message, || secrets(1));
         let text = serde_json::to_string(&answer).expect("serializes");
-        assert!(!text.contains("tcp") && !text.contains("flows"), "{text}");
+        assert!(!text.contains("tcp") && !text.contains("flows") && !text.contains("ecn"), "{text}");
     }
     assert!(!control.is_over() && table.len() == 1);
     let flows = ToResponder::Flows { session: secrets(1).session, from: 0 };
@@ -311,6 +313,23 @@ fn an_older_responder_is_distinguished_before_it_is_asked_for_streams() {
     let welcome = ToClient::Welcome { version: 2, program: "vtare 8".to_owned() };
     let error = client.receive(at(1), welcome).expect_err("it is too old");
     assert!(error.to_string().contains("install the newer vtare at the responder"), "{error}");
+}
+
+#[test]
+fn ecn_is_left_out_with_an_older_responder_and_refused_to_an_older_client() {
+    let wanted = Open { ecn: true, ..open() };
+    for (version, ecn) in [(2, false), (3, false), (4, true)] {
+        let mut client = Client::new(wanted, "vtare 9", Span::from_secs(1));
+        client.start(at(0));
+        let welcome = ToClient::Welcome { version, program: "vtare 8".to_owned() };
+        let step = client.receive(at(1), welcome).expect("both speak it");
+        assert_eq!(step, Step::Say(ToResponder::Open(Open { ecn, ..wanted })), "{version}");
+    }
+    let (mut table, mut control) = (table(), Control::new(PEER, "vtare 9"));
+    let hello = Hello { versions: VersionRange { least: 2, most: 3 }, program: String::new() };
+    control.answer(&mut table, at(0), &ToResponder::Hello(hello), || secrets(1));
+    let answer = control.answer(&mut table, at(0), &ToResponder::Open(wanted), || secrets(1));
+    assert!(matches!(answer, ToClient::Refused(refusal) if refusal.reason == Reason::OutOfTurn));
 }
 
 #[test]

@@ -12,6 +12,8 @@ pub struct Arrival {
     pub received: Timestamp<Peer>,
     /// Where that stamp comes from.
     pub flags: full::ReplyFlags,
+    /// DSCP and ECN, as the byte of IPv4's TOS; `None` where the kernel does not report them.
+    pub class: Option<u8>,
 }
 
 /// What to do with a datagram.

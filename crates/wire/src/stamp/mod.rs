@@ -191,6 +191,17 @@ pub fn reflect<'a>(
     reflection: &Reflection,
 ) -> Result<&'a mut [u8], WireError> {
     let sender = SenderPacket::decode(key, datagram)?;
+    Ok(reflect_decoded(key, datagram, &sender, reflection))
+}
+
+/// The same of a datagram from which [`SenderPacket::decode`] read `sender` with this key: its code is not checked
+/// again.
+pub fn reflect_decoded<'a>(
+    key: Option<&StampKey>,
+    datagram: &'a mut [u8],
+    sender: &SenderPacket,
+    reflection: &Reflection,
+) -> &'a mut [u8] {
     let at = layout(key);
     datagram[..at.packet_byte].fill(0);
     put(datagram, 0, &reflection.sequence.to_be_bytes());
@@ -203,7 +214,7 @@ pub fn reflect<'a>(
     put(datagram, at.sender_error, &sender.error.to_bits(sender.sent.format).to_be_bytes());
     datagram[at.sender_ttl] = reflection.sender_ttl;
     seal(key, datagram);
-    Ok(datagram)
+    datagram
 }
 
 /// Writes the code of the authenticated mode.

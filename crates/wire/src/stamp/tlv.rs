@@ -78,8 +78,8 @@ impl Request {
         values + if key.is_some() && values > 0 { HEADER_BYTE + CODE_BYTE } else { 0 }
     }
 
-    /// Writes `requests` into `tail`, the bytes behind the base packet, whose number is `sequence`; `sent` packets went
-    /// before. What is left is padding; up to 3 B that are too few for a header stay 0.
+    /// Writes `requests` into `tail`, the bytes behind the base packet, whose number is `sequence`; `sent` is the
+    /// sender's counter with this packet in it. What is left is padding; up to 3 B, too few for a header, stay 0.
     pub fn write(requests: &[Self], key: Option<&StampKey>, tail: &mut [u8], sequence: u32, sent: u32) {
         if requests.is_empty() || tail.len() < Self::bytes(requests, key) {
             return;

@@ -8,10 +8,11 @@ from vtare.lazy import attributes
 
 if TYPE_CHECKING:
     from vtare.campaign.binary import binary_and_contract, find_binary
-    from vtare.campaign.executor import Campaign, CampaignResult
+    from vtare.campaign.executor import Campaign
     from vtare.campaign.files import Files
     from vtare.campaign.journal import Entry, Journal, Stopped, not_needed
     from vtare.campaign.progress import Forecast, Progress, Silent
+    from vtare.campaign.results import CampaignResult
     from vtare.campaign.stop import StopRequest
     from vtare.campaign.store import Store, Tidied, default_store, forget_keys, read_store
     from vtare.campaign.verify import Verification
@@ -42,7 +43,8 @@ __getattr__ = attributes(
     __name__,
     {
         "binary": ("binary_and_contract", "find_binary"),
-        "executor": ("Campaign", "CampaignResult"),
+        "executor": ("Campaign",),
+        "results": ("CampaignResult",),
         "files": ("Files",),
         "journal": ("Entry", "Journal", "Stopped", "not_needed"),
         "progress": ("Forecast", "Progress", "Silent"),

@@ -22,6 +22,10 @@ SAMPLES: Final = "samples.parquet"
 _WIDTH_BYTE: Final = {"int64": 9, "float64": 9, "boolean": 1, "string": 32}
 #: The footer, and what Parquet itself takes for the row groups of a million rows.
 _AROUND_BYTE: Final = 8 << 20
+#: Facts, log, checksums and footer of a run, each file rounded up to blocks.
+_FILES_BYTE: Final = 48 << 10
+#: Rows beyond which no run goes, whatever its parameters allow.
+_MOST_ROWS: Final = 10**10
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,16 @@ def allowance(run: Run, timeout_s: float) -> Allowance:
     return Allowance(rows, _AROUND_BYTE + rows * row_byte)
 
 
+def expected_byte(run: Run, expected_s: float) -> int:
+    """About the most bytes that the samples of a run take on a disk which lasts as long as expected.
+
+    A value takes half of its bits or less: times and counts that follow each other are packed as differences.
+    """
+    rows = min(_rows(run, expected_s), _MOST_ROWS)
+    row_byte = sum(_WIDTH_BYTE[column["type"]] for column in columns()[run.instrument].values())
+    return _FILES_BYTE + math.ceil(rows * row_byte / 2)
+
+
 def _rows(run: Run, timeout_s: float) -> float:
     parameters = load_contract().instruments[run.instrument]
 
@@ -53,4 +67,4 @@ def _rows(run: Run, timeout_s: float) -> float:
     return instrument(run.instrument).most_rows(Limits(value, count, timeout_s))
 
 
-__all__ = ["SAMPLES", "Allowance", "allowance"]
+__all__ = ["SAMPLES", "Allowance", "allowance", "expected_byte"]

@@ -39,13 +39,17 @@ _REASON: Final = 600
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a run ended. `reason` and `log_tail` are None for done runs; `exit_code` None where no program ended."""
+    """How a run ended. `reason` and `log_tail` are None for done runs; `exit_code` None where no program ended.
+
+    `lost`: a host was not reached, or a connection to one was lost, so that another attempt may succeed.
+    """
 
     status: Status
     elapsed_s: float
     exit_code: int | None = None
     reason: str | None = None
     log_tail: str | None = None
+    lost: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +94,7 @@ def execute(
         with (
             setup.at_work(directory, files, stop) as helpers,
             nullcontext(()) if setup.beside is None else setup.beside.at_work(directory, files, stop) as busy,
-            file_service(setup, settings.load, directory, files, stop) as served,
+            file_service(setup.file_server, settings.load, directory, files, stop) as served,
         ):
             code = _measure_under_load(settings, directory, log, setup, (*helpers, *busy), served, stop)
         most = allowance(run, settings.timeout_s)

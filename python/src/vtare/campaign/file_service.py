@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vtare.campaign.files import Files
-    from vtare.campaign.setup import RunSetup
     from vtare.campaign.stop import StopRequest
     from vtare.platforms.protocol import Server
 
@@ -42,9 +41,9 @@ class FileService:
 
 @contextmanager
 def file_service(
-    setup: RunSetup, load: Mapping[str, Any], directory: Path, files: Files, stop: StopRequest
+    server: Server | None, load: Mapping[str, Any], directory: Path, files: Files, stop: StopRequest
 ) -> Iterator[FileService]:
-    """Serve while a run is made, where its load is `nbd`, then add the server's report to the load's.
+    """Serve from this server while a run is made, where its load is `nbd`, then add its report to the load's.
 
     Raises:
         RunFailed: the server could not start, ended early or left no report.
@@ -53,7 +52,6 @@ def file_service(
     if load["kind"] != FILE_SERVICE:
         yield FileService()
         return
-    server = setup.file_server
     if server is None:
         raise RunFailed("load nbd: this setup has no server beside the instance", status="skipped")
     address, words = serving(server)

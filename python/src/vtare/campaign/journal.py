@@ -4,8 +4,11 @@ A row is the last thing a run writes, after its directory has been fsynced and r
 promises more than the disk holds, whatever the moment of a crash. After each row the log is emptied into the file, so
 that a copy of the file alone lacks none.
 
-A journal may come from somebody else: it is opened only where it holds our two tables and nothing that computes
-(views, triggers), and every value is checked before it is used.
+That of a campaign over many hosts has a third table, to which rows are only added: when each run took its hosts and
+gave them back. The rows of a run that ends are written together with its own.
+
+A journal may come from somebody else: it is opened only where it holds our tables and nothing that computes (views,
+triggers), and every value is checked before it is used.
 """
 
 from __future__ import annotations
@@ -21,12 +24,13 @@ from vtare.errors import BadInput, CampaignStopped
 from vtare.stored import is_run_id, kind_of, parse_json, plain_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from types import TracebackType
 
     from vtare.design import Run
 
 Status = Literal["done", "failed", "skipped"]
+HostEventKind = Literal["taken", "released", "lost", "answered"]
 
 JOURNAL_SCHEMA: Final = "vtare.journal/1"
 #: What reading a damaged file raises. SQLite's own message may quote the file, and bytes that are no text then end its
@@ -42,6 +46,15 @@ CREATE TABLE IF NOT EXISTS runs (
     log_tail TEXT,
     elapsed_s REAL,
     attempts INTEGER NOT NULL
+);
+"""
+_HOST_EVENTS: Final = """
+CREATE TABLE IF NOT EXISTS host_events (
+    number INTEGER PRIMARY KEY,
+    at_s REAL NOT NULL,
+    host TEXT NOT NULL,
+    kind TEXT NOT NULL CHECK (kind IN ('taken', 'released', 'lost', 'answered')),
+    run_id TEXT
 );
 """
 #: What SQLite itself keeps beside a journal while it is open, or after a kill.
@@ -69,6 +82,19 @@ class Entry:
     log_tail: str | None
     elapsed_s: float | None
     attempts: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class HostEvent:
+    """What happened to a host of a fleet at `at_s` (seconds since 1970, UTC; of a dry run: since its start).
+
+    A run `run_id` has `taken` or `released` it; it was `lost`, or has `answered` a probe, which no run needs.
+    """
+
+    at_s: float
+    host: str
+    kind: HostEventKind
+    run_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +171,9 @@ class Journal:
         found = self._connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
         tables = {name: " ".join(str(sql).split()) for kind, name, sql in found if kind == "table"}
         automatic = all(kind == "table" or (kind == "index" and sql is None) for kind, _, sql in found)
-        if tables and (not automatic or tables != _EXPECTED):
+        if tables and (not automatic or tables not in ({**_EXPECTED, **_OF_HOSTS}, _EXPECTED)):
             raise BadInput(
-                f"{self._path}: holds more than the two tables of a journal, or others, which is not made by vtare: do "
+                f"{self._path}: holds more than the tables of a journal, or others, which is not made by vtare: do "
                 f"not go on with a store that you do not trust; `vtare verify {self._path.parent} --repair` makes the "
                 "journal of its finished runs anew"
             )
@@ -241,29 +267,86 @@ class Journal:
         self.set_meta("stopped", json.dumps({"block": stopped.block, "reason": stopped.reason}))
         self._empty_log()
 
-    def record(self, entry: Entry) -> None:
-        """Write one row, durably. A run that was tried before counts one attempt more.
+    def record(self, entry: Entry, events: Sequence[HostEvent] = ()) -> None:
+        """Write one row, durably, and with it what happened to the hosts of the run.
+
+        A run that was tried before counts one attempt more.
 
         Raises:
             CampaignStopped: the row cannot be written (disk full, store gone).
         """
+        with self._written():
+            if events:
+                self._add(events)
+            query = "SELECT attempts FROM runs WHERE run_id = ?"
+            before = self._connection.execute(query, (entry.run_id,)).fetchone()
+            attempts = 1 if before is None else int(before[0]) + 1
+            self._connection.execute(
+                "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (
+                    entry.run_id, entry.status, entry.exit_code, entry.reason, entry.log_tail, entry.elapsed_s,
+                    attempts,
+                ),
+            )  # fmt: skip
+        self._empty_log()
+
+    @contextmanager
+    def _written(self) -> Iterator[None]:
+        """Write rows together, or none of them."""
         try:
             with self._connection:
-                query = "SELECT attempts FROM runs WHERE run_id = ?"
-                before = self._connection.execute(query, (entry.run_id,)).fetchone()
-                attempts = 1 if before is None else int(before[0]) + 1
-                self._connection.execute(
-                    "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)",
-                    (
-                        entry.run_id, entry.status, entry.exit_code, entry.reason, entry.log_tail, entry.elapsed_s,
-                        attempts,
-                    ),
-                )  # fmt: skip
+                yield
         except sqlite3.Error as error:
             raise CampaignStopped(
                 f"{self._path}: cannot write the journal ({error}); free space, then `vtare resume`"
             ) from error
-        self._empty_log()
+
+    def keep_host_events(self) -> None:
+        """Make the table of hosts, where there is none yet.
+
+        Raises:
+            CampaignStopped: the journal cannot be written.
+        """
+        with self._written():
+            self._connection.execute(_HOST_EVENTS)
+
+    def add_host_events(self, events: Sequence[HostEvent]) -> None:
+        """Add what happened to hosts, in this order. `keep_host_events` was called before.
+
+        Raises:
+            CampaignStopped: the journal cannot be written.
+        """
+        if events:
+            with self._written():
+                self._add(events)
+
+    def _add(self, events: Sequence[HostEvent]) -> None:
+        self._connection.executemany(
+            "INSERT INTO host_events (at_s, host, kind, run_id) VALUES (?, ?, ?, ?)",
+            [(event.at_s, event.host, event.kind, event.run_id) for event in events],
+        )
+
+    def host_events(self) -> tuple[HostEvent, ...]:
+        """Return what happened to hosts, in order; nothing where the campaign was on one machine.
+
+        Raises:
+            BadInput: the journal is damaged, or a row is none of a host.
+        """
+        known = "SELECT 1 FROM sqlite_master WHERE name = 'host_events'"
+        query = "SELECT at_s, host, kind, run_id FROM host_events ORDER BY number"
+        with self._guarded():
+            there = self._connection.execute(known).fetchone() is not None
+            rows = self._connection.execute(query).fetchall() if there else []
+        return tuple(self._host_event(*row) for row in rows)
+
+    def _host_event(self, at_s: Any, host: Any, kind: Any, run_id: Any) -> HostEvent:
+        if not isinstance(at_s, float) or not isinstance(host, str) or kind not in get_args(HostEventKind):
+            raise self._odd(
+                (at_s, host, kind), "an event of a host", "a time, a host, and taken, released, lost or answered"
+            )
+        if not (run_id is None or is_run_id(run_id)):
+            raise self._odd(run_id, "the run of an event", "16 hexadecimal digits")
+        return HostEvent(at_s, plain_text(host), kind, run_id)
 
     def _empty_log(self) -> None:
         # A reader in between is no reason to wait: the next row tries again.
@@ -330,14 +413,15 @@ def _uri(path: Path) -> str:
     return path.absolute().as_uri()
 
 
-def _statements() -> dict[str, str]:
-    """The statements of our tables as SQLite keeps them, by name."""
+def _statements(script: str) -> dict[str, str]:
+    """The statements that make tables as SQLite keeps them, by name."""
     found = {}
-    for statement in _TABLES.split(";"):
+    for statement in script.split(";"):
         words = " ".join(statement.split()).replace("IF NOT EXISTS ", "")
         if words:
             found[words.split()[2]] = words
     return found
 
 
-_EXPECTED: Final = _statements()
+_EXPECTED: Final = _statements(_TABLES)
+_OF_HOSTS: Final = _statements(_HOST_EVENTS)

@@ -107,6 +107,10 @@ class OneHostSetup(Setup[OneHostPlacement]):
                 beside = stack.enter_context(neighbours(wanted.background, other, site, servers, DEFAULT_RESOURCES))
             yield OneHostRun(instance, beside, run.parameters, wanted, server)
 
+    def lost(self) -> bool:
+        """See `Setup.lost`."""
+        return isinstance(self._instance, SshInstance) and self._instance.lost
+
     def close(self) -> None:
         """End the instance, where there is one."""
         platform, self._platform, self._instance = self._platform, None, None

@@ -50,7 +50,7 @@ _SENT_BIN: Final = "200us"
 
 def path_of(run: Run, experiment: Experiment) -> PathSpec | None:
     """The path that a run's factors ask for; None where the plan names a far end of its own."""
-    if not experiment.two_hosts:
+    if not experiment.routed:
         return None
 
     def value(factor: str, default: Any) -> Any:

@@ -101,6 +101,10 @@ class Setup(ABC, Generic[WantedT]):
             NetworkError, PlatformFailed: it could not be made; what a failed attempt has made is removed.
         """
 
+    def lost(self) -> bool:
+        """Whether a connection to one of its hosts was lost."""
+        return False
+
     @abstractmethod
     def close(self) -> None:
         """Remove all that is kept between runs. May be called twice."""

@@ -72,7 +72,8 @@ class Roles:
 
     `capture` is `off`, `on`, or the hook to capture with; `cpu` and `spin` are the responder's; `path` is what lies
     between the two hosts of an `avb` experiment, None for the plain link of the others. `program` estimates in place of
-    vtare, with a far end of its own in place of the responder.
+    vtare, with a far end of its own in place of the responder. `one_peer`: the instrument has one far end, and not a
+    list of them.
     """
 
     sender: str = "host"
@@ -85,6 +86,7 @@ class Roles:
     resources: Resources = DEFAULT_RESOURCES
     background: Background = NO_BACKGROUND
     program: Program | None = None
+    one_peer: bool = False
 
     @classmethod
     def of(cls, run: Run, experiment: Experiment) -> Self:
@@ -100,6 +102,7 @@ class Roles:
             spin=values.get("responder", "blocking") == "spinning",
             cpu=values.get("responder_cpu", None),
             path=path_of(run, experiment) if experiment.record.hosts == "routed" else None,
+            one_peer=experiment.record.hosts == "routed",
             resources=resources_of(values),
             background=background_of(values),
             program=experiment.program(run.parameters),
@@ -256,6 +259,10 @@ class TwoHostSetup(Setup[Roles]):
         # Nothing joins the two ends of `vtare link` while it does not run, and no account is left behind it.
         return (SENDER, ROUTER) if path.bottleneck == "link" else (*SIDES, ROUTER)
 
+    def lost(self) -> bool:
+        """See `Setup.lost`."""
+        return isinstance(self._hosts, NamedHosts) and self._hosts.lost
+
     def close(self) -> None:
         """Remove the two hosts. May be called twice."""
         hosts, self._hosts = self._hosts, None
@@ -303,7 +310,7 @@ class TwoHostRun(RunSetup):
         if self.roles.program is not None:
             return {**planned, "peer": f"{address}:{PORT}"}
         resolved = {**planned, "peer": [f"{address}:{PORT}"], "key_file": str(directory / KEY_NAME)}
-        if self.roles.path is not None:
+        if self.roles.one_peer:
             return {**resolved, "peer": f"{address}:{PORT}"}
         # A large send for many packets passes a capture point as one packet. Nor without captures: else cells that
         # differ in `capture` would differ in the way they send, too.

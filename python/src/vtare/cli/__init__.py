@@ -1,7 +1,7 @@
 """`vtare-lab`: the lab's commands, one module for each group of them. The only room that sees every stage.
 
-`vtare run`, `status`, `resume`, `verify`, `report`, `plot`, `serve-report`, `compare`, `watch`, `plan`, `papers`,
-`overhead`, `doctor` and `clean` of the binary end here, as git's commands do.
+`vtare run`, `status`, `resume`, `retry`, `verify`, `report`, `plot`, `serve-report`, `compare`, `watch`, `plan`,
+`papers`, `overhead`, `doctor`, `fleet` and `clean` of the binary end here, as git's commands do.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperGroup, TyperOption
 
 from vtare import __version__
 from vtare.arguments import forgive_lost_readers
 from vtare.cli.examples import below
 from vtare.errors import BadInput, MachineCannot, VtareError, refusal_of
-from vtare.terminal.logs import start_logging
+from vtare.terminal.logs import be_quiet, start_logging
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _COMMANDS: Final = {
     "run": "campaigns",
     "resume": "campaigns",
+    "retry": "campaigns",
     "verify": "campaigns",
     "status": "campaigns",
     "report": "results",
@@ -39,6 +40,7 @@ _COMMANDS: Final = {
     "plan": "plans",
     "overhead": "results",
     "clean": "campaigns",
+    "fleet": "fleet",
     "ab": "ab",
     "watch": "watch",
     "papers": "papers",
@@ -68,7 +70,19 @@ class _Commands(TyperGroup):
         module = import_module(f"vtare.cli.{_COMMANDS[cmd_name]}")
         alone = typer.Typer(add_completion=False, rich_markup_mode=None)
         alone.command(cmd_name, epilog=below(cmd_name))(getattr(module, cmd_name.replace("-", "_")))
-        return typer.main.get_command(alone)
+        command = typer.main.get_command(alone)
+        command.params.append(_quiet_option())
+        return command
+
+
+def _quiet_option() -> TyperOption:
+    def quiet(context: Any, option: Any, wanted: bool) -> None:
+        if wanted:
+            be_quiet()
+
+    # Not eager: it goes before --verbose.
+    words = "Show results and errors only: no progress, no notices."
+    return TyperOption(param_decls=["--quiet", "-q"], is_flag=True, expose_value=False, callback=quiet, help=words)
 
 
 app = typer.Typer(
@@ -142,7 +156,7 @@ def _usage(error: Any) -> str:
         return f"found the argument '{option}'{_did_you_mean(near)}, expected one that {lists} lists"
     parameter = getattr(error, "param", None)
     if parameter is not None and not str(getattr(error, "message", "")):
-        return f"found no {parameter.human_readable_name}, expected it: see {lists}"
+        return f"found no {parameter.human_readable_name}, expected one: see {lists}"
     unknown = re.match(r"No such command '([^']+)'", error.format_message())
     if unknown is not None:
         near = [f"'{name}'" for name in difflib.get_close_matches(unknown[1], _COMMANDS)]
@@ -155,11 +169,15 @@ def _did_you_mean(near: list[str]) -> str:
 
 
 def _end(error: VtareError) -> NoReturn:
+    text = str(error)
+    if (objects := sys.modules.get("vtare.campaign.objects")) is not None:
+        # A store on S3 is named as such, and not by its working copy here.
+        text = objects.named(text)
     if "--json" in sys.argv:
         from vtare.cli.options import print_json
 
-        print_json({"schema": "vtare.error/1", "error": str(error), "exit_code": error.exit_code})
-    _LOG.error("%s", error)
+        print_json({"schema": "vtare.error/1", "error": text, "exit_code": error.exit_code})
+    _LOG.error("%s", text)
     sys.exit(error.exit_code)
 
 

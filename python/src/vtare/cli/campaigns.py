@@ -1,8 +1,9 @@
-"""Commands on campaigns: `run`, `resume`, `verify`, `status`, `clean`."""
+"""Commands on campaigns: `run`, `resume`, `retry`, `verify`, `status`, `clean`."""
 
 from __future__ import annotations
 
 import logging
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,55 +17,141 @@ from vtare.cli.options import (
     StoreArgument,
     StoreOption,
     VerboseOption,
+    fetch,
     print_json,
     stderr,
     stdout,
     summary_of,
 )
-from vtare.errors import VtareError
+from vtare.errors import BadInput, VtareError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vtare.campaign import CampaignResult, Store, Tidied
+    from vtare.fleet.real import Workers
+    from vtare.plan import Plan
 
 _LOG = logging.getLogger(__name__)
+
+
+OnOption = Annotated[
+    str | None,
+    typer.Option(
+        "--on",
+        metavar="FLEET",
+        help="A file of hosts; dask://HOST:PORT; slurm:NODES; or simulated:HOSTS[:FAULTS], a dry run.",
+    ),
+]
 
 
 def run(
     plan: PlanArgument,
     store: StoreOption = None,
     seed: SeedOption = None,
+    on: OnOption = None,
     binary: BinaryOption = None,
     as_json: JsonOption = False,
     verbose: VerboseOption = False,
 ) -> None:
     """Run a plan into a new store and write its report."""
     from vtare.campaign import Store, binary_and_contract, default_store
+    from vtare.campaign.objects import at_work, named
     from vtare.design import draw_seed
     from vtare.plan import find_plan, load_plan
 
+    if on is not None and on.startswith("simulated:"):
+        _dry_run(on, plan, store, seed, as_json=as_json)
+        return
     program, contract = binary_and_contract(binary)
     checked = load_plan(find_plan(plan), contract=contract)
+    if on is not None and checked.mesh is not None:
+        from vtare.fleet.needs import with_pairs
+        from vtare.fleet.opened import fleet_hosts
+
+        checked = with_pairs(checked, fleet_hosts(on), contract)
     chosen = seed if seed is not None else checked.seed if checked.seed is not None else draw_seed()
     target = store or default_store(checked.name)
-    with Store.create(target, checked, chosen) as opened:
-        _LOG.info(f"{checked.name}: {len(opened.runs)} runs into {target}, seed {chosen}")
-        _work(opened, program, target, as_json=as_json, verbose=verbose)
+    fleet = _fleet(on, checked, target)
+    with at_work(target) as files, Store.create(target, checked, chosen, files=files) as opened:
+        _LOG.info(named(f"{checked.name}: {len(opened.runs)} runs into {target}, seed {chosen}"))
+        _work(opened, program, target, fleet, as_json=as_json, verbose=verbose)
+
+
+def _fleet(on: str | None, plan: Plan, store: Path) -> Workers | None:
+    """The fleet that --on names; None where all is on this machine."""
+    if on is None:
+        if plan.mesh is not None:
+            raise BadInput(f"{plan.source}: mesh: found no fleet, expected its hosts: add --on HOSTS")
+        return None
+    from vtare.fleet.opened import open_fleet
+
+    return open_fleet(on, plan, store)
+
+
+def _dry_run(on: str, plan: str, store: Path | None, seed: int | None, *, as_json: bool) -> None:
+    """Run a plan on hosts that do not exist."""
+    from vtare.contract import load_contract
+    from vtare.design import draw_seed
+    from vtare.errors import BadInput
+    from vtare.fleet.dry import dry_run, simulated_number
+    from vtare.plan import find_plan, load_plan
+    from vtare.terminal.fleet import show_dry_run
+
+    hosts, faults = simulated_number(on)
+    if store is not None:
+        raise BadInput("found --store with a dry run, which keeps none; leave one of the two out")
+    checked = load_plan(find_plan(plan), contract=load_contract())
+    chosen = seed if seed is not None else checked.seed if checked.seed is not None else draw_seed()
+    _LOG.info(f"{checked.name}: dry run on {hosts} simulated hosts, seed {chosen}; nothing is measured")
+    found = dry_run(checked, chosen, hosts, faults)
+    if as_json:
+        print_json(found.document())
+    else:
+        show_dry_run(stdout(), found)
+    if not found.kept:
+        raise typer.Exit(1)
 
 
 def resume(
     store: StoreArgument,
+    on: OnOption = None,
     binary: BinaryOption = None,
     as_json: JsonOption = False,
     verbose: VerboseOption = False,
 ) -> None:
     """Go on with a campaign: make what is missing or damaged, try again what failed or was skipped, and report."""
     from vtare.campaign import Store, binary_and_contract
+    from vtare.campaign.objects import at_work
 
     program, contract = binary_and_contract(binary)
-    with Store.open(store, contract=contract) as opened:
-        _work(opened, program, store, as_json=as_json, verbose=verbose)
+    with at_work(store) as files, Store.open(store, files=files, contract=contract) as opened:
+        _work(opened, program, store, _fleet(on, opened.plan, store), as_json=as_json, verbose=verbose)
+
+
+def retry(
+    store: StoreArgument,
+    failed: Annotated[bool, typer.Option("--failed", help="Make the runs again that failed.")] = False,
+    skipped: Annotated[bool, typer.Option("--skipped", help="Make the runs again that were skipped.")] = False,
+    on: OnOption = None,
+    binary: BinaryOption = None,
+    as_json: JsonOption = False,
+    verbose: VerboseOption = False,
+) -> None:
+    """Make the runs of a campaign again that failed or were skipped, and no others, and report."""
+    from vtare.campaign import Store, binary_and_contract
+    from vtare.campaign.objects import at_work
+    from vtare.errors import BadInput
+
+    chosen = [word for word, wanted in (("failed", failed), ("skipped", skipped)) if wanted]
+    if not chosen:
+        raise BadInput(
+            "found neither --failed nor --skipped, expected one or both; `vtare resume` makes all that is left"
+        )
+    program, contract = binary_and_contract(binary)
+    with at_work(store) as files, Store.open(store, files=files, contract=contract) as opened:
+        fleet = _fleet(on, opened.plan, store)
+        _work(opened, program, store, fleet, frozenset(chosen), as_json=as_json, verbose=verbose)
 
 
 def verify(
@@ -81,10 +168,13 @@ def verify(
 
     Nothing is changed without --repair.
     """
+    from vtare.campaign.objects import at_work
     from vtare.campaign.verify import verify as verify_store
     from vtare.terminal.stores import show_verification
 
-    found = verify_store(store, repair=repair)
+    fetch(store)
+    with at_work(store) if repair else nullcontext():
+        found = verify_store(store, repair=repair)
     if as_json:
         print_json(found.document())
     else:
@@ -93,13 +183,29 @@ def verify(
         raise typer.Exit(1)
 
 
-def status(store: StoreArgument, as_json: JsonOption = False) -> None:
+def status(
+    store: StoreArgument,
+    as_json: JsonOption = False,
+    live: Annotated[
+        bool, typer.Option("--live", help="Follow it on a terminal until it has ended; Ctrl-C stops looking.")
+    ] = False,
+) -> None:
     """Show how far a campaign is, and what failed or was skipped."""
-    from vtare.campaign import forget_keys
-    from vtare.campaign.status import STATUSES, read_state
+    from vtare.campaign.objects import named
+    from vtare.campaign.status import STATUSES, State, read_state
 
-    forget_keys(store)
-    state = read_state(store)
+    def state_now() -> State:
+        fetch(store, runs=False)
+        return read_state(store)
+
+    if live:
+        if as_json or not stdout().is_terminal:
+            raise BadInput("--live: found no terminal, expected one: leave --live out")
+        from vtare.terminal.live import follow
+
+        follow(stdout(), store, state_now)
+        return
+    state = state_now()
     if not as_json:
         from vtare.terminal.stores import show_status
 
@@ -110,7 +216,7 @@ def status(store: StoreArgument, as_json: JsonOption = False) -> None:
     print_json(
         {
             "schema": "vtare.status/1",
-            "store": str(store),
+            "store": named(str(store)),
             "plan": state.plan.name,
             "seed": state.seed,
             "total": len(state.runs),
@@ -156,18 +262,42 @@ def clean(as_json: JsonOption = False, verbose: VerboseOption = False) -> None:
         stdout().print("nothing was left behind")
 
 
-def _work(opened: Store, program: Path, shown: Path, *, as_json: bool, verbose: bool) -> None:
-    """Run what a store lacks, write its report, and end with the exit code of how it went."""
+def _work(
+    opened: Store,
+    program: Path,
+    shown: Path,
+    fleet: Workers | None,
+    only: frozenset[str] | None = None,
+    *,
+    as_json: bool,
+    verbose: bool,
+) -> None:
+    """Run what a store lacks, write its report, and end with the exit code of how it went.
+
+    With `only`, runs of those statuses alone.
+    """
     from vtare.campaign import Campaign, Journal, StopRequest
+    from vtare.terminal.logs import is_quiet
     from vtare.terminal.progress import PlainProgress, TerminalProgress
     from vtare.terminal.stores import show_skipped
     from vtare.terminal.tables import duration
 
-    on_terminal = stderr().is_terminal and not verbose
+    on_terminal = stderr().is_terminal and not verbose and not is_quiet()
     progress = TerminalProgress(stderr()) if on_terminal else PlainProgress()
     with StopRequest() as stop:
         try:
-            result = Campaign(opened, program, stop, progress, _precision(opened, shown), _log_tidied(shown)).run()
+            options: Any = {
+                "progress": progress,
+                "precise": _precision(opened, shown),
+                "tidied": _log_tidied(shown),
+                "only": only,
+            }
+            if fleet is None:
+                result = Campaign(opened, program, stop, **options).run()
+            else:
+                from vtare.fleet.opened import fleet_campaign
+
+                result = fleet_campaign(opened, fleet, program, stop, **options).run()
         except VtareError as error:
             if error.exit_code == 130:
                 _LOG.info(
@@ -242,9 +372,11 @@ def _write_report(store: Path) -> Path:
 
 
 def _result_document(store: Path, result: CampaignResult) -> dict[str, Any]:
+    from vtare.campaign.objects import named
+
     return {
         "schema": "vtare.campaign/1",
-        "store": str(store),
+        "store": named(str(store)),
         "total": result.total,
         "done": result.done,
         "failed": result.failed,

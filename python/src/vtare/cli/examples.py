@@ -9,10 +9,15 @@ EXAMPLES: Final = {
     "run": (
         ("run quickstart", "a shipped plan into vtare-store/quickstart, with its report"),
         ("run my-plan.toml --store /data/first --seed 7", "your own, in an order that can be repeated"),
+        ("run my-plan.toml --on simulated:64", "a dry run on 64 hosts that do not exist"),
     ),
     "resume": (
         ("resume vtare-store/quickstart", "go on after Ctrl-C, a crash or a reboot"),
         ("resume vtare-store/quickstart --verbose", "the same, with a line for each run"),
+    ),
+    "retry": (
+        ("retry vtare-store/quickstart --failed", "the failed runs again, and no others"),
+        ("retry vtare-store/quickstart --failed --skipped", "those that were skipped, too"),
     ),
     "verify": (
         ("verify vtare-store/quickstart", "exit code 1 where a file is not what was measured"),
@@ -49,6 +54,10 @@ EXAMPLES: Final = {
     "clean": (
         ("clean", "what no living lab needs any more"),
         ("clean --verbose", "with each tool that is called"),
+    ),
+    "fleet": (
+        ("fleet hosts.toml", "who answers, what differs between hosts, who has them"),
+        ("fleet check hosts.toml", "`vtare check` on every host, the best one first"),
     ),
     "ab": (
         ("ab -- 'gzip -1 < file' -- 'gzip -6 < file'", "two commands, in pairs, until the answer is known"),

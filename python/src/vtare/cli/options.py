@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -24,9 +25,28 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 
+def place_of(text: str) -> Path:
+    """The directory of a store that is named on the command line. See `vtare.campaign.objects.place_of`."""
+    # Here, not above: most commands name no store.
+    from vtare.campaign.objects import place_of
+
+    return place_of(text)
+
+
 PlanArgument = Annotated[str, typer.Argument(metavar="PLAN", help="A plan file, or the name of a shipped plan.")]
-StoreArgument = Annotated[Path, typer.Argument(metavar="STORE", help="The directory a campaign left.")]
-StoreOption = Annotated[Path | None, typer.Option("--store", help="Where to keep it (default vtare-store/NAME).")]
+StoreArgument = Annotated[
+    Path,
+    typer.Argument(metavar="STORE", parser=place_of, help="The directory a campaign left, or s3://BUCKET/NAME."),
+]
+StoreOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--store",
+        metavar="STORE",
+        parser=place_of,
+        help="Where to keep it: a directory, or s3://BUCKET/NAME (default vtare-store/NAME).",
+    ),
+]
 BinaryOption = Annotated[Path | None, typer.Option("--binary", help="The vtare binary that measures.")]
 SeedOption = Annotated[
     int | None,
@@ -60,6 +80,15 @@ OutOption = Annotated[
 ]
 
 
+def fetch(store: Path, *, runs: bool = True) -> None:
+    """Bring a store that is to be read here, and remove the keys that killed runs left in it."""
+    from vtare.campaign import forget_keys
+    from vtare.campaign.objects import fetch
+
+    fetch(store, runs=runs)
+    forget_keys(store)
+
+
 @cache
 def stdout() -> Console:
     """What results are printed on."""
@@ -76,7 +105,10 @@ def _console(*, stderr: bool = False) -> Console:
     # Here, not above: help and a wrong option print nothing by it.
     from rich.console import Console
 
-    return Console(stderr=stderr, highlight=False, markup=False, soft_wrap=True)
+    # rich knows NO_COLOR itself, which goes before this (bixense.com/clicolors).
+    forced = os.environ.get("CLICOLOR_FORCE", "0") not in ("", "0")
+    colours: Literal["standard", "auto"] = "standard" if forced else "auto"
+    return Console(stderr=stderr, highlight=False, markup=False, soft_wrap=True, color_system=colours)
 
 
 def seconds_of(option: str, text: str, *, above: bool = False) -> float:
@@ -104,10 +136,9 @@ def print_json(document: dict[str, Any]) -> None:
 def summary_of(store: Path, executor: Executor | None = None) -> Summary:
     """The summary of a store, read by an executor; where no run can be used, the reasons are reported first."""
     from vtare.bulk import ALONE
-    from vtare.campaign import forget_keys
     from vtare.summary import summarise
 
-    forget_keys(store)
+    fetch(store)
     summary = summarise(store, executor=ALONE if executor is None else executor)
     derived = summary.derived
     if derived is not None and derived.reason is not None:

@@ -13,7 +13,15 @@ from vtare.cli.options import BinaryOption, JsonOption, SeedOption, print_json, 
 from vtare.errors import BadInput
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from vtare.contract import Contract
+    from vtare.design import Run
+    from vtare.doctor import Lack
+    from vtare.fleet import FleetHost
+    from vtare.fleet.survey import HostReport
     from vtare.plan import Plan
+    from vtare.terminal.stores import Expected, MeshExpected
 
 
 def plan(
@@ -55,6 +63,22 @@ def plan(
             help="With --power: the probability of finding it (default 80).",
         ),
     ] = None,
+    missing: Annotated[
+        bool,
+        typer.Option(
+            "--missing",
+            help="Look for what its runs lack here, or on --on HOSTS; QEMU may boot a guest once, to try KVM.",
+        ),
+    ] = False,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Print the JSON Schema of plans, by which editors complete and check them.")
+    ] = False,
+    on: Annotated[
+        str | None,
+        typer.Option(
+            "--on", metavar="FLEET", help="Check it for a file of hosts or simulated:HOSTS; a mesh needs one."
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Check a plan and show its design and the time it will take, or the runs it needs. Measures nothing.
@@ -63,7 +87,10 @@ def plan(
     """
     of_power = {"--pilot": pilot, "--spread": spread, "--shift": shift, "--chance": chance}
     given = [name for name, value in of_power.items() if value is not None]
-    if plan is None and (power or given or as_json):
+    if schema:
+        _print_schema(binary, alone=plan is None and seed is None and not power and not given and not missing)
+        return
+    if plan is None and (power or given or as_json or missing):
         raise BadInput("found no plan, expected one: `vtare plan` lists those that are shipped")
     if plan is None or (plan == "list" and not Path(plan).exists()):
         from vtare.plan import question_of, shipped_plans
@@ -76,22 +103,116 @@ def plan(
         return
     if given:
         raise BadInput(f"found {' and '.join(given)} without --power, to which they belong: add it, or leave them out")
-    from vtare.campaign import binary_and_contract
-    from vtare.contract import load_contract
-    from vtare.design import expected_run_s, make_design
+    from vtare.design import make_design
     from vtare.plan import find_plan, load_plan
-    from vtare.terminal.stores import show_plan
+    from vtare.terminal.stores import show_lacking, show_plan
 
-    # Named by hand, the binary's own schema is used; else the packaged one: a plan can be checked without a binary.
-    contract = load_contract() if binary is None else binary_and_contract(binary)[1]
-    checked = load_plan(find_plan(plan), contract=contract)
+    checked = load_plan(find_plan(plan), contract=_contract_of(binary))
+    fleet: tuple[FleetHost, ...] = ()
+    if on is not None:
+        checked, fleet = _on_fleet(checked, on, binary)
     shown_seed = seed if seed is not None else checked.seed
     runs = make_design(checked, 0 if shown_seed is None else shown_seed)
-    expected_s = sum(expected_run_s(r, checked) for r in runs)
+    expected = _expected(checked, runs)
+    lacks, reports = None, None
+    if missing and on is None:
+        lacks = _lacking(checked, runs, binary)
+    elif missing:
+        lacks, reports = _lacking_on(checked, runs, str(on), fleet, binary)
+    meshed = _meshed(checked, runs)
     if as_json:
-        print_json(_plan_document(checked, shown_seed, len(runs), expected_s))
-    else:
-        show_plan(stdout(), checked, runs, shown_seed, expected_s)
+        print_json(_plan_document(checked, shown_seed, expected, lacks, meshed, fleet, reports))
+        return
+    show_plan(stdout(), checked, runs, shown_seed, expected, meshed, fleet)
+    if lacks is not None:
+        show_lacking(stdout(), checked, lacks, reports)
+
+
+def _on_fleet(plan: Plan, on: str, binary: Path | None) -> tuple[Plan, tuple[FleetHost, ...]]:
+    """The plan with the pairs of a fleet's hosts, checked as `vtare run --on` does, and the hosts."""
+    from vtare.fleet.needs import check_plan, with_pairs
+    from vtare.fleet.opened import fleet_hosts
+
+    hosts = fleet_hosts(on)
+    made = with_pairs(plan, hosts, _contract_of(binary))
+    check_plan(made, hosts, on, made_there=on.startswith("simulated:"))
+    return made, hosts
+
+
+def _lacking_on(
+    plan: Plan, runs: Sequence[Run], on: str, hosts: Sequence[FleetHost], binary: Path | None
+) -> tuple[tuple[Lack, ...], tuple[HostReport, ...]]:
+    """What the runs lack on the hosts of a fleet, each of which is asked; and what each reports."""
+    from vtare.campaign import find_binary
+    from vtare.doctor import Lack
+    from vtare.fleet.needs import without_hosts
+    from vtare.fleet.survey import survey
+
+    if on.startswith("simulated:"):
+        raise BadInput(f"--missing: found --on {on}, but simulated hosts lack nothing; expected a file of hosts")
+    reports = survey(hosts, find_binary(binary)).hosts
+    silent = {one.host.name for one in reports if one.reason is not None}
+    found = without_hosts(plan, runs, hosts, silent)
+    lacks = (
+        Lack(f"too few hosts answer: without {', '.join(names)}", len(some), some[0], None)
+        for names, some in found.items()
+    )
+    return tuple(sorted(lacks, key=lambda lack: -lack.runs)), reports
+
+
+def _meshed(plan: Plan, runs: Sequence[Run]) -> MeshExpected | None:
+    """What a mesh takes: its rounds one after the other, each as long as its longest run; None where it is none."""
+    from vtare.design import expected_run_s, groups_of
+    from vtare.terminal.stores import MeshExpected
+
+    if plan.mesh is None:
+        return None
+    longest: dict[int, float] = {}
+    for run, number in zip(runs, groups_of(plan, runs), strict=True):
+        if run.block == 1:
+            longest[number] = max(longest.get(number, 0.0), expected_run_s(run, plan))
+    hosts = len(plan.mesh.hosts)
+    return MeshExpected(hosts, hosts * (hosts - 1) // 2, len(longest), plan.blocks * sum(longest.values()))
+
+
+def _expected(plan: Plan, runs: Sequence[Run]) -> dict[str, Expected]:
+    """What each experiment takes, and the control runs; those of a block are like those of any other."""
+    from vtare.campaign.allowance import expected_byte
+    from vtare.design import expected_run_s
+    from vtare.terminal.stores import Expected
+
+    found: dict[str, Expected] = {}
+    for run in runs[: len(runs) // plan.blocks]:
+        seconds, before = expected_run_s(run, plan), found.get(run.experiment, Expected(0, 0.0, 0))
+        byte = expected_byte(run, seconds)
+        found[run.experiment] = Expected(
+            before.runs + plan.blocks, before.seconds + plan.blocks * seconds, before.byte + plan.blocks * byte
+        )
+    return found
+
+
+def _lacking(plan: Plan, runs: Sequence[Run], binary: Path | None) -> tuple[Lack, ...]:
+    from vtare.campaign import find_binary
+    from vtare.doctor import Ways, lacking
+
+    return lacking(plan, runs, find_binary(binary), Ways())
+
+
+def _contract_of(binary: Path | None) -> Contract:
+    """The schema of a binary named by hand; else the packaged one: a plan can be checked without a binary."""
+    from vtare.campaign import binary_and_contract
+    from vtare.contract import load_contract
+
+    return load_contract() if binary is None else binary_and_contract(binary)[1]
+
+
+def _print_schema(binary: Path | None, *, alone: bool) -> None:
+    """Print the JSON Schema of plans."""
+    from vtare.plan.schema import plan_schema
+
+    if not alone:
+        raise BadInput("--schema: found a plan or another option beside it, expected it alone, or with --binary")
+    print_json(plan_schema(_contract_of(binary)))
 
 
 def _show_power(
@@ -127,26 +248,62 @@ def _show_power(
         show_needs(stdout(), question, needs)
 
 
-def _plan_document(plan: Plan, seed: int | None, runs: int, expected_s: float) -> dict[str, Any]:
+def _plan_document(
+    plan: Plan,
+    seed: int | None,
+    expected: Mapping[str, Expected],
+    lacks: Sequence[Lack] | None,
+    meshed: MeshExpected | None,
+    fleet: Sequence[FleetHost],
+    reports: Sequence[HostReport] | None,
+) -> dict[str, Any]:
+    reasons = {one.host.name: one.reason for one in reports or ()}
     return {
         "schema": "vtare.plan-check/1",
         "plan": plan.name,
         "question": plan.question,
         "seed": seed,
         "blocks": plan.blocks,
+        "whole_plots": list(plan.whole_plots),
+        "mesh": None
+        if plan.mesh is None or meshed is None
+        else {"hosts": list(plan.mesh.hosts), "pairs_at_a_time": plan.mesh.at_a_time, **meshed.counts()},
         "stop": None
         if plan.stop is None
         else {"precision_percent": plan.stop.precision_percent, "least_blocks": plan.stop.least_blocks},
-        "runs": runs,
-        "expected_s": expected_s,
+        "runs": sum(of.runs for of in expected.values()),
+        "expected_s": sum(of.seconds for of in expected.values()),
+        "most_byte": sum(of.byte for of in expected.values()),
         "hosts": {role: asdict(host) for role, host in plan.hosts.items()},
+        "fleet": [
+            {
+                "host": host.name,
+                "roles": list(host.roles),
+                "answers": None if reports is None else reasons[host.name] is None,
+                "reason": reasons.get(host.name),
+            }
+            for host in fleet
+        ],
         "experiments": [
             {
                 "name": e.name,
                 "instrument": e.instrument,
                 "parameters": e.parameters,
                 "factors": {f.name: [level.label for level in f.levels] for f in e.factors},
+                "nested": {name: dict(of) for name, of in e.nested.items()},
+                "exclude": [dict(levels) for levels in e.excluded],
+                "cells": expected[e.name].runs // plan.blocks,
+                "runs": expected[e.name].runs,
+                "expected_s": expected[e.name].seconds,
+                "most_byte": expected[e.name].byte,
             }
             for e in plan.experiments
+        ],
+        # Null where nobody has looked.
+        "missing": None
+        if lacks is None
+        else [
+            {"reason": lack.reason, "runs": lack.runs, "first": lack.first.run_id, "command": lack.command}
+            for lack in lacks
         ],
     }

@@ -16,6 +16,8 @@ from vtare.cli.options import (
     OutOption,
     StoreArgument,
     exit_with_problems,
+    fetch,
+    place_of,
     print_json,
     seconds_of,
     stdout,
@@ -112,20 +114,23 @@ def serve_report(
     every: Annotated[str, typer.Option("--every", metavar="TIME", help="Least time between two new reports.")] = "30 s",
 ) -> None:
     """Show the report in a browser while its campaign runs: on this machine only, renewed as runs finish."""
-    from vtare.campaign import forget_keys, read_store
+    from vtare.campaign import read_store
     from vtare.report.live import serve
 
     every_s = seconds_of("--every", every)
-    forget_keys(store)
+    fetch(store)
     read_store(store)
     serve(store, port=port, every_s=every_s, say=stdout().print)
 
 
 def compare(
     before: Annotated[
-        Path | None, typer.Argument(metavar="BEFORE", help="The store of a campaign before the change.")
+        Path | None,
+        typer.Argument(metavar="BEFORE", parser=place_of, help="The store of a campaign before the change."),
     ] = None,
-    after: Annotated[Path | None, typer.Argument(metavar="AFTER", help="The store of a campaign after it.")] = None,
+    after: Annotated[
+        Path | None, typer.Argument(metavar="AFTER", parser=place_of, help="The store of a campaign after it.")
+    ] = None,
     more_before: Annotated[
         list[Path] | None, typer.Option("--before", metavar="STORE", help="Another campaign before; may be repeated.")
     ] = None,
@@ -171,13 +176,12 @@ def compare(
         return
     if before is None or after is None:
         raise BadInput(f"found {'no store' if before is None else 'one store'}, expected BEFORE and AFTER")
-    from vtare.campaign import forget_keys
     from vtare.summary.between import compare_stores, refuse_undecidable
     from vtare.terminal.between import show_between
 
     sides = [before, *(more_before or [])], [after, *(more_after or [])]
     for store in (*sides[0], *sides[1]):
-        forget_keys(store)
+        fetch(store)
     if fail_on_regression:
         refuse_undecidable(*sides)
     found = compare_stores(*sides, margin_percent=margin)
@@ -192,11 +196,10 @@ def compare(
 
 
 def _compare_over_time(store: Path, margin: float, fail_on_regression: bool, as_json: bool) -> None:
-    from vtare.campaign import forget_keys
     from vtare.terminal.over_time import show_over_time
     from vtare.watch.over_time import over_time
 
-    forget_keys(store)
+    fetch(store)
     found = over_time(store)
     if as_json:
         print_json(found.document(store, margin))

@@ -256,7 +256,7 @@ def ticks_to_ns(ticks: int) -> int:
         ClockError: The counter could not be calibrated.
     """
     if not -(2**63) <= ticks < 2**63:
-        raise BadValue(f"found {ticks} ticks, want a difference that fits a signed 64-bit number")
+        raise BadValue(f"found {ticks} ticks, expected a difference that fits a signed 64-bit number")
     nanoseconds = int(lib.vtare_ticks_to_ns(ticks))
     if nanoseconds == -(2**63):
         raise _failure()
@@ -329,7 +329,7 @@ def set_sleep_options(options: SleepOptions) -> None:
     for name in ("cpu_price_ns", "tolerance_ns", "slack_ns", "slice_ns", "fifo_priority"):
         _checked(name, getattr(options, name) or 0, most=2**32 - 1 if name == "fifo_priority" else _MOST_NS)
     if not 1e-6 <= options.cpu_share <= 1:
-        raise BadValue(f"cpu_share: found {options.cpu_share}, want 1e-6 to 1")
+        raise BadValue(f"cpu_share: found {options.cpu_share}, expected 1e-6 to 1")
     wanted = _sleep_options()
     wanted.cpu_share_ppm = round(options.cpu_share * 1e6)
     wanted.cpu_price_ns = options.cpu_price_ns
@@ -476,7 +476,7 @@ def ticker(period_ns: int) -> Ticker:
 
 def _checked(name: str, found: int, least: int = 0, most: int = _MOST_NS) -> None:
     if not least <= found <= most:
-        raise BadValue(f"{name}: found {found}, want {least} to {most}")
+        raise BadValue(f"{name}: found {found}, expected {least} to {most}")
 
 
 def _sleep_options() -> Any:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _NAMES: Final = (
     "avb",
+    "path",
     "throughput",
     "rtt",
     "sleep",

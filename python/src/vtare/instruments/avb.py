@@ -71,6 +71,7 @@ RECORD: Final = Instrument(
     ),
     figures=later("vtare.summary.bandwidth:figures"),
     hosts="routed",
+    one_way=True,
     compared="absolute_error_percent",
     compared_parts=("method",),
     series=("method",),

@@ -142,16 +142,17 @@ class Instrument:
     readings are times that can be late. `asks`: the question that its main figure answers. `until`: the column of
     the time that each reading was to last (a sleep's target).
 
-    What a campaign needs: `hosts`, `expected_s` (how long a run takes, s), `most_rows` (bound of its samples' rows),
-    `program` (the language of a program that the lab builds for the run, None where it needs none), `control` (the
-    parameters of a control cell).
+    What a campaign needs: `hosts`, `one_way` (figures are of the way to the far end alone, so that a mesh measures each
+    pair both ways), `expected_s` (how long a run takes, s), `most_rows` (bound of its samples' rows), `program` (the
+    language of a program that the lab builds for the run, None where it needs none), `control` (the parameters of a
+    control cell).
 
     What a comparison and a report need: `compared` (a metric that cells are compared by in place of the median, where
     all their runs have it), `shown_by_compared` (cells are shown by it too; it has an interval), `compared_parts`
     (parts worth comparing with each other), `series` (keys that become the rows of figures: the first that varies
     where there are several), `layer_figures` (metrics that show a layer's cost beside the main one), `tail_figures`
-    (columns of a run that are set against loads like a tail), `latency_pair`, `exceed`. `estimates`: readings are
-    estimates that have a truth.
+    (columns of a run that are set against loads like a tail), `mesh_figures` (those of a mesh's pairs beside the main
+    one), `latency_pair`, `exceed`. `estimates`: readings are estimates that have a truth.
     """
 
     name: str
@@ -167,6 +168,7 @@ class Instrument:
     asks: str = "How much, typically?"
     until: str | None = None
     hosts: Hosts = "one"
+    one_way: bool = False
     program: Callable[[Mapping[str, Any]], str | None] | None = None
     control: Mapping[str, Any] | None = None
     compared: str | None = None
@@ -175,6 +177,7 @@ class Instrument:
     series: tuple[str, ...] = ()
     layer_figures: tuple[str, ...] = ()
     tail_figures: tuple[str, ...] = ()
+    mesh_figures: tuple[str, ...] = ()
     latency_pair: LatencyPair | None = None
     exceed: Exceed | None = None
     estimates: bool = False

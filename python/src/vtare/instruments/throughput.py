@@ -11,10 +11,12 @@ _TRIAL_PER_S: Final = 1_000
 _FRAME_SIZES: Final = 7
 #: Bursts of a search for the longest one, about.
 _BURSTS: Final = 15
+#: A device is watched for so long after an overload, s, at most.
+_WATCHED_S: Final = 10.0
 
 
 def _expected_s(asked: Asked) -> float:
-    """About three sums of trials for each goal of a search, trials for latency, and bursts; void ones, too."""
+    """Three sums of trials for each goal of a search, trials for latency, bursts, soak, recovery; void ones, too."""
     p = asked.parameters
     cells = len(p.get("frame_byte") or range(_FRAME_SIZES)) * len(p.get("loaded") or range(1))
     goals = 2.0 if p.get("zero_loss", True) else 1.0
@@ -22,7 +24,10 @@ def _expected_s(asked: Asked) -> float:
     loads = len(p.get("latency_load") or range(1)) + len(p.get("latency_packet_per_s") or ())
     latency = loads * p.get("latency_trials", 20) * (0.1 + p.get("latency_trial_ns", 300_000_000) * 1e-9)
     bursts = p.get("bursts", 0) * _BURSTS * (0.1 + p.get("trial_ns", 300_000_000) * 1e-9)
-    return float(2.0 + cells * (2.0 + p.get("searches", 5) * one + latency + bursts))
+    soak = (p.get("soak_ns") or 0) * 1e-9
+    overload = p.get("overload_ns", 60_000_000_000) * 1e-9
+    recovery = p.get("recovery", 0) * (0.1 + overload + min(overload, _WATCHED_S))
+    return float(2.0 + cells * (2.0 + p.get("searches", 5) * one + latency + bursts + soak + recovery))
 
 
 def _most_rows(limits: Limits) -> float:
@@ -60,6 +65,8 @@ RECORD: Final = Instrument(
         Metric("buffer_frames", "buffers"),
         Metric("buffer_ns", "time in buffers"),
         _sum("censored_bursts"),
+        Metric("soak_loss_fraction", "share lost in the soak", better="less"),
+        Metric("recovery_ns", "recovery", "recovery from an overload", better="less"),
         *map(_sum, ("searches", "unanswered_searches", "censored_runs", "trials", "void_trials", "disturbed_trials")),
     ),
     figures=later("vtare.summary.throughput:figures"),

@@ -16,9 +16,14 @@ be on another clock than those of the samples. The wire's two ways do need one: 
 
 from __future__ import annotations
 
-from vtare.overhead.figures import ONE_WAY, PIECES, describe, document, figures_of
+from typing import TYPE_CHECKING
+
+from vtare.lazy import attributes
 from vtare.overhead.files import Capture, Flow, RoundTrips, read_capture, read_round_trips
 from vtare.overhead.join import Joined, join, unwrapped
+
+if TYPE_CHECKING:
+    from vtare.overhead.figures import ONE_WAY, PIECES, describe, document, figures_of
 
 __all__ = [
     "ONE_WAY",
@@ -35,3 +40,6 @@ __all__ = [
     "read_round_trips",
     "unwrapped",
 ]
+
+# Campaigns read captures and compute no figures of them: those load the libraries of statistics.
+__getattr__ = attributes(__name__, {"figures": ("ONE_WAY", "PIECES", "describe", "document", "figures_of")})

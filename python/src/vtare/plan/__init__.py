@@ -5,8 +5,9 @@ with fixed parameters under every combination of its factors' levels. A factor n
 sets that parameter; `load` and `platform` are the lab's own factors. An `rtt` or `avb` experiment that names no `peer`
 runs between two hosts that the lab sets up, and has further factors for their roles (TWO_HOST_FACTORS), those of `avb`
 also for the path between them (PATH_FACTORS). A `throughput` experiment that names no `tx_port` runs through guests
-that the lab sets up (GUEST_FACTORS); `platform` is then what the guests are. Every key is checked: an error names the
-file, the key path, the value found and the values wanted.
+that the lab sets up (GUEST_FACTORS); `platform` is then what the guests are. Every key is checked: an error names file,
+line, column, key path, the value found and the values wanted. `keys` and `factors` declare what may be written; the
+reader and the JSON Schema for editors (`schema`) are made of them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 from vtare.lazy import attributes
 
 if TYPE_CHECKING:
+    from vtare.plan.cells import cells_of, counterpart, is_cell, nested_under
     from vtare.plan.factors import (
         CAPTURE,
         CAPTURE_OFF,
@@ -33,9 +35,10 @@ if TYPE_CHECKING:
         symbol_of_key,
     )
     from vtare.plan.files import find_plan, load_plan, parse_plan, question_of, shipped_plans
+    from vtare.plan.keys import PLAN_SCHEMA
     from vtare.plan.level import Level
+    from vtare.plan.mesh import PAIR, Mesh, hosts_of_pair, lay_out, listed, refuse_unknown, round_numbers
     from vtare.plan.model import LEAST_BLOCKS_TO_STOP, Analysis, Control, Experiment, Factor, Plan, Program, StopRule
-    from vtare.plan.reader import PLAN_SCHEMA
     from vtare.plan.readers import LOAD_KINDS, SAME
 
 __all__ = [
@@ -50,6 +53,7 @@ __all__ = [
     "LEAST_BLOCKS_TO_STOP",
     "LOAD_KINDS",
     "OWN_FACTORS",
+    "PAIR",
     "PATH_FACTORS",
     "PLAN_SCHEMA",
     "PLATFORM_FACTORS",
@@ -61,13 +65,23 @@ __all__ = [
     "Experiment",
     "Factor",
     "Level",
+    "Mesh",
     "Plan",
     "Program",
     "StopRule",
+    "cells_of",
+    "counterpart",
     "find_plan",
+    "hosts_of_pair",
+    "is_cell",
+    "lay_out",
+    "listed",
     "load_plan",
+    "nested_under",
     "parse_plan",
     "question_of",
+    "refuse_unknown",
+    "round_numbers",
     "shipped_plans",
     "symbol_of_key",
 ]
@@ -75,6 +89,7 @@ __all__ = [
 __getattr__ = attributes(
     __name__,
     {
+        "cells": ("cells_of", "counterpart", "is_cell", "nested_under"),
         "factors": (
             "CAPTURE",
             "CAPTURE_OFF",
@@ -92,9 +107,10 @@ __getattr__ = attributes(
             "symbol_of_key",
         ),
         "files": ("find_plan", "load_plan", "parse_plan", "question_of", "shipped_plans"),
+        "keys": ("PLAN_SCHEMA",),
         "level": ("Level",),
+        "mesh": ("PAIR", "Mesh", "hosts_of_pair", "lay_out", "listed", "refuse_unknown", "round_numbers"),
         "model": ("LEAST_BLOCKS_TO_STOP", "Analysis", "Control", "Experiment", "Factor", "Plan", "Program", "StopRule"),
-        "reader": ("PLAN_SCHEMA",),
         "readers": ("LOAD_KINDS", "SAME"),
     },
 )

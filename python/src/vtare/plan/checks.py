@@ -2,29 +2,54 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from vtare.contract import Contract
 from vtare.errors import BadInput, did_you_mean
+from vtare.plan.positions import Positions
 from vtare.quantities import QuantityError, Unit, parse, refuse_above_a_year
 from vtare.stored import plain_text
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A key path of a plan, as messages begin: `plan.toml:12:9: experiment[0].factors.load[1]`.
+
+    The text is searched for the position only where a message is made. `key`: the key itself is meant, not its value.
+    """
+
+    source: Path
+    text: str
+    path: str
+    key: bool = False
+
+    def __str__(self) -> str:
+        """File, line, column and key path."""
+        at = Positions(self.text).of(self.path, key=self.key)
+        return f"{self.source}: {self.path}" if at is None else f"{self.source}:{at.line}:{at.column}: {self.path}"
 
 
 class Checks:
     """The checks, for the plan of one file, against one contract."""
 
-    def __init__(self, source: Path, contract: Contract) -> None:
-        """`source` is only named in errors."""
+    def __init__(self, source: Path, contract: Contract, text: str = "") -> None:
+        """`source` and the positions in the `text` of the plan are only named in errors."""
         self.source = source
         self.contract = contract
+        self.text_of_plan = text
         #: The plan's own platforms with their settings; none until their tables are read.
         self.platforms: dict[str, dict[str, str | int]] = {}
 
-    def error(self, path: str, message: str) -> BadInput:
-        """The error for the value at a key path: what was found and what was wanted."""
-        return BadInput(f"{self.source}: {path}: {message}")
+    def at(self, path: str, *, key: bool = False) -> Place:
+        """Where a key path is, for messages."""
+        return Place(self.source, self.text_of_plan, path, key)
+
+    def error(self, path: str, message: str, *, key: bool = False) -> BadInput:
+        """The error for the value at a key path, or for the `key`: what was found and what was wanted."""
+        return BadInput(f"{self.at(path, key=key)}: {message}")
 
     def known(self, table: dict[str, Any], keys: tuple[str, ...], path: str) -> None:
         """Refuse keys of a table that are none of these."""
@@ -32,7 +57,8 @@ class Checks:
             if key not in keys:
                 where = f"{path}.{key}" if path else key
                 hint = did_you_mean(key, keys)
-                raise self.error(where, f"unknown key '{key}'{hint}; expected one of: {', '.join(keys) or 'none'}")
+                wanted = ", ".join(keys) or "none"
+                raise self.error(where, f"unknown key '{key}'{hint}; expected one of: {wanted}", key=True)
 
     def text(self, found: Any, path: str) -> str:
         """A string that is not empty, without the blanks around it."""
@@ -42,11 +68,25 @@ class Checks:
             raise self.error(path, f"found {found!r}, expected a string without control characters")
         return found.strip()
 
+    def name(self, found: Any, path: str) -> str:
+        """A name that the plan gives."""
+        name = self.text(found, path)
+        if not name.replace("-", "").replace("_", "").isalnum():
+            raise self.error(path, f"found '{name}', expected letters, digits, '-' and '_' only")
+        return name
+
+    def texts(self, found: Any, path: str, wanted: str) -> tuple[str, ...]:
+        """A list of strings that is not empty."""
+        if not isinstance(found, list) or not found:
+            raise self.error(path, f"found {found!r}, expected {wanted}")
+        return tuple(self.text(word, f"{path}[{number}]") for number, word in enumerate(found))
+
     def choice(self, found: Any, wanted: tuple[str, ...], path: str) -> str:
         """One of these words."""
         if not isinstance(found, str) or found not in wanted:
             hint = did_you_mean(found, wanted) if isinstance(found, str) else ""
-            raise self.error(path, f"found {found!r}{hint}, expected one of: {', '.join(wanted)}")
+            was = "missing;" if found is None else f"found {found!r}{hint},"
+            raise self.error(path, f"{was} expected one of: {', '.join(wanted)}")
         return found
 
     def integer(self, found: Any, path: str, *, low: int, high: int) -> int:
@@ -58,7 +98,7 @@ class Checks:
     def number(self, found: Any, path: str, low: float, high: float) -> float:
         """A number in a range, its ends not included."""
         if isinstance(found, bool) or not isinstance(found, int | float) or not low < found < high:
-            raise self.error(path, f"found {found!r}, expected a number between {low:g} and {high:g}")
+            raise self.error(path, f"{_found(found)} expected a number between {low:g} and {high:g}")
         return float(found)
 
     def quantity(self, found: Any, path: str, unit: Unit | None) -> float:
@@ -80,9 +120,9 @@ class Checks:
         """Parameters of an instrument, by the contract, units gone."""
         if not isinstance(table, dict):
             raise self.error(path, f"found {table!r}, expected a table: parameter = value")
-        known = self.contract.parameters(instrument, f"{self.source}: {path}")
+        known = self.contract.parameters(instrument, self.at(path))
         self.known(table, tuple(known), path)
-        return {name: known[name].check(value, f"{self.source}: {path}.{name}") for name, value in table.items()}
+        return {name: known[name].check(value, self.at(f"{path}.{name}")) for name, value in table.items()}
 
 
 def _found(found: Any) -> str:

@@ -40,13 +40,14 @@ class AppliesTo(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FactorSpec:
-    """One factor of the lab. `hosts` is None where it goes with every instrument.
+    """One factor of the lab. `about` is what it states, `hosts` is None where it goes with every instrument.
 
     `unit` is what its levels count in, None where they are words, or its name states the unit.
     """
 
     name: str
     read: Reader
+    about: str
     hosts: tuple[Hosts, ...] | None = None
     applies_to: AppliesTo = AppliesTo.EVERY_RUN
     unit: str | None = None
@@ -66,36 +67,46 @@ _PORTS: tuple[Hosts, ...] = ("ports",)
 _SIDES: Final = ("sender", "responder")
 
 FACTORS: Final = (
-    FactorSpec("load", readers.load),
-    FactorSpec("platform", platform),
-    FactorSpec("vcpus", instance("vcpus")),
-    FactorSpec("memory", instance("memory")),
-    FactorSpec("affinity", instance("affinity")),
-    FactorSpec("nic", instance("nic")),
-    FactorSpec("guest_clock", instance("guest_clock")),
-    FactorSpec("disk", instance("disk")),
-    FactorSpec("background", instance("background")),
-    FactorSpec("background_load", instance("background_load")),
-    FactorSpec("background_platform", platform),
-    FactorSpec("responder_platform", responder, _BOTH, _TWO),
-    FactorSpec(CAPTURE, choice(*CAPTURES), _PAIR, _TWO),
-    FactorSpec("load_side", choice(*_SIDES), _BOTH, _TWO),
-    FactorSpec("responder", choice("blocking", "spinning"), _BOTH, _TWO),
-    FactorSpec("responder_cpu", cpu, _BOTH, _TWO),
-    FactorSpec("background_side", choice(*_SIDES), _BOTH, _TWO),
-    FactorSpec("bottleneck", choice(*BOTTLENECKS), _ROUTED, _PATH),
-    FactorSpec("capacity", rate(1000), _ROUTED, _PATH, "bit/s"),
-    FactorSpec("capacity_steps", readers.steps, _ROUTED, _PATH),
-    FactorSpec("cross", rate(0), _ROUTED, _PATH, "bit/s"),
-    FactorSpec("cross_arrivals", choice(*ARRIVALS), _ROUTED, _PATH),
-    FactorSpec("cross_cpu", cpu, _ROUTED, _PATH),
-    FactorSpec("delay", readers.delay, _ROUTED, _PATH, "ns"),
-    FactorSpec("loss", readers.loss, _ROUTED, _PATH, "1"),
-    FactorSpec("mtu_byte", readers.mtu, _ROUTED, _PATH),
-    FactorSpec("guests", integer(1, MOST_GUESTS), _PORTS, _FORWARDING),
-    FactorSpec("switch", choice(*SWITCHES), _PORTS, _FORWARDING),
-    FactorSpec("guest_cpu", cpu, _PORTS, _FORWARDING),
-    FactorSpec("timers", choice(*TIMERS), _ROUTED, AppliesTo.PARAMETERS),
+    FactorSpec("load", readers.load, "What else runs on the machine that measures."),
+    FactorSpec("platform", platform, "What the instrument runs in."),
+    FactorSpec("vcpus", instance("vcpus"), "Virtual CPUs of an instance."),
+    FactorSpec("memory", instance("memory"), "Memory of an instance."),
+    FactorSpec("affinity", instance("affinity"), "CPUs of the host that an instance stays on, or 'off'."),
+    FactorSpec("nic", instance("nic"), "The model of a guest's network card."),
+    FactorSpec("guest_clock", instance("guest_clock"), "The clock source of a guest's kernel."),
+    FactorSpec("disk", instance("disk"), "The size of a guest's virtual disk, or 'none'."),
+    FactorSpec("background", instance("background"), "How many other instances run meanwhile."),
+    FactorSpec("background_load", instance("background_load"), "What each of them does."),
+    FactorSpec("background_platform", platform, "The platform of the instances in the background."),
+    FactorSpec(
+        "responder_platform", responder, "What the responder runs in; 'same' is the sender's platform.", _BOTH, _TWO
+    ),
+    FactorSpec(
+        CAPTURE, choice(*CAPTURES), "Whether packets are captured on the hosts, and by which hook.", _PAIR, _TWO
+    ),
+    FactorSpec("load_side", choice(*_SIDES), "The side that has the load.", _BOTH, _TWO),
+    FactorSpec("responder", choice("blocking", "spinning"), "How the responder waits for packets.", _BOTH, _TWO),
+    FactorSpec("responder_cpu", cpu, "The CPU of the responder.", _BOTH, _TWO),
+    FactorSpec("background_side", choice(*_SIDES), "The side that has the instances in the background.", _BOTH, _TWO),
+    FactorSpec("bottleneck", choice(*BOTTLENECKS), "What makes the capacity of the path.", _ROUTED, _PATH),
+    FactorSpec("capacity", rate(1000), "The capacity of the path.", _ROUTED, _PATH, "bit/s"),
+    FactorSpec("capacity_steps", readers.steps, "A capacity that changes: rates with their durations.", _ROUTED, _PATH),
+    FactorSpec("cross", rate(0), "The rate of the cross traffic.", _ROUTED, _PATH, "bit/s"),
+    FactorSpec("cross_arrivals", choice(*ARRIVALS), "How the cross traffic arrives.", _ROUTED, _PATH),
+    FactorSpec("cross_cpu", cpu, "The CPU of the source of the cross traffic.", _ROUTED, _PATH),
+    FactorSpec("delay", readers.delay, "The delay that the path adds.", _ROUTED, _PATH, "ns"),
+    FactorSpec("loss", readers.loss, "The share of packets that the path loses.", _ROUTED, _PATH, "1"),
+    FactorSpec("mtu_byte", readers.mtu, "The largest IP packet of the path.", _ROUTED, _PATH),
+    FactorSpec("guests", integer(1, MOST_GUESTS), "How many guests forward.", _PORTS, _FORWARDING),
+    FactorSpec("switch", choice(*SWITCHES), "What joins the guests with the ports.", _PORTS, _FORWARDING),
+    FactorSpec("guest_cpu", cpu, "The CPU of the guests.", _PORTS, _FORWARDING),
+    FactorSpec(
+        "timers",
+        choice(*TIMERS),
+        "The clock and the sleeps of the sender, both at once.",
+        _ROUTED,
+        AppliesTo.PARAMETERS,
+    ),
 )
 BY_NAME: Final = {spec.name: spec for spec in FACTORS}
 

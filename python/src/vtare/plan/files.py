@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from vtare.errors import BadInput, did_you_mean
 
 if TYPE_CHECKING:
     from vtare.contract import Contract
     from vtare.plan.model import Plan
+
+#: How `tomllib` states a position.
+_PLACE: Final = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 
 def find_plan(name: str) -> Path:
@@ -79,5 +83,16 @@ def parse_plan(text: str, *, source: Path, contract: Contract | None = None) -> 
         raise BadInput(f"{source}: nested too deep; a plan needs four levels of tables and lists at most") from error
     except ValueError as error:
         # An integer of thousands of digits is no TOMLDecodeError.
-        raise BadInput(f"{source}: not valid TOML: {error}") from error
-    return Reader(source, contract or load_contract()).plan(table, text)
+        what, line, column = _stated(str(error), text)
+        raise BadInput(f"{source}{line}{column}: not valid TOML: {what}") from error
+    return Reader(source, contract or load_contract(), text).plan(table, text)
+
+
+def _stated(error: str, text: str) -> tuple[str, str, str]:
+    """What an error of `tomllib` states, and its line and column as messages begin; empty where it states none."""
+    found = _PLACE.search(error)
+    if found is None:
+        return error, "", ""
+    end = str(text.count("\n") + 1), str(len(text) - text.rfind("\n"))
+    line, column = found.groups() if found[1] else end
+    return error[: found.start()], f":{line}", f":{column}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from vtare.errors import BadInput
+from vtare.errors import BadInput, did_you_mean
 from vtare.plan.checks import Checks
 from vtare.plan.factors import BY_NAME
 from vtare.plan.level import Level
@@ -29,13 +29,16 @@ class Levels(Checks):
 
         It may be written in another way than the level that it means: "1000 us" for "1 ms".
         """
+        where = f"{path}.baseline.{factor}"
+        return levels[0].label if found is None else self.label(found, factor, levels, instrument, where)
+
+    def label(self, found: Any, factor: str, levels: tuple[Level, ...], instrument: str, where: str) -> str:
+        """The label of the level of a factor that is meant, by its label or as levels are written."""
         labels = [level.label for level in levels]
-        if found is None:
-            return labels[0]
         if isinstance(found, str) and found in labels:
             return found
-        where = f"{path}.baseline.{factor}"
-        wanted = self.error(where, f"found {found!r}, expected one of the levels: {', '.join(labels)}")
+        hint = did_you_mean(found, labels) if isinstance(found, str) else ""
+        wanted = self.error(where, f"found {found!r}{hint}, expected one of the levels: {', '.join(labels)}")
         try:
             label = self._level(factor, found, instrument, where).label
         except BadInput as error:
@@ -47,6 +50,6 @@ class Levels(Checks):
     def _level(self, factor: str, found: Any, instrument: str, path: str) -> Level:
         if factor in BY_NAME:
             return BY_NAME[factor].read(self, found, path)
-        parameter = self.contract.parameters(instrument, path)[factor]
-        value = parameter.check(found, f"{self.source}: {path}")
+        parameter = self.contract.parameters(instrument, self.at(path))[factor]
+        value = parameter.check(found, self.at(path))
         return Level(parameter.label(value), value)

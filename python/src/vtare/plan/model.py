@@ -12,6 +12,7 @@ from vtare.instruments import instrument as record_of
 from vtare.named_hosts import HostSpec
 from vtare.plan.factors import PORT_PARAMETERS, can_forward, has_far_end
 from vtare.plan.level import Level
+from vtare.plan.mesh import Mesh
 
 #: Blocks that are made in any case before a campaign may stop (statistics.md).
 LEAST_BLOCKS_TO_STOP: Final = 10
@@ -67,7 +68,9 @@ class Experiment:
 
     `parameters` are resolved (units gone) and hold only what the plan sets. `exceed_ns` is the threshold of
     `exceed_per_s`; `run_timeout_s` ends a run that hangs; both may be None for the default. `cells` is one of
-    `CELLS`. `programs` and `hosts` are the plan's.
+    `CELLS`. A factor of `nested` applies only with these levels of others; `excluded` are levels that do not go
+    together (`vtare.plan.cells`). `programs` and `hosts` are the plan's; `meshed`: it runs between
+    pairs of a fleet's hosts.
     """
 
     name: str
@@ -78,8 +81,11 @@ class Experiment:
     exceed_ns: float | None = None
     run_timeout_s: float | None = None
     cells: str = "all"
+    nested: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+    excluded: tuple[Mapping[str, tuple[str, ...]], ...] = ()
     programs: Mapping[str, Program] = field(default_factory=dict)
     hosts: Mapping[str, HostSpec] = field(default_factory=dict)
+    meshed: bool = False
 
     def program(self, parameters: Mapping[str, Any]) -> Program | None:
         """The plan's program that estimates with these parameters; None where vtare itself does."""
@@ -90,6 +96,11 @@ class Experiment:
     def record(self) -> Instrument:
         """The record of its instrument."""
         return record_of(self.instrument)
+
+    @property
+    def routed(self) -> bool:
+        """Whether a router is between its two hosts, where the lab makes a path."""
+        return self.record.hosts == "routed" and self.two_hosts and not self.meshed
 
     @property
     def two_hosts(self) -> bool:
@@ -147,7 +158,9 @@ class StopRule:
 class Plan:
     """A checked plan. `source` is the file it came from, `text` its exact bytes as text.
 
-    `hosts` are the machines that the plan names by role; without them all is on this one.
+    `hosts` are the machines that the plan names by role; without them all is on this one. `whole_plots` are factors
+    that are randomised apart: runs with the same levels of them stand together in a block. `mesh`: every pair of a
+    fleet's hosts is measured.
     """
 
     name: str
@@ -163,6 +176,8 @@ class Plan:
     platforms: dict[str, dict[str, str | int]]
     text: str = field(repr=False)
     hosts: Mapping[str, HostSpec] = field(default_factory=dict)
+    whole_plots: tuple[str, ...] = ()
+    mesh: Mesh | None = None
 
     def experiment(self, name: str) -> Experiment:
         """Return one experiment by name. Raises KeyError where there is none."""

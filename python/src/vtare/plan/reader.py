@@ -3,35 +3,32 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any, Final
 
 from vtare.errors import did_you_mean
 from vtare.instruments import RECORDS, control_instrument
 from vtare.instruments import instrument as record_of
-from vtare.named_hosts import HOST_KEYS, ROLES, ROUTER, ROUTER_KEYS, THIS_MACHINE, HostSpec, host_kinds
+from vtare.named_hosts import ROLES, ROUTER, THIS_MACHINE, HostSpec, host_kinds
 from vtare.plan.factors import can_forward, factors_of, has_far_end
+from vtare.plan.keys import ANALYSIS, CONTROL, EXPERIMENT, HOST, PLAN_SCHEMA, PROGRAM, ROUTER_HOST, STOP, TOP
+from vtare.plan.kinds import integer, read_key, read_table
 from vtare.plan.levels import Levels
-from vtare.plan.model import CELLS, LEAST_BLOCKS_TO_STOP, Analysis, Control, Experiment, Factor, Plan, Program, StopRule
+from vtare.plan.mesh import PAIR, Mesh, pair_levels, read_mesh
+from vtare.plan.model import LEAST_BLOCKS_TO_STOP, Analysis, Control, Experiment, Factor, Plan, Program, StopRule
 from vtare.plan.rules import (
     check_background,
+    check_cells,
     check_cross,
     check_file_service,
     check_guests,
     check_hosts,
+    check_meshed,
     check_programs,
     check_two_hosts,
 )
-from vtare.platforms import KINDS, kind_of
-from vtare.quantities import unit_of
+from vtare.platforms import KINDS, kind_of, platform_class
 
-PLAN_SCHEMA: Final = "vtare.plan/1"
-_TOP_KEYS: Final = (
-    "schema", "name", "question", "seed", "blocks", "settle", "control", "analysis", "stop", "platforms", "hosts",
-    "programs", "experiment",
-)  # fmt: skip
-_EXPERIMENT_KEYS: Final = (
-    "name", "instrument", "title", "parameters", "factors", "baseline", "exceed", "run_timeout", "cells",
-)  # fmt: skip
 #: The instrument that programs of the plan estimate for.
 (_ESTIMATES,) = (record.name for record in RECORDS if record.estimates)
 #: Why a container or a guest of the lab is no host of a plan, and what is.
@@ -39,21 +36,23 @@ _MADE_FOR_A_RUN: Final = (
     ". An instance of that kind is made for a run and has no programs of its own to shape, pin and clean up with: name "
     "it in the factors platform and responder_platform, or name a guest of yours that runs sshd"
 )
-_SECOND: Final = unit_of("seconds")
-_NANOSECOND: Final = unit_of("exceed_ns")
 
 
 class Reader(Levels):
     """Walks the TOML tables and keeps the key path for messages."""
+
+    #: That of the plan; None until its tables are read.
+    mesh: Mesh | None = None
 
     def plan(self, table: dict[str, Any], text: str) -> Plan:
         """The plan in the tables of a file whose text is `text`."""
         schema = table.get("schema")
         if schema != PLAN_SCHEMA:
             raise self.error("schema", f"found {schema!r}, expected '{PLAN_SCHEMA}'")
-        self.known(table, _TOP_KEYS, "")
+        self.known(table, tuple(TOP), "")
         self.platforms = self.platform_settings(table.get("platforms", {}))
         hosts = self.host_table(table.get("hosts", {}))
+        self.mesh = read_mesh(self, table)
         programs = self.program_tables(table.get("programs", {}))
         experiments = table.get("experiment")
         if not isinstance(experiments, list) or not experiments:
@@ -65,37 +64,44 @@ class Reader(Levels):
         for i, name in enumerate(names):
             if name in names[:i]:
                 raise self.error(f"experiment[{i}].name", f"'{name}' is used twice; give each experiment its own name")
-        seed = table.get("seed")
-        if seed is not None:
-            seed = self.integer(seed, "seed", low=0, high=2**63 - 1)
-        name = self.text(table.get("name"), "name")
-        if not name.replace("-", "").replace("_", "").isalnum():
-            raise self.error("name", f"found '{name}', expected letters, digits, '-' and '_' only (it names the store)")
-        settle = table.get("settle", "200 ms")
-        blocks = self.integer(table.get("blocks"), "blocks", low=1, high=10_000)
+        given = {
+            name: read_key(self, table, name, TOP[name], "")
+            for name in ("seed", "name", "settle", "blocks", "question", "whole_plots")
+        }
         return Plan(
-            name=name,
-            question=self.text(table.get("question"), "question"),
-            blocks=blocks,
-            seed=seed,
-            settle_s=self.quantity(settle, "settle", _SECOND),
+            name=given["name"],
+            question=given["question"],
+            blocks=given["blocks"],
+            seed=given["seed"],
+            settle_s=given["settle"],
             control=self.control(table.get("control", False)),
-            analysis=self.analysis(table.get("analysis", {})),
-            stop=self.stop(table["stop"], blocks) if "stop" in table else None,
+            analysis=Analysis(**read_table(self, table.get("analysis", {}), ANALYSIS, "analysis")),
+            stop=self.stop(table["stop"], given["blocks"]) if "stop" in table else None,
             experiments=parsed,
             source=self.source,
             platforms=self.platforms,
             text=text,
             hosts=hosts,
+            whole_plots=self.whole_plots(given["whole_plots"] or (), parsed),
+            mesh=self.mesh,
         )
+
+    def whole_plots(self, names: tuple[str, ...], experiments: tuple[Experiment, ...]) -> tuple[str, ...]:
+        """The factors that are randomised apart; each stands in an experiment."""
+        known = tuple(dict.fromkeys(factor.name for experiment in experiments for factor in experiment.factors))
+        for number, name in enumerate(names):
+            self.choice(name, known, f"whole_plots[{number}]")
+            if name in names[:number]:
+                raise self.error(f"whole_plots[{number}]", f"factor '{name}' is listed twice")
+        return names
 
     def experiment(self, table: Any, path: str, programs: dict[str, Program], hosts: dict[str, HostSpec]) -> Experiment:
         """One `[[experiment]]` table."""
         if not isinstance(table, dict):
             raise self.error(path, f"found {table!r}, expected an [[experiment]] table")
-        self.known(table, _EXPERIMENT_KEYS, path)
+        self.known(table, tuple(EXPERIMENT), path)
         instrument = self.text(table.get("instrument"), f"{path}.instrument")
-        known = self.contract.parameters(instrument, f"{self.source}: {path}.instrument")
+        known = self.contract.parameters(instrument, self.at(f"{path}.instrument"))
         kind = record_of(instrument).hosts
         name = self.text(table.get("name", instrument), f"{path}.name")
         parameters = self.parameters(table.get("parameters", {}), instrument, f"{path}.parameters")
@@ -105,7 +111,7 @@ class Reader(Levels):
         baselines = table.get("baseline", {})
         if not isinstance(baselines, dict):
             raise self.error(f"{path}.baseline", f"found {baselines!r}, expected a table: factor = level")
-        factors = []
+        factors = self.pairs(record_of(instrument).one_way)
         for factor, levels in factors_table.items():
             where = f"{path}.factors.{factor}"
             own = factors_of(kind)
@@ -115,6 +121,7 @@ class Reader(Levels):
                     where,
                     f"unknown factor{did_you_mean(factor, wanted)}; "
                     f"for {instrument} expected one of: {', '.join(wanted)}",
+                    key=True,
                 )
             if factor in parameters:
                 raise self.error(where, f"'{factor}' is also in {path}.parameters; keep it in one of the two")
@@ -123,7 +130,7 @@ class Reader(Levels):
                 Factor(factor, checked, self.baseline(baselines.get(factor), factor, checked, instrument, path))
             )
         self.known(baselines, tuple(factors_table), f"{path}.baseline")
-        check_two_hosts(self, instrument, parameters, tuple(factors_table), path)
+        check_two_hosts(self, instrument, parameters, tuple(factors_table), path, meshed=self.mesh is not None)
         check_cross(self, tuple(factors), path)
         if kind == "routed":
             check_programs(self, parameters, tuple(factors), tuple(programs), path)
@@ -134,22 +141,75 @@ class Reader(Levels):
             self, instrument, tuple(factors), path, own=not can_forward(kind) and (far_end or not has_far_end(kind))
         )
         check_background(self, instrument, far_end, factors_table, path)
-        exceed = table.get("exceed")
+        given = {key: read_key(self, table, key, EXPERIMENT[key], path) for key in ("title", "exceed", "cells")}
         timeout = table.get("run_timeout")
         made = Experiment(
             name=name,
             instrument=instrument,
-            title=self.text(table.get("title", name), f"{path}.title"),
+            title=given["title"] or name,
             parameters=parameters,
             factors=tuple(factors),
-            exceed_ns=None if exceed is None else self.quantity(exceed, f"{path}.exceed", _NANOSECOND),
+            exceed_ns=given["exceed"],
             run_timeout_s=None if timeout is None else self.run_timeout(timeout, f"{path}.run_timeout"),
-            cells=self.choice(table.get("cells", CELLS[0]), CELLS, f"{path}.cells"),
+            cells=given["cells"],
+            nested=self.nested(table.get("nested", {}), tuple(factors), instrument, path),
+            excluded=self.excluded(table.get("exclude", []), tuple(factors), instrument, path),
             programs=programs,
             hosts=hosts,
+            meshed=self.mesh is not None,
         )
         check_hosts(self, made, path)
+        if made.meshed:
+            check_meshed(self, made, path)
+        check_cells(self, made, path)
         return made
+
+    def pairs(self, one_way: bool) -> list[Factor]:
+        """The factor of a mesh; none where the plan has no mesh, or its hosts are not known yet."""
+        levels = () if self.mesh is None else pair_levels(self.mesh.hosts, one_way=one_way)
+        return [Factor(PAIR, levels, levels[0].label)] if levels else []
+
+    def nested(
+        self, table: Any, factors: tuple[Factor, ...], instrument: str, path: str
+    ) -> dict[str, dict[str, tuple[str, ...]]]:
+        """The factors that apply only with some levels of others."""
+        if not isinstance(table, dict):
+            raise self.error(f"{path}.nested", f"found {table!r}, expected a table: factor = {{ other = level }}")
+        self.known(table, tuple(factor.name for factor in factors), f"{path}.nested")
+        found = {}
+        for name, levels in table.items():
+            others = tuple(factor for factor in factors if factor.name != name)
+            found[name] = self.levels_of(levels, others, instrument, f"{path}.nested.{name}")
+        return found
+
+    def excluded(
+        self, table: Any, factors: tuple[Factor, ...], instrument: str, path: str
+    ) -> tuple[dict[str, tuple[str, ...]], ...]:
+        """The combinations that are not measured."""
+        if not isinstance(table, list):
+            raise self.error(f"{path}.exclude", f"found {table!r}, expected a list: [{{ factor = level, ... }}]")
+        return tuple(
+            self.levels_of(levels, factors, instrument, f"{path}.exclude[{number}]")
+            for number, levels in enumerate(table)
+        )
+
+    def levels_of(
+        self, table: Any, factors: tuple[Factor, ...], instrument: str, where: str
+    ) -> dict[str, tuple[str, ...]]:
+        """Levels of some factors: `{ factor = level }`, or a list of levels."""
+        if not isinstance(table, dict) or not table:
+            raise self.error(where, f"found {table!r}, expected a table: {{ factor = level }}")
+        self.known(table, tuple(factor.name for factor in factors), where)
+        found = {}
+        for factor in (factor for factor in factors if factor.name in table):
+            at, written = f"{where}.{factor.name}", table[factor.name]
+            listed = (
+                [(f"{at}[{n}]", one) for n, one in enumerate(written)] if isinstance(written, list) else [(at, written)]
+            )
+            found[factor.name] = tuple(
+                self.label(one, factor.name, factor.levels, instrument, place) for place, one in listed
+            )
+        return found
 
     def program_tables(self, table: Any) -> dict[str, Program]:
         """The programs that estimate: `[programs.NAME]`."""
@@ -159,41 +219,23 @@ class Reader(Levels):
 
     def program(self, name: str, table: Any, path: str) -> Program:
         """One `[programs.NAME]` table."""
-        if not isinstance(table, dict):
-            raise self.error(path, f"found {table!r}, expected a table with command, pattern and unit")
-        if not name.replace("-", "").replace("_", "").isalnum():
-            raise self.error(path, f"found '{name}', expected letters, digits, '-' and '_' only")
-        self.known(table, ("command", "pattern", "unit", "far_end", "ready"), path)
-        pattern = self.text(table.get("pattern"), f"{path}.pattern")
+        self.name(name, path)
+        given = read_table(self, table, PROGRAM, path)
         try:
-            re.compile(pattern)
+            re.compile(given["pattern"])
         except re.error as error:
-            raise self.error(f"{path}.pattern", f"found {pattern!r}, expected a regular expression: {error}") from error
-        if "ready" in table and "far_end" not in table:
-            raise self.error(f"{path}.ready", "means nothing without 'far_end'; leave it out")
-        unit = self.contract.parameters(_ESTIMATES, path)["unit"].check(
-            table.get("unit"), f"{self.source}: {path}.unit"
-        )
-        return Program(
-            name=name,
-            command=self.words(table.get("command"), f"{path}.command"),
-            pattern=pattern,
-            unit=str(unit),
-            far_end=self.words(table["far_end"], f"{path}.far_end") if "far_end" in table else (),
-            ready=self.text(table["ready"], f"{path}.ready") if "ready" in table else None,
-        )
-
-    def words(self, found: Any, path: str) -> tuple[str, ...]:
-        """A program and its words."""
-        if not isinstance(found, list) or not found:
             raise self.error(
-                path, f'found {found!r}, expected a program and its words, such as ["iperf3", "--version"]'
-            )
-        return tuple(self.text(word, f"{path}[{number}]") for number, word in enumerate(found))
+                f"{path}.pattern", f"found {given['pattern']!r}, expected a regular expression: {error}"
+            ) from error
+        if given["ready"] is not None and given["far_end"] is None:
+            raise self.error(f"{path}.ready", "means nothing without 'far_end'; leave it out")
+        unit = self.contract.parameters(_ESTIMATES, self.at(path))["unit"]
+        stated = {"unit": str(unit.check(given["unit"], self.at(f"{path}.unit"))), "far_end": given["far_end"] or ()}
+        return Program(name, **{**given, **stated})
 
     def run_timeout(self, found: Any, path: str) -> float:
         """After how many seconds a run has hung."""
-        seconds = self.quantity(found, path, _SECOND)
+        seconds: float = EXPERIMENT["run_timeout"].kind.read(self, found, path)
         if seconds <= 0.0:
             raise self.error(path, f'found {found!r}, expected more than 0, such as "60 s": every run would fail')
         return seconds
@@ -206,15 +248,17 @@ class Reader(Levels):
             path = f"platforms.{name}"
             if not isinstance(settings, dict):
                 raise self.error(path, f"found {settings!r}, expected a table: setting = value")
-            if not name.replace("-", "").replace("_", "").isalnum():
-                raise self.error(path, f"found '{name}', expected letters, digits, '-' and '_' only")
+            self.name(name, path)
             kind = settings.get("kind", name)
             self.choice(kind, tuple(KINDS), f"{path}.kind")
             if name in KINDS and kind != name:
                 raise self.error(f"{path}.kind", f"found '{kind}', but '{name}' is a kind of its own; rename the table")
+            known = getattr(platform_class(name, settings), "SETTINGS", {})
             for key, value in settings.items():
                 if isinstance(value, bool) or not isinstance(value, str | int):
                     raise self.error(f"{path}.{key}", f"found {value!r}, expected a string or an integer")
+                if key in known:
+                    self.choice(value, tuple(known[key]), f"{path}.{key}")
         return {name: dict(settings) for name, settings in table.items()}
 
     def host_table(self, table: Any) -> dict[str, HostSpec]:
@@ -229,11 +273,7 @@ class Reader(Levels):
         settings = {"platform": found} if isinstance(found, str) else found
         if not isinstance(settings, dict):
             raise self.error(path, f'found {found!r}, expected a platform such as "ssh", or a table with `platform`')
-        self.known(settings, (*HOST_KEYS, *(ROUTER_KEYS if role == ROUTER else ())), path)
-        named = self.text(settings.get("platform"), f"{path}.platform")
-        spec = HostSpec(
-            **{key: self.text(value, f"{path}.{key}") for key, value in settings.items()} | {"platform": named}
-        )
+        spec = HostSpec(**read_table(self, settings, ROUTER_HOST if role == ROUTER else HOST, path))
         kinds = host_kinds()
         kind = kind_of(spec.platform, self.platforms.get(spec.platform))
         if kind not in kinds:
@@ -260,32 +300,19 @@ class Reader(Levels):
             raise self.error(
                 "control", f"found {found!r}, expected true, false or a table with instrument and parameters"
             )
-        self.known(table, ("instrument", "parameters"), "control")
+        self.known(table, tuple(CONTROL), "control")
         instrument = self.text(table.get("instrument"), "control.instrument")
         return Control(instrument, self.parameters(table.get("parameters", {}), instrument, "control.parameters"))
-
-    def analysis(self, table: Any) -> Analysis:
-        """The `[analysis]` table."""
-        if not isinstance(table, dict):
-            raise self.error("analysis", f"found {table!r}, expected a table")
-        self.known(table, ("alpha", "margin_percent"), "analysis")
-        alpha = self.number(table.get("alpha", 0.05), "analysis.alpha", 0.0, 0.5)
-        margin = self.number(table.get("margin_percent", 5.0), "analysis.margin_percent", 0.0, 100.0)
-        return Analysis(alpha=alpha, margin_percent=margin)
 
     def stop(self, table: Any, blocks: int) -> StopRule:
         """The `[stop]` table of a plan of at most `blocks` blocks."""
         if not isinstance(table, dict):
             raise self.error("stop", f"found {table!r}, expected a table such as {{ precision_percent = 5 }}")
-        self.known(table, ("precision_percent", "least_blocks"), "stop")
-        if "precision_percent" not in table:
-            raise self.error("stop.precision_percent", "missing; expected a number between 0 and 100")
-        precision = self.number(table["precision_percent"], "stop.precision_percent", 0.0, 100.0)
         if blocks <= LEAST_BLOCKS_TO_STOP:
             raise self.error(
                 "blocks",
                 f"found {blocks}, expected more than {LEAST_BLOCKS_TO_STOP} beside [stop]: 'blocks' is the most "
                 f"that are made, and {LEAST_BLOCKS_TO_STOP} are made in any case",
             )
-        least = table.get("least_blocks", LEAST_BLOCKS_TO_STOP)
-        return StopRule(precision, self.integer(least, "stop.least_blocks", low=LEAST_BLOCKS_TO_STOP, high=blocks))
+        least = replace(STOP["least_blocks"], kind=integer(LEAST_BLOCKS_TO_STOP, blocks))
+        return StopRule(**read_table(self, table, {**STOP, "least_blocks": least}, "stop"))

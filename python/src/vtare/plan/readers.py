@@ -1,23 +1,45 @@
 """Readers of levels: what a plan writes as one level of a factor, and what it means.
 
 A reader takes the checks of the plan, what was found and its key path, and returns the level. It raises BadInput with
-the value found and the values expected.
+the value found and the values expected. Its schema states the same for editors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
-from vtare.instance_factors import read_level
+from vtare.instance_factors import level_schema, read_level
 from vtare.path import DEFAULT_MTU_BYTE, rate_label, read_rate, read_steps, steps_label
+from vtare.plan import kinds
 from vtare.plan.checks import Checks
+from vtare.plan.kinds import Key, Schema, quantity_schema, read_table
 from vtare.plan.level import Level
 from vtare.platforms import KINDS
 from vtare.quantities import QuantityError, unit_of
 
-Reader = Callable[[Checks, Any, str], Level]
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Reads levels: called with the checks of the plan, what was found and its key path.
+
+    `schema` states what may be found, as JSON Schema.
+    """
+
+    read: Callable[[Checks, Any, str], Level]
+    schema: Schema
+
+    def __call__(self, checks: Checks, found: Any, path: str) -> Level:
+        """The level that was found. Raises BadInput."""
+        return self.read(checks, found, path)
+
+
+def reader(schema: Schema) -> Callable[[Callable[[Checks, Any, str], Level]], Reader]:
+    """Make a reader of a function."""
+    return lambda read: Reader(read, schema)
+
 
 #: The level of `responder_platform` that is the platform of the sender.
 SAME: Final = "same"
@@ -26,11 +48,13 @@ _LARGEST_CPU: Final = 8191
 _LARGEST_MTU_BYTE: Final = 9000
 _LONGEST_DELAY_S: Final = 10.0
 _SECOND: Final = unit_of("seconds")
+_RATE: Final = unit_of("rate_bit_per_s")
 
 
 def choice(*words: str) -> Reader:
     """A reader of one of these words."""
 
+    @reader({"enum": list(words)})
     def read(checks: Checks, found: Any, path: str) -> Level:
         return Level(checks.choice(found, words, path), found)
 
@@ -40,6 +64,7 @@ def choice(*words: str) -> Reader:
 def integer(low: int, high: int) -> Reader:
     """A reader of an integer in a range, its ends included."""
 
+    @reader(kinds.integer(low, high).schema)
     def read(checks: Checks, found: Any, path: str) -> Level:
         number = checks.integer(found, path, low=low, high=high)
         return Level(str(number), number)
@@ -50,6 +75,7 @@ def integer(low: int, high: int) -> Reader:
 def rate(least_bit_per_s: int) -> Reader:
     """A reader of a rate in bit/s."""
 
+    @reader(quantity_schema(_RATE))
     def read(checks: Checks, found: Any, path: str) -> Level:
         try:
             value = read_rate(_string(checks, found, path, '"300 Mbit/s"'), least=least_bit_per_s)
@@ -63,6 +89,7 @@ def rate(least_bit_per_s: int) -> Reader:
 def instance(factor: str) -> Reader:
     """A reader of what instances are given, or what runs in the background (`vtare.instance_factors`)."""
 
+    @reader(level_schema(factor))
     def read(checks: Checks, found: Any, path: str) -> Level:
         try:
             return Level(*read_level(factor, found))
@@ -76,16 +103,30 @@ def instance(factor: str) -> Reader:
 cpu: Final = integer(0, _LARGEST_CPU)
 
 
+#: A plan may have names of its own for platforms; the others complete what an editor offers.
+_PLATFORM: Final = {"anyOf": [{"enum": list(KINDS)}, {"type": "string", "pattern": kinds.NAME_PATTERN}]}
+
+
+@reader(_PLATFORM)
 def platform(checks: Checks, found: Any, path: str) -> Level:
     """A kind of platform, or one of the plan's own."""
     return Level(checks.choice(found, (*KINDS, *checks.platforms), path), found)
 
 
+@reader({"anyOf": [{"enum": [SAME]}, *_PLATFORM["anyOf"]]})
 def responder(checks: Checks, found: Any, path: str) -> Level:
     """The platform of the far end: as `platform`, or `same`, which is the sender's."""
     return Level(found, found) if found == SAME else platform(checks, found, path)
 
 
+_LOAD: Final = {
+    "kind": Key(kinds.choice(*LOAD_KINDS), "What the load uses.", needed=True),
+    "threads": Key(kinds.integer(1, 100_000), "How many threads."),
+    "label": Key(kinds.TEXT, "How tables call it."),
+}
+
+
+@reader({"anyOf": [_LOAD["kind"].kind.schema, kinds.table_schema(_LOAD)]})
 def load(checks: Checks, found: Any, path: str) -> Level:
     """A load: a kind, or a table of kind, threads and label."""
     if isinstance(found, str):
@@ -93,18 +134,22 @@ def load(checks: Checks, found: Any, path: str) -> Level:
         return Level(kind, {"kind": kind})
     if not isinstance(found, dict):
         raise checks.error(path, f'found {found!r}, expected a load such as "cpu" or {{kind = "cpu", threads = 50}}')
-    checks.known(found, ("kind", "threads", "label"), path)
-    kind = checks.choice(found.get("kind"), LOAD_KINDS, f"{path}.kind")
+    given = read_table(checks, found, _LOAD, path)
+    kind = given["kind"]
     settings: dict[str, Any] = {"kind": kind}
     label = kind
     if "threads" in found:
         if kind == "idle":
             raise checks.error(f"{path}.threads", "an idle load has no threads; leave the key out")
-        settings["threads"] = checks.integer(found["threads"], f"{path}.threads", low=1, high=100_000)
+        settings["threads"] = given["threads"]
         label = f"{kind} {settings['threads']}"
-    return Level(checks.text(found.get("label", label), f"{path}.label"), settings)
+    return Level(given["label"] or label, settings)
 
 
+_STEP: Final = ":".join(quantity_schema(unit)["pattern"].strip("^$") for unit in (_RATE, _SECOND))
+
+
+@reader({"type": "string", "pattern": f"^{_STEP}(?:,{_STEP})+$"})
 def steps(checks: Checks, found: Any, path: str) -> Level:
     """Steps of a capacity: rates with their durations."""
     try:
@@ -114,6 +159,7 @@ def steps(checks: Checks, found: Any, path: str) -> Level:
     return Level(steps_label(phases), phases)
 
 
+@reader(quantity_schema(unit_of("mtu_byte")))
 def mtu(checks: Checks, found: Any, path: str) -> Level:
     """The largest IP packet of a path."""
     size = checks.quantity(found, path, unit_of("mtu_byte"))
@@ -122,6 +168,7 @@ def mtu(checks: Checks, found: Any, path: str) -> Level:
     return Level(f"{int(size)} B", int(size))
 
 
+@reader(quantity_schema(_SECOND))
 def delay(checks: Checks, found: Any, path: str) -> Level:
     """The delay of a path, in ns."""
     seconds = checks.quantity(found, path, _SECOND)
@@ -130,6 +177,7 @@ def delay(checks: Checks, found: Any, path: str) -> Level:
     return Level(" ".join(str(found).split()), round(seconds * 1e9))
 
 
+@reader({"type": "string", "pattern": r"^\s*[+-]?[\d_.]+(?:[eE][+-]?\d+)?\s*%$"})
 def loss(checks: Checks, found: Any, path: str) -> Level:
     """A share of packets lost, below 100 %."""
     number, sign, rest = str(found).partition("%")
@@ -137,7 +185,7 @@ def loss(checks: Checks, found: Any, path: str) -> Level:
         percent = Decimal(number.strip())
     except InvalidOperation:
         percent = Decimal(-1)
-    if not sign or rest or not 0 <= percent < 100:
+    if not sign or rest or not percent.is_finite() or not 0 <= percent < 100:
         raise checks.error(path, f'found {found!r}, expected a share below 100 % such as "1 %"')
     return Level(f"{percent.normalize():f} %", float(percent / 100))
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from vtare.errors import did_you_mean
 from vtare.instance_factors import AFFINITY, BACKGROUND_FACTORS, FILE_SERVICE, RESOURCE_FACTORS
 from vtare.instruments import instrument as record_of
 from vtare.named_hosts import RESPONDER, ROUTER, SENDER, TESTER
 from vtare.path import IPERF3, TIMERS
+from vtare.plan.cells import cells_of
 from vtare.plan.checks import Checks
 from vtare.plan.factors import (
     DEFAULT_GUESTS,
@@ -27,8 +28,12 @@ if TYPE_CHECKING:
     from vtare.plan.model import Experiment
 
 
+#: Factors that describe what is made for a run on the machine of the lab.
+MADE: Final = (*PLATFORM_FACTORS, *(name for name in RESOURCE_FACTORS if name != AFFINITY))
+
+
 def check_two_hosts(
-    checks: Checks, instrument: str, parameters: dict[str, Any], factors: tuple[str, ...], path: str
+    checks: Checks, instrument: str, parameters: dict[str, Any], factors: tuple[str, ...], path: str, *, meshed: bool
 ) -> None:
     """Refuse what the two hosts of the lab cannot be, or what only they can be."""
     hosts = record_of(instrument).hosts
@@ -49,6 +54,8 @@ def check_two_hosts(
     if "key_file" in parameters or "key_file" in factors:
         raise checks.error(f"{path}.parameters.key_file", "the lab makes a key for each run; leave it out")
     if hosts == "routed":
+        if meshed:
+            return
         check_path(checks, parameters, factors, path)
         return
     if parameters.get("mode") == "stamp" or "mode" in factors:
@@ -69,20 +76,43 @@ def check_hosts(checks: Checks, experiment: Experiment, path: str) -> None:
         )  # fmt: skip
     if not hosts or not experiment.two_hosts:
         return
-    routed = experiment.record.hosts == "routed"
-    for role in (SENDER, RESPONDER, *((ROUTER,) if routed else ())):
+    for role in (SENDER, RESPONDER, *((ROUTER,) if experiment.routed else ())):
         if role not in hosts:
             raise checks.error(
                 f"hosts.{role}", f"missing; expected the machine of this role, as {path} ({experiment.instrument}) "
                 "needs it; or name no host, and all are namespaces of this machine",
             )  # fmt: skip
     given = {factor.name: [level.label for level in factor.levels] for factor in experiment.factors}
-    for name in (*PLATFORM_FACTORS, *(name for name in RESOURCE_FACTORS if name != AFFINITY)):
+    for name in MADE:
         if name in given:
             raise checks.error(
                 f"{path}.factors.{name}",
                 "states what is made for a run, but [hosts] names machines that are there; leave one out",
             )
+
+
+def check_cells(checks: Checks, experiment: Experiment, path: str) -> None:
+    """Refuse factors that are nested in a circle, and levels that stand in no cell."""
+    names = set(experiment.nested)
+    # A factor that is nested in others is known once they are.
+    while free := {name for name in names if not names & experiment.nested[name].keys()}:
+        names -= free
+    if names:
+        raise checks.error(f"{path}.nested", f"found {' and '.join(sorted(names))} each nested in the other")
+    if not experiment.nested and not experiment.excluded:
+        return
+    met: dict[str, set[str]] = {factor.name: set() for factor in experiment.factors}
+    for cell in cells_of(experiment):
+        for name, label in cell.items():
+            met[name].add(label)
+    for factor in experiment.factors:
+        for number, level in enumerate(factor.levels):
+            if level.label not in met[factor.name]:
+                raise checks.error(
+                    f"{path}.factors.{factor.name}[{number}]",
+                    f"'{level.label}' is in no cell that is left by 'nested', 'exclude' and 'cells'; leave it out, or "
+                    "allow a cell with it",
+                )
 
 
 def check_path(checks: Checks, parameters: dict[str, Any], factors: tuple[str, ...], path: str) -> None:
@@ -187,3 +217,20 @@ def check_background(checks: Checks, instrument: str, far_end: bool, table: dict
             f"{path}.factors.background_load",
             f"found 'net', but {instrument} runs on one host: without the other there is no sink; leave it out",
         )
+
+
+def check_meshed(checks: Checks, experiment: Experiment, path: str) -> None:
+    """Refuse an experiment without a pair of hosts, with a path of its own, or with factors that make something."""
+    if not experiment.two_hosts:
+        raise checks.error(
+            f"{path}.instrument",
+            f"found '{experiment.instrument}' without a far end of the lab, but a mesh measures between two hosts; put "
+            "this experiment into a plan of its own",
+        )
+    for factor in experiment.factors:
+        if factor.name in PATH_FACTORS:
+            raise checks.error(f"{path}.factors.{factor.name}", "makes a path, but a mesh has the one that is there")
+        if factor.name in MADE:
+            raise checks.error(
+                f"{path}.factors.{factor.name}", "states what is made for a run, but a mesh has hosts; leave it out"
+            )

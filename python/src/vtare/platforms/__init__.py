@@ -10,17 +10,10 @@ from contextlib import ExitStack, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from vtare.errors import BadInput, VtareError
+from vtare.errors import BadInput, PlatformFailed, VtareError
 from vtare.platforms.base import BasePlatform, Layer
-from vtare.platforms.protocol import (
-    DEFAULT_RESOURCES,
-    Instance,
-    Leftover,
-    Need,
-    Platform,
-    PlatformFailed,
-    Resources,
-)
+from vtare.platforms.owner import Leftover
+from vtare.platforms.protocol import DEFAULT_RESOURCES, Instance, Need, Platform, Resources
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -13,9 +13,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Final
 
-from vtare.errors import BadInput, MachineCannot
+from vtare.errors import BadInput, MachineCannot, PlatformFailed
 from vtare.platforms.notes import Notes
-from vtare.platforms.protocol import Leftover, PlatformFailed, Resources
+from vtare.platforms.owner import Leftover
+from vtare.platforms.protocol import Resources
 from vtare.platforms.reached import MadePlatform, unnamed
 
 if TYPE_CHECKING:

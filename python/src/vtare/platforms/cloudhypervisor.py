@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vtare.platforms.guest.cards import GuestAttachment
-    from vtare.platforms.protocol import Leftover, Resources
+    from vtare.platforms.owner import Leftover
+    from vtare.platforms.protocol import Resources
 
 _DRIVERS: Final = ("virtio_pci",)
 

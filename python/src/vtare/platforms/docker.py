@@ -15,21 +15,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from vtare.errors import MachineCannot
+from vtare.errors import MachineCannot, PlatformFailed
 from vtare.platforms import network
 from vtare.platforms.base import BasePlatform, Forwards, Layer
 from vtare.platforms.binary import digest, not_static
 from vtare.platforms.docker_exec import ExecChild
 from vtare.platforms.intake import PIECE_BYTE, Incoming, printable
-from vtare.platforms.owner import OWNER_VARIABLE, owner_of, still_runs
-from vtare.platforms.protocol import (
-    CONTAINER_RESOURCES,
-    DEFAULT_RESOURCES,
-    Leftover,
-    Need,
-    PlatformFailed,
-    Resources,
-)
+from vtare.platforms.owner import OWNER_VARIABLE, Leftover, owner_of, still_runs
+from vtare.platforms.protocol import CONTAINER_RESOURCES, DEFAULT_RESOURCES, Need, Resources
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -13,10 +13,11 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any, Final
 
-from vtare.errors import BadInput, MachineCannot
+from vtare.errors import BadInput, MachineCannot, PlatformFailed
 from vtare.platforms.esxi_machine import CARDS, Order, Place, address_of, is_marked
 from vtare.platforms.notes import Notes
-from vtare.platforms.protocol import Leftover, PlatformFailed, Resources, Settings
+from vtare.platforms.owner import Leftover
+from vtare.platforms.protocol import Resources, Settings
 from vtare.platforms.reached import MadePlatform, unnamed
 from vtare.platforms.vsphere import HTTPS_PORT, Server, missing_library, password_of, plain_thumbprint, session
 

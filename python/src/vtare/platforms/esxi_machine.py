@@ -6,8 +6,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from vtare.errors import MachineCannot
-from vtare.platforms.protocol import PlatformFailed, Resources
+from vtare.errors import MachineCannot, PlatformFailed
+from vtare.platforms.protocol import Resources
 
 if TYPE_CHECKING:
     from vtare.platforms.vsphere import Vsphere

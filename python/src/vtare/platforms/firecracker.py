@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vtare.platforms.guest.cards import GuestAttachment
-    from vtare.platforms.protocol import Leftover, Resources
+    from vtare.platforms.owner import Leftover
+    from vtare.platforms.protocol import Resources
 
 #: The kernel's driver of Firecracker's devices.
 _DRIVERS: Final = ("virtio_mmio",)

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from vtare.errors import MachineCannot
 from vtare.platforms import network
 from vtare.platforms.network import NetworkError
-from vtare.platforms.owner import OWNER_VARIABLE, own_prefix
-from vtare.platforms.protocol import CONTAINER_RESOURCES, DEFAULT_RESOURCES, Leftover, Need, Resources
+from vtare.platforms.owner import OWNER_VARIABLE, Leftover, own_prefix
+from vtare.platforms.protocol import CONTAINER_RESOURCES, DEFAULT_RESOURCES, Need, Resources
 from vtare.platforms.rooted import (
     BINARY,
     ROOT,

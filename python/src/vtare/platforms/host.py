@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+import shutil
+import tempfile
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
+from vtare.errors import BadInput
 from vtare.platforms import network
 from vtare.platforms.base import BasePlatform, Layer
 from vtare.platforms.child import Child, start_child
 from vtare.platforms.netns import start_in_namespace
+from vtare.platforms.owner import Leftover, own_prefix, owner_of, still_runs
 from vtare.process import PIPE, start
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from vtare.platforms.network import Site
     from vtare.platforms.protocol import Resources
     from vtare.process import Process
+
+#: Directories of worker processes, which hold what one measurement leaves: `vtare-PID-START-work-...`.
+_WORK: Final = "work"
+_NAMESPACE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 class HostInstance:
@@ -27,9 +37,16 @@ class HostInstance:
     """
 
     def __init__(
-        self, binary: Path, namespace: str | None = None, address: str | None = None, interface: str | None = None
+        self,
+        binary: Path,
+        namespace: str | None = None,
+        address: str | None = None,
+        interface: str | None = None,
+        *,
+        stays: bool = False,
     ) -> None:
-        """Use this `vtare` binary."""
+        """Use this `vtare` binary. `stays`: the namespace is not the lab's own, and outlasts it."""
+        self._stays = stays
         self._binary = binary
         self._namespace = namespace
         self._address = address
@@ -67,16 +84,25 @@ class HostInstance:
         inside = () if self._namespace is None else ("ip", "netns", "exec", self._namespace)
         return network.run_tool((*inside, *words))
 
+    @property
+    def lost(self) -> bool:
+        """See `Server.lost`: there is no connection."""
+        return False
+
     def keep(self, seconds: float) -> None:
         """Do nothing: what was started ends with the lab."""
 
     def undo_with(self, commands: Sequence[Sequence[str]]) -> None:
-        """See `Server.undo_with`: a process beside the lab does it when its input ends. A namespace is removed."""
-        if self._namespace is not None:
+        """See `Server.undo_with`: a process beside the lab does it when its input ends.
+
+        A namespace of the lab's own is removed with all that is in it.
+        """
+        if self._namespace is not None and not self._stays:
             return
+        inside = "" if self._namespace is None else f"ip netns exec {shlex.quote(self._namespace)} "
         earlier, self._keeper = self._keeper, None
         if commands:
-            script = "; ".join(["cat >/dev/null", *map(shlex.join, commands)])
+            script = "; ".join(["cat >/dev/null", *(inside + shlex.join(words) for words in commands)])
             # A session of its own: Ctrl-C is for the lab.
             self._keeper = start(["sh", "-c", script], stdin=PIPE, session=True)
         if earlier is not None:
@@ -102,7 +128,10 @@ class HostInstance:
 
 
 class HostPlatform(BasePlatform[HostInstance]):
-    """The bare host: always there, one instance, nothing to start or stop."""
+    """The bare host: always there, one instance, nothing to start or stop.
+
+    `namespace` of its settings is a network namespace that exists, in which programs are then started.
+    """
 
     name: Final = "host"
     LAYER = Layer.HOST
@@ -110,13 +139,43 @@ class HostPlatform(BasePlatform[HostInstance]):
     TRIED_WITH_ALL = False
     WORDS = "the host"
 
+    def _checked(self, settings: dict[str, str | int]) -> dict[str, str | int]:
+        namespace = settings.get("namespace")
+        others = super()._checked({key: value for key, value in settings.items() if key != "namespace"})
+        if namespace is not None and not (isinstance(namespace, str) and _NAMESPACE.fullmatch(namespace)):
+            raise BadInput(f"platform 'host': namespace: found {namespace!r}, expected the name of a network namespace")
+        return others if namespace is None else {**others, "namespace": namespace}
+
     def _missing(self, resources: Resources) -> str | None:
-        return None
+        namespace = self._settings.get("namespace")
+        if namespace is None or Path("/run/netns", str(namespace)).exists():
+            return None
+        return f"there is no network namespace {namespace}; make it with `ip netns add {namespace}`"
 
     def _make(self, index: int, site: Site | None, resources: Resources) -> HostInstance:
         # The host is one machine, or one server of a topology.
         if index:
             raise ValueError(f"the host is one machine, {index + 1} instances were asked for")
-        made = HostInstance.at(self._binary, site)
+        namespace = self._settings.get("namespace")
+        if site is None and namespace is not None:
+            made = HostInstance(self._binary, str(namespace), stays=True)
+        else:
+            made = HostInstance.at(self._binary, site)
         self._removals.callback(made.undo)
         return made
+
+
+def work_directory() -> tempfile.TemporaryDirectory[str]:
+    """A directory for what a worker process does once; where it is killed, `leftovers` finds it."""
+    return tempfile.TemporaryDirectory(prefix=f"{own_prefix()}-{_WORK}-", ignore_cleanup_errors=True)
+
+
+def leftovers() -> tuple[Leftover, ...]:
+    """Directories of worker processes, recognised by their names."""
+    found = []
+    for directory in sorted(Path(tempfile.gettempdir()).glob(f"vtare-*-{_WORK}-*")):
+        owner = owner_of(directory.name)
+        if owner is not None:
+            remove = partial(shutil.rmtree, directory, ignore_errors=True)
+            found.append(Leftover("directory", directory.name, still_runs(owner), remove))
+    return tuple(found)

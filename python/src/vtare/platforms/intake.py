@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from vtare.platforms.protocol import PlatformFailed
+from vtare.errors import PlatformFailed
 
 if TYPE_CHECKING:
     from types import TracebackType

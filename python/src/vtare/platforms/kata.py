@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vtare.platforms.guest.cards import GuestAttachment
-    from vtare.platforms.protocol import Leftover, Resources
+    from vtare.platforms.owner import Leftover
+    from vtare.platforms.protocol import Resources
 
 RUNTIME: Final = "io.containerd.kata.v2"
 #: The program by which containerd finds a runtime of this name.

@@ -14,7 +14,8 @@ from vtare.platforms import network
 from vtare.platforms.base import BasePlatform, Forwards, Layer
 from vtare.platforms.binary import digest, not_static
 from vtare.platforms.network import NetworkError
-from vtare.platforms.protocol import CONTAINER_RESOURCES, DEFAULT_RESOURCES, Leftover, Need, Resources
+from vtare.platforms.owner import Leftover
+from vtare.platforms.protocol import CONTAINER_RESOURCES, DEFAULT_RESOURCES, Need, Resources
 from vtare.platforms.rooted import (
     BINARY,
     PLACES,

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 from vtare.platforms import network
 from vtare.platforms.base import BasePlatform, Forwards, Layer
 from vtare.platforms.child import Child, start_child
-from vtare.platforms.protocol import DEFAULT_RESOURCES, Leftover, Need, Resources
+from vtare.platforms.owner import Leftover
+from vtare.platforms.protocol import DEFAULT_RESOURCES, Need, Resources
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

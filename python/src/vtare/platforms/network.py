@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from vtare import process
 from vtare.errors import MachineCannot, VtareError
-from vtare.platforms.owner import owner_of, started_by, still_runs
-from vtare.platforms.protocol import Leftover
+from vtare.platforms.owner import Leftover, owner_of, started_by, still_runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

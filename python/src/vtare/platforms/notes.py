@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vtare.platforms.owner import owner_of, still_runs
-from vtare.platforms.protocol import Leftover, PlatformFailed
+from vtare.errors import PlatformFailed
+from vtare.platforms.owner import Leftover, owner_of, still_runs
 from vtare.process import write_whole
 
 if TYPE_CHECKING:
@@ -66,5 +66,10 @@ class Notes:
         return [note.stem for note in sorted(place.glob("*.json"))] if place.is_dir() else []
 
     def _place(self) -> Path:
-        state = os.environ.get("XDG_STATE_HOME")
-        return (Path(state) if state else Path.home() / ".local" / "state") / "vtare" / self._kind
+        return state_directory(self._kind)
+
+
+def state_directory(name: str) -> Path:
+    """Where this user's labs keep what outlasts them: `$XDG_STATE_HOME/vtare/NAME`, or `~/.local/state/vtare/NAME`."""
+    state = os.environ.get("XDG_STATE_HOME")
+    return (Path(state) if state else Path.home() / ".local" / "state") / "vtare" / name

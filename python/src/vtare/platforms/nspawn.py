@@ -9,7 +9,8 @@ import secrets
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from vtare.platforms import network
-from vtare.platforms.protocol import DEFAULT_RESOURCES, Leftover, Need, Resources
+from vtare.platforms.owner import Leftover
+from vtare.platforms.protocol import DEFAULT_RESOURCES, Need, Resources
 from vtare.platforms.rooted import BINARY, ProgramInstance, RootedInstance, RootedPlatform, pinning, places_left
 
 if TYPE_CHECKING:

@@ -5,11 +5,28 @@ from __future__ import annotations
 import os
 import re
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 #: In the environment of every program that a lab process starts: that process's name.
 OWNER_VARIABLE: Final = "VTARE_OWNER"
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """What a lab process left on this machine, recognised by its name alone. `kept_because` is None where it may go.
+
+    `remove` removes it and may be called after another process has; it raises VtareError or OSError where it cannot.
+    """
+
+    kind: str
+    name: str
+    kept_because: str | None
+    remove: Callable[[], None]
 
 
 def own_prefix(pid: int | None = None) -> str:
@@ -59,7 +76,7 @@ def _boot_offset() -> int | None:
     return 0
 
 
-_OWNED: Final = re.compile(r"(?P<owner>vtare-(?P<pid>\d+)-(?P<start>[0-9a-f]+)(p(?P<space>[0-9a-f]+))?)(-[a-z0-9-]+)?")
+_OWNED: Final = re.compile(r"(?P<owner>vtare-(?P<pid>\d+)-(?P<start>[0-9a-f]+)(p(?P<space>[0-9a-f]+))?)(-[a-z0-9_-]+)?")
 #: The first PID namespace, in which every process of the machine is seen: PROC_PID_INIT_INO of the kernel.
 _FIRST_PID_NAMESPACE: Final = 0xEFFFFFFC
 

@@ -22,7 +22,8 @@ from vtare.platforms import network
 from vtare.platforms.base import Forwards
 from vtare.platforms.gvisor import too_old_for_a_namespace
 from vtare.platforms.network import NetworkError
-from vtare.platforms.protocol import CONTAINER_RESOURCES, DEFAULT_RESOURCES, Leftover, Need, Resources
+from vtare.platforms.owner import Leftover
+from vtare.platforms.protocol import CONTAINER_RESOURCES, DEFAULT_RESOURCES, Need, Resources
 from vtare.platforms.rooted import BINARY, ROOT, RootedInstance, RootedPlatform, ToolChild, places_left
 
 if TYPE_CHECKING:

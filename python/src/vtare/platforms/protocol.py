@@ -11,10 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Final, Protocol
 
-from vtare.errors import VtareError
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from vtare.platforms.child import Child
@@ -102,12 +100,6 @@ class Need:
         )
 
 
-class PlatformFailed(VtareError):
-    """An instance could not be started, or does not do what it is asked: that costs the run, not the campaign."""
-
-    exit_code = 1
-
-
 class Instance(Protocol):
     """One started machine, container or guest (for `host`: the host itself)."""
 
@@ -172,6 +164,11 @@ class Server(Instance, Protocol):
         """
         ...
 
+    @property
+    def lost(self) -> bool:
+        """Whether a connection to it was lost; that another can be made does not bring back what ended with it."""
+        ...
+
     def keep(self, seconds: float) -> None:
         """Let what was started run on for so long, should nothing come from the lab any more."""
         ...
@@ -216,16 +213,3 @@ class Platform(Protocol):
     def stop(self) -> None:
         """End every instance. May be called twice, and after a failed `start`."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Leftover:
-    """What a lab process left on this machine, recognised by its name alone. `kept_because` is None where it may go.
-
-    `remove` removes it and may be called after another process has; it raises VtareError or OSError where it cannot.
-    """
-
-    kind: str
-    name: str
-    kept_because: str | None
-    remove: Callable[[], None]

@@ -38,8 +38,8 @@ from vtare.platforms.guest.machine import GuestMachine
 from vtare.platforms.guest.modules import EMULATED_NICS, QUEUE_DRIVERS, VIRTIO_DISK
 from vtare.platforms.guest.qemu_command import PROGRAM, GuestSpec
 from vtare.platforms.guest.qemu_machine import QemuMachine, missing_monitor
-from vtare.platforms.owner import owner_of, started_by, still_runs
-from vtare.platforms.protocol import DEFAULT_RESOURCES, GUEST_RESOURCES, Leftover, Need, Resources
+from vtare.platforms.owner import Leftover, owner_of, started_by, still_runs
+from vtare.platforms.protocol import DEFAULT_RESOURCES, GUEST_RESOURCES, Need, Resources
 from vtare.process import ToolFailed, run_tool
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from abc import abstractmethod
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from vtare.errors import MachineCannot
+from vtare.errors import MachineCannot, PlatformFailed
 from vtare.platforms.base import BasePlatform, Layer
-from vtare.platforms.protocol import DEFAULT_RESOURCES, Need, PlatformFailed, Resources
+from vtare.platforms.protocol import DEFAULT_RESOURCES, Need, Resources
 from vtare.platforms.ssh import CONNECTION, SshInstance, SshPlatform, refuse_site
 
 if TYPE_CHECKING:

@@ -24,12 +24,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from vtare.errors import MachineCannot
+from vtare.errors import HostLost, MachineCannot, PlatformFailed
 from vtare.platforms.binary import digest
 from vtare.platforms.child import Child
 from vtare.platforms.intake import MOST_OUTPUT_BYTE, OUTPUT_LOST, PIECE_BYTE, printable
 from vtare.platforms.owner import OWNER_VARIABLE
-from vtare.platforms.protocol import PlatformFailed
 from vtare.process import code_of_shell
 
 if TYPE_CHECKING:
@@ -124,7 +123,7 @@ class Machine:
         """Connect.
 
         Raises:
-            MachineCannot: the machine cannot be reached, or does not let this user in.
+            HostLost: the machine cannot be reached, or does not let this user in.
         """
         _call(self._reach())
 
@@ -132,7 +131,8 @@ class Machine:
         """Connect, make the directory and bring the binary into it.
 
         Raises:
-            MachineCannot: the machine cannot be reached, does not let this user in, or is of another kind.
+            HostLost: the machine cannot be reached, or does not let this user in.
+            MachineCannot: it is of another kind.
             PlatformFailed: the binary did not arrive as it is.
         """
         self.reach()
@@ -183,6 +183,11 @@ class Machine:
             started = _call(self._start(wrapped, pid_file, files, stack))
         return started
 
+    @property
+    def lost(self) -> bool:
+        """Whether a connection has ended that was not closed from here."""
+        return any(one.connection.is_closed() for one in self._connections)
+
     def close(self) -> bool:
         """End the connection, and with it every program and the directory; whether they are known to have ended.
 
@@ -202,7 +207,7 @@ class Machine:
         try:
             await self._connect()
         except (OSError, asyncssh.Error) as error:
-            raise MachineCannot(f"{self.login}: {printable(error) or type(error).__name__}") from error
+            raise HostLost(f"{self.login}: {printable(error) or type(error).__name__}") from error
 
     async def _open(self, binary: Path) -> None:
         import asyncssh
@@ -228,7 +233,7 @@ class Machine:
                 async for piece in _pieces(files, self.binary, binary.stat().st_size):
                     found.update(piece)
         except (OSError, asyncssh.Error) as error:
-            raise MachineCannot(f"{self.login}: {printable(error) or type(error).__name__}") from error
+            raise HostLost(f"{self.login}: {printable(error) or type(error).__name__}") from error
         if found.hexdigest() != (sent := digest(binary)):
             raise PlatformFailed(
                 f"{self.login}: the binary arrived with SHA-256 {found.hexdigest()}, expected {sent}; try again"

@@ -15,14 +15,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from vtare.errors import PlatformFailed
 from vtare.platforms import network
 from vtare.platforms.base import BasePlatform, Layer
 from vtare.platforms.binary import digest, not_static
 from vtare.platforms.child import PipedChild, start_piped
 from vtare.platforms.intake import Incoming, open_below, put_regular, take_regular
 from vtare.platforms.network import NetworkError
-from vtare.platforms.owner import owner_of, still_runs
-from vtare.platforms.protocol import Leftover, PlatformFailed, Resources
+from vtare.platforms.owner import Leftover, owner_of, still_runs
+from vtare.platforms.protocol import Resources
 from vtare.process import code_of_shell
 
 if TYPE_CHECKING:

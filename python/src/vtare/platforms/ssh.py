@@ -14,14 +14,14 @@ from dataclasses import asdict
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from vtare.errors import BadInput, MachineCannot
+from vtare.errors import BadInput, MachineCannot, PlatformFailed
 from vtare.platforms import network
 from vtare.platforms.base import BasePlatform, Layer
 from vtare.platforms.binary import digest, not_static
 from vtare.platforms.intake import Incoming, printable
 from vtare.platforms.notes import Notes
-from vtare.platforms.owner import own_prefix, owner_of, still_runs
-from vtare.platforms.protocol import DEFAULT_RESOURCES, Leftover, Need, PlatformFailed, Resources, Settings
+from vtare.platforms.owner import Leftover, own_prefix, owner_of, still_runs
+from vtare.platforms.protocol import DEFAULT_RESOURCES, Need, Resources, Settings
 from vtare.platforms.remote import Login, Machine, missing_library
 
 if TYPE_CHECKING:
@@ -91,6 +91,11 @@ class SshInstance:
         if code != 0:
             raise network.refusal(words, code, f"on {self._machine.login}: {printable(text)}")
         return text
+
+    @property
+    def lost(self) -> bool:
+        """See `Server.lost`."""
+        return self._machine.lost
 
     def keep(self, seconds: float) -> None:
         """See `Server.keep`."""

@@ -25,7 +25,8 @@ from vtare.platforms.guest.channel import Terminal
 from vtare.platforms.guest.errors import GuestFailed
 from vtare.platforms.guest.instance import MEBIBYTE, GuestInstance
 from vtare.platforms.guest.own_process import USUAL_MEMORY, OwnGuest, OwnGuestPlatform
-from vtare.platforms.protocol import DEFAULT_RESOURCES, Leftover, Need, Resources
+from vtare.platforms.owner import Leftover
+from vtare.platforms.protocol import DEFAULT_RESOURCES, Need, Resources
 from vtare.platforms.rooted import (
     BINARY,
     PLACES,

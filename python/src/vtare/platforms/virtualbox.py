@@ -16,10 +16,10 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from vtare.errors import BadInput
+from vtare.errors import BadInput, PlatformFailed
 from vtare.platforms.intake import printable
-from vtare.platforms.owner import owner_of, still_runs
-from vtare.platforms.protocol import DEFAULT_RESOURCES, Leftover, Need, PlatformFailed, Resources, Settings
+from vtare.platforms.owner import Leftover, owner_of, still_runs
+from vtare.platforms.protocol import DEFAULT_RESOURCES, Need, Resources, Settings
 from vtare.platforms.reached import MadePlatform
 from vtare.process import ToolFailed, run_tool
 

@@ -16,8 +16,7 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from vtare.errors import MachineCannot
-from vtare.platforms.protocol import PlatformFailed
+from vtare.errors import MachineCannot, PlatformFailed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

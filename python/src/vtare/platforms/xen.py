@@ -32,8 +32,8 @@ from vtare.platforms.guest.instance import (
 from vtare.platforms.guest.kernel import FLAVOURS, find_kernel, flavour_for, missing_kernel
 from vtare.platforms.guest.modules import NETFRONT, XEN_DISK
 from vtare.platforms.guest.xen_domain import DomainSpec, XenDomain
-from vtare.platforms.owner import owner_of, still_runs
-from vtare.platforms.protocol import DEFAULT_RESOURCES, GUEST_RESOURCES, Leftover, Need, Resources
+from vtare.platforms.owner import Leftover, owner_of, still_runs
+from vtare.platforms.protocol import DEFAULT_RESOURCES, GUEST_RESOURCES, Need, Resources
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

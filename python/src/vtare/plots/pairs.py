@@ -78,7 +78,7 @@ def pair_changes(
             chosen = np.array([one == kind for one in changes.kinds])
             inside = chosen & (percents >= low) & (percents <= high)
             top.plot(numbers[inside], percents[inside], marker, color=hue.light, markersize=3.4, alpha=0.8,
-                     linestyle="none", zorder=4)  # fmt: skip
+                     linestyle="none", clip_on=False, zorder=4)  # fmt: skip
             for beyond, edge, arrow in ((percents > high, high, "^"), (percents < low, low, "v")):
                 top.plot(numbers[chosen & beyond], np.full(int((chosen & beyond).sum()), edge), arrow, color=hue.light,
                          markersize=5.5, markerfacecolor="none", linestyle="none", clip_on=False, zorder=5)  # fmt: skip

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import platform
 from collections import Counter
-from importlib.metadata import PackageNotFoundError, version
-from importlib.resources import files
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
-import jinja2
 import polars as pl
 from markupsafe import Markup, escape
 
-from vtare.plots import css_colours
-from vtare.plots.svg import PANEL_WIDTH_IN
 from vtare.report import layers, text
 from vtare.report.content import CAVEATS, DIFFERS, METHOD, PLACEMENT, STEADINESS, Content, content_of
 from vtare.report.embed import SHAPES, bundle, embed, figure_data
 from vtare.report.facts import facts_of, load_facts, own_kernels
 from vtare.report.figures import slug
+from vtare.report.frame import environment, lab_version, stylesheet, template_text
 from vtare.report.method import caveats_of, method_of
 from vtare.summary.contrasts import ComparisonRow
 from vtare.summary.rows import rows_of
@@ -28,25 +25,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from vtare.report.layout import Layout
-    from vtare.report.sentences import Sentence
+    from vtare.report.parts import Sentence
     from vtare.summary import Summary
 
 
-_WIDEST_PX: Final = 1.3 * 96 * PANEL_WIDTH_IN
-"""A figure wider than this has a row of its own; one column would make its text too small to read."""
-
-
-def environment() -> jinja2.Environment:
-    """The templates of the package; values are escaped unless a template marks them safe, unknown names are errors."""
-    made = jinja2.Environment(
-        loader=jinja2.PackageLoader("vtare.report", "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=False,
-    )
-    # Of every page: the macros ask for it.
-    made.globals["widest"] = _WIDEST_PX
-    return made
+_MOST_MACHINES: Final = 4
+"""Machines that stand in the first line; all of them are at the end."""
 
 
 def build(summary: Summary, *, live: bool = False) -> str:
@@ -143,6 +127,8 @@ def _where(summary: Summary) -> str:
     )
     names = [f"{hostname}, {cpu}" for hostname, cpu in named]
     done = summary.design.filter(pl.col("status") == "done").height
+    if len(names) > _MOST_MACHINES:
+        names = [*names[:_MOST_MACHINES], f"{len(names) - _MOST_MACHINES} more"]
     return f"{'; '.join(names)} · {done} of {text.plural(summary.design.height, 'run')}"
 
 
@@ -175,14 +161,6 @@ def pending_text(summary: Summary) -> str:
     return f"{text.plural(summary.pending_runs, 'run')} of the plan not yet made: vtare resume goes on."
 
 
-def lab_version() -> str:
-    """The version of the lab, for a page; a tree that runs without being installed has none."""
-    try:
-        return version("vtare")
-    except PackageNotFoundError:
-        return "not installed"
-
-
 def versions(summary: Summary) -> list[str]:
     """The programs that made the store and the report."""
     programs = sorted(
@@ -211,14 +189,3 @@ def _contents(context: Mapping[str, Any], layouts: Mapping[str, Layout]) -> list
         ("machine", "What was it measured on?"),
         ("plan", "What was the plan?"),
     ]
-
-
-def template_text(name: str) -> str:
-    """A template or asset as it lies in the package."""
-    return (files("vtare.report") / "templates" / name).read_text(encoding="utf-8")
-
-
-def stylesheet() -> str:
-    """The style of every page, with the colours of the figures."""
-    light, dark = css_colours()
-    return template_text("style.css").replace("@LIGHT@", light).replace("@DARK@", dark)

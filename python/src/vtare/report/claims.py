@@ -11,13 +11,9 @@ from vtare.plots.format import time_text
 from vtare.report import text
 from vtare.report.facts import quantum_of
 from vtare.report.limits import last_sentence, limits_of
-from vtare.report.pages import page_of
-from vtare.report.sentences import (
-    SAME,
-    FigureText,
-    Sentence,
-    cell_rows,
-)
+from vtare.report.pages import page_for
+from vtare.report.parts import FigureText, Sentence
+from vtare.report.sentences import SAME, cell_rows
 from vtare.summary.contrasts import ComparisonRow
 from vtare.summary.rows import rows_of
 
@@ -56,7 +52,7 @@ def answer(summary: Summary, layouts: Mapping[str, Layout]) -> Answer:
     notes: dict[str, list[Sentence]] = {layout.experiment.name: [] for layout in order}
     for layout in order:
         name = layout.experiment.name
-        page = page_of(layout.experiment.instrument)
+        page = page_for(layout.experiment)
         if not cell_rows(summary, layout):
             notes[name].append(("No run finished, so there is no figure.",))
             continue
@@ -101,7 +97,7 @@ def headline_experiment(summary: Summary, layouts: Mapping[str, Layout]) -> str 
         return None
     first = min(_rank(layout) for layout in ran.values())
     names = [name for name, layout in ran.items() if _rank(layout) == first]
-    extents = {name: page_of(ran[name].experiment.instrument).extent(summary, ran[name]) for name in names}
+    extents = {name: page_for(ran[name].experiment).extent(summary, ran[name]) for name in names}
     names = [name for name in names if extents[name] == max(extents.values())]
     best: tuple[bool, float, str] | None = None
     for row in rows_of(ComparisonRow, summary.comparisons):

@@ -10,11 +10,11 @@ import numpy as np
 from vtare import plots, stats
 from vtare.ab.verdict import NOISE, letter, written
 from vtare.report import text
-from vtare.report.build import environment, lab_version, stylesheet, template_text
 from vtare.report.embed import SHAPES, Charts, figure_data
 from vtare.report.facts import facts_of_machine
 from vtare.report.figures import Panel, Question
-from vtare.report.tables import Column, Table
+from vtare.report.frame import environment, lab_version, stylesheet, template_text
+from vtare.report.parts import Column, Table
 from vtare.report.text import Shown, missing, words
 from vtare.summary.shift import ORDER, shift_function
 from vtare.summary.shift import figures as run_quantiles

@@ -16,9 +16,10 @@ from vtare.report.inference_tables import control_table, inference_tables
 from vtare.report.layout import layout_of
 from vtare.report.main_table import main_tables
 from vtare.report.over_time import change_question
-from vtare.report.pages import page_of
+from vtare.report.pages import page_for
+from vtare.report.parts import Table
 from vtare.report.placement import placement_figures, placement_table
-from vtare.report.tables import Table, absent_tables, cell_table, test_table, verdict_table
+from vtare.report.tables import absent_tables, cell_table, test_table, verdict_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from vtare.plots import Drawing
     from vtare.report.figures import Question
     from vtare.report.layout import Layout
-    from vtare.report.sentences import Sentence
+    from vtare.report.parts import Sentence
     from vtare.summary import Summary
 
 
@@ -130,17 +131,18 @@ def content_of(summary: Summary, *, figures: bool = True) -> Content:
                 headline = first
             elif first is not None:
                 questions.insert(0, first)
-        page = page_of(layout.experiment.instrument)
+        page = page_for(layout.experiment)
         if page.cells is not None:
             table = page.cells(summary, layout, cells)
         else:
             table = cell_table(layout, cells, quantum_of(summary.machines), _threshold(summary, name))
         own_tables = page.tables(summary, layout) if page.tables is not None else ()
         shown = tuple(sorted((q for q in questions if q.panels), key=lambda question: question.folded))
+        inferred = () if layout.experiment.meshed else inference_tables(summary, layout)
         part = Part(slug("experiment", name), layout.experiment.title, layout.fixed_text(),
                     page.about(summary, layout) if page.about is not None else "",
                     found.notes.get(name, ()), shown, table,
-                    (*own_tables, *inference_tables(summary, layout)))  # fmt: skip
+                    (*own_tables, *inferred))  # fmt: skip
         parts.append(_with_shifts(summary, layout, part, figures=figures) if name == found.headline else part)
     main, main_all = main_tables(summary, layouts, found.headline)
     return Content(
@@ -178,7 +180,7 @@ def _with_shifts(summary: Summary, layout: Layout, part: Part, *, figures: bool)
 
 def _questions(summary: Summary, layout: Layout, cells: pl.DataFrame) -> tuple[Question | None, list[Question]]:
     """The main figure of an experiment, None where nothing can be drawn, and all others."""
-    page = page_of(layout.experiment.instrument)
+    page = page_for(layout.experiment)
     if page.questions is not None:
         made = page.questions(summary, layout)
         return (made[0] if made else None), [*made[1:], *inference_figures(summary, layout)]

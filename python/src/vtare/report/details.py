@@ -5,15 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from vtare.report import text
-from vtare.report.sentences import (
-    Scene,
-    Sentence,
-    completed_words,
-    is_capped,
-    late_figure,
-    load_phrase,
-    main_figure,
-)
+from vtare.report.parts import Sentence
+from vtare.report.sentences import Scene, completed_words, is_capped, late_figure, load_phrase, main_figure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

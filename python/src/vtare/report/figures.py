@@ -161,7 +161,7 @@ class _Shapes:
 
 
 def _shapes(layout: Layout, found: Distribution) -> _Shapes:
-    label, style = layout.series_text(found.labels), str(found.labels[layout.series])
+    label, style = layout.series_text(found.labels), str(found.labels.get(layout.series))
     values, counts = found.tally.values, found.tally.counts
     shape = plots.violin(label, style, values, counts, group=layout.group_text(found.labels))
     return _Shapes(found.labels, plots.ccdf_line(label, style, values, counts), shape)
@@ -170,7 +170,7 @@ def _shapes(layout: Layout, found: Distribution) -> _Shapes:
 def _tail_figures(layout: Layout, drawn: Sequence[_Shapes]) -> Question:
     lines: dict[tuple[str | None, str | None], list[plots.CcdfLine]] = {}
     for shapes in drawn:
-        panel = shapes.labels[layout.panel] if layout.panel is not None else None
+        panel = shapes.labels.get(layout.panel) if layout.panel is not None else None
         lines.setdefault((panel, layout.group_text(shapes.labels)), []).append(shapes.line)
     values = [value for some in lines.values() for value in plots.ccdf_values(some)]
     # Without a reading above 0 there is nothing that a logarithmic axis could show.
@@ -227,7 +227,7 @@ def _box_figures(layout: Layout, measured: pl.DataFrame) -> Question:
 def _violin_figures(layout: Layout, drawn: Sequence[_Shapes]) -> Question:
     rows: dict[str | None, list[plots.Violin]] = {}
     for shapes in drawn:
-        panel = shapes.labels[layout.panel] if layout.panel is not None else None
+        panel = shapes.labels.get(layout.panel) if layout.panel is not None else None
         rows.setdefault(panel, []).append(shapes.violin)
     scale = plots.scale_for([value for some in rows.values() for value in plots.violin_values(some)] or [0.0, 1.0])
     panels = tuple(

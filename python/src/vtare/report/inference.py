@@ -285,7 +285,7 @@ def outlier_figures(summary: Summary, layout: Layout) -> Question | None:
     if not ordered:
         return None
     bars = [
-        (scenario_name(layout, row.labels), str(row.labels[layout.series]), share)
+        (scenario_name(layout, row.labels), str(row.labels.get(layout.series)), share)
         for row, share in ordered[:_MOST_SCENARIOS]
     ]
     rest = [share for _, share in ordered[_MOST_SCENARIOS:]]
@@ -309,9 +309,9 @@ def outlier_figures(summary: Summary, layout: Layout) -> Question | None:
 def scenario_name(layout: Layout, row: Mapping[str, str | None]) -> str:
     """A cell in a few words: the series, then every key that varies."""
     parts = [
-        layout.series_text(row) if key == layout.series else layout.key_text(key, row[key])
+        layout.series_text(row) if key == layout.series else layout.key_text(key, row.get(key))
         for key in (layout.series, *layout.groups, *((layout.panel,) if layout.panel is not None else ()))
-        if key == layout.series or len(layout.order[key]) > 1
+        if key == layout.series or (len(layout.order[key]) > 1 and row.get(key) is not None)
     ]
     return ", ".join(parts)
 

@@ -11,7 +11,8 @@ from vtare.report import text
 from vtare.report.exceedances import exceedance_table
 from vtare.report.inference import scenario_name
 from vtare.report.layout import figure_name, key_name
-from vtare.report.tables import Column, Table, change_text, p_text, place_text, where_of
+from vtare.report.parts import Column, Table
+from vtare.report.tables import change_text, p_text, place_text, where_of
 from vtare.report.text import Shown, missing
 from vtare.summary.cells import ControlRow, OutlierRow
 from vtare.summary.contrasts import TAIL_NAMES, TailRow

@@ -9,7 +9,8 @@ import polars as pl
 from vtare.report import text
 from vtare.report.facts import emulated
 from vtare.report.layout import figure_name
-from vtare.report.tables import Column, Table, change_text, p_text, where_of
+from vtare.report.parts import Column, Table
+from vtare.report.tables import change_text, p_text, where_of
 from vtare.report.text import Shown, missing
 from vtare.summary.layers import LayerRow
 from vtare.summary.rows import rows_of

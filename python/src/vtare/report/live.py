@@ -27,7 +27,8 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from vtare.campaign.status import STATUSES, read_state
 from vtare.errors import BadInput, VtareError
 from vtare.process import start
-from vtare.report.build import build, environment, stylesheet, template_text
+from vtare.report.build import build
+from vtare.report.frame import environment, stylesheet, template_text
 
 if TYPE_CHECKING:
     import socket

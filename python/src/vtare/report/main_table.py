@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from vtare.plan import counterpart
 from vtare.plots.quantity import quantity_of
 from vtare.report import text
 from vtare.report.layers import ratio_level, verdict_text
 from vtare.report.layout import figure_name
-from vtare.report.tables import Column, Table, where_of
+from vtare.report.parts import Column, Table
+from vtare.report.tables import where_of
 from vtare.report.text import Shown
 from vtare.summary.cells import COMPARED_PARTS
 from vtare.summary.contrasts import ComparisonRow
@@ -109,7 +111,8 @@ def _row(layout: Layout, cells: list[dict[str, Any]], row: LayerRow) -> MainRow:
     column = "median" if figure == layout.experiment.record.quantity else _TAILS.get(figure, figure)
 
     def value(level: str) -> float | None:
-        wanted = {**{key: row.labels.get(key) for key in layout.keys}, factor: level}
+        labels = counterpart(layout.experiment, row.labels, factor, level) or {}
+        wanted = {key: labels.get(key) for key in layout.keys}
         cell = next((cell for cell in cells if all(cell.get(key) == label for key, label in wanted.items())), {})
         found: float | None = cell.get(column)
         return found

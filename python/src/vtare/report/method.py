@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from vtare.plan import PLATFORM_FACTORS
+from vtare.plan import PAIR, PLATFORM_FACTORS
 from vtare.platforms import unverified
 from vtare.plots.format import significant, time_text
 from vtare.report import needs, text
@@ -16,7 +16,7 @@ from vtare.report.pages import page_of
 from vtare.report.ranges import said_once
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from vtare.plan import StopRule
     from vtare.report.layout import Layout
@@ -41,13 +41,16 @@ def method_of(summary: Summary, layouts: Mapping[str, Layout]) -> tuple[str, ...
     lines = [
         f"Design: {text.plural(plan.blocks, 'randomised complete block')}, each a pass over all cells in a fresh "
         "random order from seed "
-        f"{summary.seed}; {done} of {text.plural(summary.design.height, 'run')} finished."
+        f"{summary.seed}; {_whole_plots(plan.whole_plots)}{done} of "
+        f"{text.plural(summary.design.height, 'run')} finished."
     ]
     if plan.stop is not None:
         lines.append(_stopping(summary, plan.stop))
     for layout in layouts.values():
         factors = "; ".join(
             f"{key_name(factor.name)}: {', '.join(layout.level(factor.name, level.label) for level in factor.levels)}"
+            if factor.name != PAIR
+            else f"{len(factor.levels)} pairs of hosts, in rounds in which no host is used twice"
             for factor in layout.experiment.factors
         )
         lines.append(
@@ -103,6 +106,16 @@ def method_of(summary: Summary, layouts: Mapping[str, Layout]) -> tuple[str, ...
     return tuple(lines)
 
 
+def _whole_plots(names: Sequence[str]) -> str:
+    """How factors that are randomised apart were, and what tests of them take for the error."""
+    if not names:
+        return ""
+    return (
+        f"runs with the same {text.listing([key_name(name) for name in names])} stand together (a whole plot), these "
+        "groups in random order too, and the error of what is compared between them is that of whole plots; "
+    )
+
+
 def _stopping(summary: Summary, rule: StopRule) -> str:
     """When the campaign was to stop, and whether it did."""
     line = (
@@ -146,7 +159,7 @@ def caveats_of(summary: Summary) -> tuple[str, ...]:
     """What the reader should keep in mind, from the machine's facts and from what was run."""
     found = [*needs.power_caveats(summary), *needs.unfinished(summary), *needs.sensitive(summary)]
     found += [*_unverified(summary), *_machine(summary), *_loads(summary)]
-    if any(experiment.two_hosts for experiment in summary.plan.experiments):
+    if any(experiment.two_hosts and not experiment.meshed for experiment in summary.plan.experiments):
         found.append(
             "Sender, responder and both servers share the CPUs of one machine: a wake-up on a busy CPU is part of "
             "every piece, and rates are those of all of them together."

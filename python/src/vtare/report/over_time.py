@@ -12,11 +12,12 @@ from vtare.plots.quantity import quantity_of
 from vtare.report import text
 from vtare.report.embed import SHAPES, embed, figure_data
 from vtare.report.figures import Panel, Question, slug
+from vtare.report.frame import environment, lab_version, stylesheet, template_text
 from vtare.report.layout import figure_name, key_name
-from vtare.report.tables import Column, Table
+from vtare.report.parts import Column, Table
 from vtare.report.text import Shown
-from vtare.watch.over_time import of_runs
-from vtare.watch.sentences import WORDS, answer, facts_text, since
+from vtare.watch.over_time import answer, of_runs
+from vtare.watch.sentences import WORDS, facts_text, since
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,8 +67,6 @@ def _name(key: SeriesKey) -> str:
 
 def page(store: Path, found: OverTime) -> str:
     """What `vtare watch` keeps, as one HTML document: the answer, the newest change, then every figure over time."""
-    from vtare.report.build import environment, lab_version, stylesheet, template_text
-
     newest_first = sorted(found.changes, key=lambda change: (change.worse is not True, -change.found_s))
     first = next((one for change in newest_first for one in found.series if one.key == change.key), None)
     changed = [one for one in found.series if found.of(one.key) and one is not first]

@@ -9,8 +9,9 @@ from vtare.errors import BadInput
 from vtare.instruments import RECORDS
 from vtare.report.content import layouts_of
 from vtare.report.pages import Beside, page_of
+from vtare.report.parts import Table
 from vtare.report.placement import placement_figures, placement_table, platform_table
-from vtare.report.tables import Table
+from vtare.report.tables import json_value
 from vtare.report.write import write_whole
 from vtare.summary.context import NO_DEVICE
 
@@ -36,16 +37,16 @@ class Overlay:
     notes: tuple[str, ...] = ()
 
     def document(self) -> dict[str, Any]:
-        """The whole as one JSON-ready document of schema `vtare.standing/1`; figures as the CSV files have them."""
+        """The whole as one JSON-ready document of schema `vtare.standing/2`, in the units of its columns' names."""
         return {
-            "schema": "vtare.standing/1",
+            "schema": "vtare.standing/2",
             "store": self.store,
             "papers": list(self.papers),
             "tables": [
                 {
                     "id": table.id,
                     "rows": [
-                        {column.key: cell.raw or None for column, cell in zip(table.columns, row, strict=True)}
+                        {column.key: json_value(column, cell) for column, cell in zip(table.columns, row, strict=True)}
                         for row in table.rows
                     ],
                 }

@@ -12,7 +12,7 @@ from vtare.plots.format import percent_points
 from vtare.report import text
 from vtare.report.inference import scenario_name
 from vtare.report.pages.model import Beside
-from vtare.report.tables import Column, Table
+from vtare.report.parts import Column, Table
 from vtare.report.text import Shown
 from vtare.summary.cells import OutlierRow
 from vtare.summary.rows import rows_of

@@ -17,7 +17,7 @@ from vtare.report import text
 from vtare.report.figures import slug
 from vtare.report.inference import scenario_name
 from vtare.report.pages.model import Beside
-from vtare.report.tables import Column, Table
+from vtare.report.parts import Column, Table
 from vtare.report.text import Shown
 
 if TYPE_CHECKING:

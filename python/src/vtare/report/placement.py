@@ -14,7 +14,7 @@ from vtare.report import text
 from vtare.report.figures import Panel, Question, slug
 from vtare.report.layout import usual_level
 from vtare.report.pages import page_of
-from vtare.report.tables import Column, Table
+from vtare.report.parts import Column, Table
 from vtare.report.text import Shown
 
 if TYPE_CHECKING:

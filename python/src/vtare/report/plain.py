@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,13 +11,13 @@ from vtare.report.build import flagged_text, pending_text, verdict_counts, versi
 from vtare.report.content import CAVEATS, DIFFERS, METHOD, PLACEMENT, STEADINESS
 from vtare.report.method import caveats_of, method_of
 from vtare.report.sentences import plain
+from vtare.report.tables import json_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vtare.report.content import Content
-    from vtare.report.sentences import Sentence
-    from vtare.report.tables import Column, Table
+    from vtare.report.parts import Column, Sentence, Table
     from vtare.report.text import Shown
 
 FORMATS: Final = {"md": "report.md", "latex": "report.tex", "json": "report.json"}
@@ -179,23 +178,12 @@ def _json_table(table: Table) -> dict[str, Any]:
     ]
     rows = [
         {
-            column.key: {"value": _json_value(column, cell), "text": cell.text}
+            column.key: {"value": json_value(column, cell), "text": cell.text}
             for column, cell in zip(table.columns, row, strict=True)
         }
         for row in table.rows
     ]
     return {"id": table.id, "caption": table.caption, "columns": columns, "rows": rows}
-
-
-def _json_value(column: Column, cell: Shown) -> float | str | None:
-    """A number where the column holds numbers and the cell one; a range or words as they are; null where missing."""
-    if not cell.raw:
-        return None
-    try:
-        number = float(cell.raw) if column.numeric else None
-    except ValueError:
-        return cell.raw
-    return cell.raw if number is None or not math.isfinite(number) else number
 
 
 def _narrow(table: Table) -> Table:

@@ -16,8 +16,9 @@ from vtare.plots.format import (
 )
 from vtare.plots.quantity import quantity_of
 from vtare.report import text
-from vtare.report.layout import key_name, usual_level
+from vtare.report.layout import LATE, key_name, usual_level
 from vtare.report.pages import page_of
+from vtare.report.parts import FigureText, Sentence
 from vtare.summary.contrasts import ComparisonRow
 from vtare.summary.rows import rows_of
 
@@ -26,17 +27,6 @@ if TYPE_CHECKING:
 
     from vtare.report.layout import Layout
     from vtare.summary import Summary
-
-
-@dataclass(frozen=True, slots=True)
-class FigureText:
-    """One figure in a sentence: `78.2 us late` and its interval, `72.1 to 83.0 us`, empty where it has none."""
-
-    value: str
-    interval: str = ""
-
-
-Sentence = tuple[str | FigureText, ...]
 
 
 def plain(sentence: Sentence) -> str:
@@ -154,10 +144,12 @@ def scene_of(summary: Summary, layout: Layout) -> Scene | None:
         if key in (layout.series, "load"):
             continue
         present = [label for label in layout.order[key] if any(row[key] == label for row in rows)]
-        usual = usual_level(layout, key)
+        # A nested factor is not in every cell: where it is, its baseline.
+        nested = key in layout.experiment.nested
+        usual = layout.experiment.factor(key).baseline if nested else usual_level(layout, key)
         chosen = usual if usual in present else _home(layout, key, present)
-        rows = [row for row in rows if row[key] == chosen]
-        if len(layout.order[key]) > 1 and key != "target_ns":
+        rows = [row for row in rows if row[key] == chosen or (nested and row[key] is None)]
+        if len(layout.order[key]) > 1 and key != "target_ns" and not nested:
             picked.append(layout.key_text(key, chosen))
     loads: list[str | None] = [
         load for load in layout.order.get("load", ()) if any(row["load"] == load for row in rows)
@@ -191,11 +183,12 @@ def _pair(layout: Layout, rows: Sequence[Mapping[str, Any]]) -> tuple[str, str |
 
 
 def against_baseline(
-    summary: Summary, layout: Layout, cell: Mapping[str, Any] | None, factor: str, *, suffix: str = ""
+    summary: Summary, layout: Layout, cell: Mapping[str, Any] | None, factor: str
 ) -> list[str | FigureText]:
     """What each other level makes of a cell at the baseline: `qemu 3.63x; docker and lxc equivalent within 5 %`.
 
-    Empty where the cell is not at the baseline, or nothing was compared. `suffix` follows each ratio.
+    Empty where the cell is not at the baseline, or nothing was compared. A ratio of times spent late, which stands for
+    cells that a time limit ended early, is called that: it is no ratio of medians.
     """
     if cell is None:
         return []
@@ -210,7 +203,7 @@ def against_baseline(
     for level, row in differ:
         level = f"{named} {level}" if level.isdigit() else level
         pieces += [f"{', ' if pieces else ''}{level} ", ratio_figure(row.ratio or 0.0, row.ratio_low, row.ratio_high)]
-        pieces += [suffix] if suffix else []
+        pieces += [" as much time late"] if row.quantity == LATE else []
     for word, ending in (("equivalent", f"within {summary.plan.analysis.margin_percent:g} %"), ("undecided", "")):
         levels = [level for level, row in rows if row.verdict == word]
         if levels:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from vtare import plots
+from vtare.plan import counterpart
 from vtare.report import text
 from vtare.report.figures import Panel, Question, slug
-from vtare.report.tables import Column, Table, change_text, where_of
+from vtare.report.parts import Column, Table
+from vtare.report.tables import change_text, where_of
 from vtare.report.text import Shown
 from vtare.stats import QuantileShift
 from vtare.summary.cells import rng_for
@@ -41,7 +43,9 @@ def shifts_of(summary: Summary, layout: Layout) -> _Found:
         cells.setdefault(tuple(run[key] for key in layout.keys), []).append(run)
     found: _Found = []
     for row in (one for one in rows if one.factor == factor):
-        sides = [{**row.labels, row.factor: level} for level in (row.level, row.baseline)]
+        sides = [
+            counterpart(layout.experiment, row.labels, row.factor, level) or {} for level in (row.level, row.baseline)
+        ]
         here, there = (pairs_of(cells.get(tuple(side.get(key) for key in layout.keys), [])) for side in sides)
         rng = rng_for(summary.seed, name, "shift", repr([row.labels.get(key) for key in layout.keys]))
         shifts = shift_function(here, there, level=1 - summary.plan.analysis.alpha, rng=rng)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
 from vtare.instruments import end_column
+from vtare.plan import counterpart
 from vtare.plots.format import time_text
 from vtare.plots.quantity import quantity_of
 from vtare.report import needs, text
 from vtare.report.layout import figure_name, key_name, key_text, level_text
 from vtare.report.pages import page_of
+from vtare.report.parts import Column, Table
 from vtare.report.text import Shown, missing
 from vtare.summary.cells import CELL_COLUMNS
 from vtare.summary.contrasts import ComparisonRow
@@ -30,24 +31,15 @@ if TYPE_CHECKING:
     from vtare.summary.factors import Level
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column: `key` is its name in the CSV file, `label` its heading, `about` the heading's explanation."""
-
-    key: str
-    label: str
-    numeric: bool = True
-    about: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A table ready to be shown and downloaded; `id` names its CSV file."""
-
-    id: str
-    caption: str
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[Shown, ...], ...]
+def json_value(column: Column, cell: Shown) -> float | str | None:
+    """A number where the column holds numbers and the cell one; a range or words as they are; null where missing."""
+    if not cell.raw:
+        return None
+    try:
+        number = float(cell.raw) if column.numeric else None
+    except ValueError:
+        return cell.raw
+    return cell.raw if number is None or not math.isfinite(number) else number
 
 
 _VERDICT_ORDER: Final = {HIGHER: 0, LOWER: 0, INCONCLUSIVE: 1, EQUIVALENT: 2}
@@ -67,7 +59,8 @@ class _Cells:
 
     def figure(self, row: ComparisonRow, level: str) -> Shown:
         """The main figure of one cell of a comparison, the one at this level, with its interval."""
-        labels = {**row.labels, row.factor: level}
+        experiment = self._layouts[row.experiment].experiment
+        labels = counterpart(experiment, row.labels, row.factor, level) or {}
         cell = self._rows.get((row.experiment, *(labels.get(key) for key in self._keys[row.experiment])))
         if cell is None:
             return missing("not measured")

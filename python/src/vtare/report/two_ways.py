@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vtare.report.sentences import FigureText, against_baseline, completed_words, is_capped, late_figure, main_figure
+from vtare.report.parts import FigureText
+from vtare.report.sentences import against_baseline, completed_words, is_capped, late_figure, main_figure
 
 if TYPE_CHECKING:
     from vtare.report.sentences import Scene

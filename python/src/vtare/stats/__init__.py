@@ -33,6 +33,7 @@ from vtare.stats.distribution import Ccdf, ccdf
 from vtare.stats.effect import CliffsDelta, Resampled, RunPool, cliffs_delta, resample
 from vtare.stats.interactions import InteractionTest, interaction_tests
 from vtare.stats.location import half_iqr, least_n, mad_raw, median, quantile
+from vtare.stats.mesh import MeshStructure, OddPair, Split, mesh_structure
 from vtare.stats.outliers import RobustZ, ScenarioOutliers, outliers_by_scenario, robust_z, shares
 from vtare.stats.planning import (
     SamplesPerRun,
@@ -86,7 +87,9 @@ __all__ = [
     "LevelAssociation",
     "Looks",
     "MeanDifference",
+    "MeshStructure",
     "Modes",
+    "OddPair",
     "PValue",
     "PairTest",
     "PairedShift",
@@ -100,6 +103,7 @@ __all__ = [
     "ScenarioOutliers",
     "SelfTest",
     "Sorted",
+    "Split",
     "Stop",
     "Tally",
     "Variation",
@@ -137,6 +141,7 @@ __all__ = [
     "median",
     "median_interval",
     "merge",
+    "mesh_structure",
     "mser5",
     "nemenyi",
     "nemenyi_friedman",

@@ -109,6 +109,9 @@ than 3 clock quanta), `drifted`. `flagged_blocks` lists the blocks with a drifte
 `boxes`: one row per run and part, of all its readings, the warm-up too: `run_id, experiment`, keys, `n, min, q1,
 median, q3, max, p99`.
 
+`meshes`: what a plan with `mesh` shows of all pairs, one `MeshFound` for each figure and level of the other factors:
+matrix, clusters and odd pairs (`vtare.stats.mesh`). Cells of a mesh are in no comparison.
+
 `skipped`, `failed`: `run_id, experiment, instrument`, factors, `block, reason, exit_code, log_tail`.
 """
 
@@ -128,6 +131,7 @@ from vtare.summary.context import loads, machines, missing_frame, notes_for, not
 from vtare.summary.contrasts import ComparisonRow, TailRow
 from vtare.summary.layers import LayerRow, layer_rows
 from vtare.summary.measured import read_measured
+from vtare.summary.mesh import meshes
 from vtare.summary.model import LoadMade, MachineFacts, Note, Summary
 from vtare.summary.rows import frame_of
 from vtare.summary.work import RUN_COLUMNS, BoxRow
@@ -198,6 +202,7 @@ def summarise(store: Path, *, executor: Executor = ALONE) -> Summary:
         executor=executor,
         stopped=measured.stopped,
         derived=derived,
+        meshes=meshes(plan, work.run_rows, seed),
     )
 
 

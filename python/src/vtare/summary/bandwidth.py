@@ -76,7 +76,7 @@ def figures(part: PartRows) -> dict[str, Any]:
         "estimate_byte": _median(found["probe_byte"] + found["extra_byte"]),
         "estimate_ns": _median(found["elapsed_ns"]),
         "occupied_bit_per_s": _median(found["occupied_bit_per_s"]),
-        "occupied_share": _median(found["occupied_bit_per_s"] / found["true_capacity_bit_per_s"]),
+        "occupied_share": _median(occupied_shares(found)),
         "others_cores": (document(samples.parent, "surroundings") or {}).get("others_cores"),
         "estimates": found.height,
         "unanswered": found.height - answered.height,
@@ -86,6 +86,15 @@ def figures(part: PartRows) -> dict[str, Any]:
         "intervals": known.height if has_path else None,
         "intervals_covering": int(known["covered"].sum()) if has_path else None,
     }
+
+
+def occupied_shares(found: pl.DataFrame) -> pl.Series:
+    """The share of the capacity that each estimate's probes occupied.
+
+    Without those in whose window the link passed nothing, as where its machine was stalled: there is no share of it.
+    """
+    passed = found.filter(pl.col("true_capacity_bit_per_s") > 0)
+    return passed["occupied_bit_per_s"] / passed["true_capacity_bit_per_s"]
 
 
 def _median(values: pl.Series) -> float | None:

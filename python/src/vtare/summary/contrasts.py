@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from vtare import stats
 from vtare.instruments import metric
+from vtare.plan import counterpart
 from vtare.summary.cells import Cell, compared_figure
 
 if TYPE_CHECKING:
@@ -121,13 +122,17 @@ class Contrast:
 
 
 def pairs(cells: Sequence[Cell], baselines: Mapping[str, str], at: Experiment) -> Iterator[tuple[Cell, Cell, Place]]:
-    """Each cell with the one that differs only in one factor, which there has the baseline level, and its place."""
+    """Each cell with the one that differs only in one factor, which there has the baseline level, and its place.
+
+    Factors nested in that one differ too, from their baseline to none.
+    """
     by_labels = {tuple(sorted(cell.labels.items())): cell for cell in cells}
     for cell in cells:
         for factor, baseline in baselines.items():
             if factor not in cell.labels or cell.labels[factor] == baseline:
                 continue
-            other = by_labels.get(tuple(sorted({**cell.labels, factor: baseline}.items())))
+            labels = counterpart(at, cell.labels, factor, baseline)
+            other = None if labels is None else by_labels.get(tuple(sorted(labels.items())))
             if other is not None:
                 yield cell, other, place_at(at, cell, factor, cell.labels[factor], baseline)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -11,6 +12,7 @@ from scipy.stats import rankdata
 
 from vtare import stats
 from vtare.instruments import RECORDS
+from vtare.plan import nested_under
 from vtare.summary.cells import compared_figure
 
 if TYPE_CHECKING:
@@ -103,18 +105,24 @@ def _where(labels: Sequence[tuple[str, str]]) -> tuple[Level, ...]:
     return tuple(Level(key, label) for key, label in labels)
 
 
-def strata_of(cells: Sequence[Cell], factors: Sequence[str]) -> dict[tuple[tuple[str, str], ...], list[Cell]]:
-    """Cells that have these factors, by their other labels."""
+def strata_of(
+    cells: Sequence[Cell], factors: Sequence[str], usual: Mapping[str, str] | None = None
+) -> dict[tuple[tuple[str, str], ...], list[Cell]]:
+    """Cells that have these factors, by their other labels; those of `usual` do not count where they are so."""
     strata: dict[tuple[tuple[str, str], ...], list[Cell]] = {}
     for cell in cells:
         if all(factor in cell.labels for factor in factors):
-            rest = tuple((key, label) for key, label in cell.labels.items() if key not in factors)
+            rest = tuple(
+                (key, label)
+                for key, label in cell.labels.items()
+                if key not in factors and (usual or {}).get(key) != label
+            )
             strata.setdefault(rest, []).append(cell)
     return strata
 
 
 def rank_tests(
-    cells: Sequence[Cell], factors: Sequence[str], analysis: Analysis, *, experiment: str
+    cells: Sequence[Cell], factors: Sequence[str], analysis: Analysis, experiment: Experiment
 ) -> list[RankTestRow]:
     """Test each factor inside each combination of the others: Friedman over complete blocks, else Kruskal-Wallis.
 
@@ -125,7 +133,9 @@ def rank_tests(
     """
     rows: list[RankTestRow] = []
     for factor in factors:
-        strata = [(rest, members) for rest, members in strata_of(cells, (factor,)).items() if len(members) > 1]
+        # A level with a nested factor, at its baseline, is set beside levels without it.
+        found = strata_of(cells, (factor,), nested_under(experiment, factor))
+        strata = [(rest, members) for rest, members in found.items() if len(members) > 1]
         by_figure: dict[str, list[tuple[tuple[tuple[str, str], ...], list[Cell], str]]] = {}
         for rest, members in strata:
             main = compared_figure(members)
@@ -134,8 +144,8 @@ def rank_tests(
                 if other != main and _all_have(members, other):
                     by_figure.setdefault(other, []).append((rest, members, other))
         for other, places in by_figure.items():
-            family = f"{experiment}: {factor}" + (f", {other}" if other else "")
-            rows += _family_of_tests(places, factor, family, analysis, experiment)
+            family = f"{experiment.name}: {factor}" + (f", {other}" if other else "")
+            rows += _family_of_tests(places, factor, family, analysis, experiment.name)
     return rows
 
 
@@ -221,30 +231,32 @@ def _pairs_that_differ(
 
 
 def interactions(
-    cells: Sequence[Cell], factors: Sequence[str], analysis: Analysis, *, experiment: str
+    cells: Sequence[Cell],
+    factors: Sequence[str],
+    analysis: Analysis,
+    experiment: Experiment,
+    whole_plots: Sequence[str] = (),
 ) -> list[InteractionRow]:
     """Test every interaction of an experiment's factors, over blocks where 4 or more are complete.
 
     On the logarithms of run figures: an interaction then means that the *ratio* between levels depends on another
-    factor. On plain figures where one is not above 0. One family per experiment, adjusted by Holm.
+    factor. On plain figures where one is not above 0. One family per experiment, adjusted by Holm. Those of a nested
+    factor are tested among the cells that have it, the others among all cells that have it at its baseline or not.
+    Without complete blocks the spread of runs is no error of an interaction of whole-plot factors: it is refused.
     """
-    family = f"{experiment}: interactions"
+    family = f"{experiment.name}: interactions"
     found: list[tuple[tuple[Level, ...], str, str, stats.InteractionTest]] = []
-    present = [factor for factor in factors if len({c.labels[factor] for c in cells if factor in c.labels}) > 1]
-    if len(present) < 2:
-        return []
-    for rest, members in strata_of(cells, present).items():
-        figure = compared_figure(members)
-        rows = [(cell, block, value) for cell in members for block, value in cell.by_block(figure).items()]
-        values = np.array([value for _, _, value in rows])
-        labels = {factor: [cell.labels[factor] for cell, _, _ in rows] for factor in present}
-        if len(rows) == 0 or sum(len(set(levels)) > 1 for levels in labels.values()) < 2:
-            continue
-        on_log = bool(np.all(values > 0))
-        tests = stats.interaction_tests(
-            np.log(values) if on_log else values, labels, family=family, block=[block for _, block, _ in rows]
-        )
-        found += [(_where(rest), figure, "log" if on_log else "plain", test) for test in tests]
+    nested = [name for name in factors if name in experiment.nested]
+    crossed = [name for name in factors if name not in nested]
+    usual = {name: experiment.factor(name).baseline for name in nested}
+    at_home = [cell for cell in cells if all(cell.labels.get(name, level) == level for name, level in usual.items())]
+    made_already: set[tuple[str, ...]] = set()
+    for some, members, home in [(crossed, at_home, usual), *(((*crossed, name), cells, {}) for name in nested)]:
+        for where, figure, scale, test in _interactions_among(members, some, home, family):
+            if test.effect not in made_already:
+                between = test.blocks is None and {*test.effect} <= {*whole_plots}
+                found.append((where, figure, scale, _refused_between_plots(test) if between else test))
+        made_already |= {test.effect for *_, test in found}
     made = [test.p for *_, test in found if test.p is not None]
     adjusted = iter(stats.adjust([p.raw for p in made], family=family, adjustment="holm"))
     rows_out = []
@@ -252,7 +264,7 @@ def interactions(
         p = next(adjusted) if test.p is not None else None
         rows_out.append(
             InteractionRow(
-                experiment=experiment,
+                experiment=experiment.name,
                 where=where,
                 effect=" x ".join(test.effect),
                 factors=test.effect,
@@ -275,14 +287,48 @@ def interactions(
     return rows_out
 
 
+def _refused_between_plots(test: stats.InteractionTest) -> stats.InteractionTest:
+    why = "refused: between whole plots it needs 4 blocks that hold every cell"
+    return replace(test, f=None, freedom=None, freedom_error=None, p=None, refused=test.refused or why)
+
+
+def _interactions_among(
+    cells: Sequence[Cell], factors: Sequence[str], usual: Mapping[str, str], family: str
+) -> list[tuple[tuple[Level, ...], str, str, stats.InteractionTest]]:
+    """The tests of factors that are crossed, with their place, the figure and its scale."""
+    found: list[tuple[tuple[Level, ...], str, str, stats.InteractionTest]] = []
+    own = [cell for cell in cells if all(factor in cell.labels for factor in factors)]
+    present = [factor for factor in factors if len({cell.labels[factor] for cell in own}) > 1]
+    if len(present) < 2:
+        return []
+    for rest, members in strata_of(own, present, usual).items():
+        figure = compared_figure(members)
+        rows = [(cell, block, value) for cell in members for block, value in cell.by_block(figure).items()]
+        values = np.array([value for _, _, value in rows])
+        labels = {factor: [cell.labels[factor] for cell, _, _ in rows] for factor in present}
+        if len(rows) == 0 or sum(len(set(levels)) > 1 for levels in labels.values()) < 2:
+            continue
+        on_log = bool(np.all(values > 0))
+        tests = stats.interaction_tests(
+            np.log(values) if on_log else values, labels, family=family, block=[block for _, block, _ in rows]
+        )
+        found += [(_where(rest), figure, "log" if on_log else "plain", test) for test in tests]
+    return found
+
+
 def level_associations(
-    cells: Sequence[Cell], factors: Sequence[str], experiment: Experiment, analysis: Analysis
+    cells: Sequence[Cell],
+    factors: Sequence[str],
+    experiment: Experiment,
+    analysis: Analysis,
+    whole_plots: Sequence[str] = (),
 ) -> list[LevelRow]:
     """Kendall's tau-b and Cliff's delta of run figures with each level of each factor, over all other factors.
 
     A factor whose levels are numbers (a rate, a target) has an order: it gets one row without a level, tau-b with the
     numbers themselves, which has no bound below 1. Levels are one family per factor and figure, adjusted by BH: this
-    explores. Beside the main figure come those of `LEVEL_FIGURES` that all runs have.
+    explores. Beside the main figure come those of `LEVEL_FIGURES` that all runs have. For a whole-plot factor the unit
+    is the whole plot, and its figure the mean of its runs: they share what the whole plot has apart from its level.
     """
     rows: list[LevelRow] = []
     for factor in factors:
@@ -292,7 +338,10 @@ def level_associations(
             numbers = _numbers(experiment, factor)
             others = (other for other in LEVEL_FIGURES if other != main and _all_have(members, other))
             for figure in (main, *others):
-                runs = [(cell.labels[factor], value) for cell in members for value in cell.known(figure)]
+                if factor in whole_plots:
+                    runs = whole_plot_means(members, figure, factor, whole_plots)
+                else:
+                    runs = [(cell.labels[factor], value) for cell in members for value in cell.known(figure)]
                 if len({label for label, _ in runs}) < 2:
                     continue
                 family = f"{experiment.name}: levels of {factor}" + ("" if figure == main else f", {figure}")
@@ -305,6 +354,30 @@ def level_associations(
                 single = max(len(cell.known(figure)) for cell in members) < 2
                 rows += [_refused(row) for row in found] if single else found
     return rows
+
+
+def whole_plot_means(
+    members: Sequence[Cell], figure: str, factor: str, whole_plots: Sequence[str]
+) -> list[tuple[str, float]]:
+    """The level of a whole-plot factor and the mean figure of each whole plot; of those that lack a run, none.
+
+    The mean is geometric where all figures are above 0: what is compared elsewhere are ratios.
+    """
+    plots: dict[tuple[Any, ...], list[float]] = {}
+    levels: dict[tuple[Any, ...], str] = {}
+    wanted: Counter[tuple[str | None, ...]] = Counter()
+    for cell in members:
+        combination = tuple(cell.labels.get(name) for name in whole_plots)
+        wanted[combination] += 1
+        for block, value in cell.by_block(figure).items():
+            plots.setdefault((block, combination), []).append(value)
+            levels[block, combination] = cell.labels[factor]
+    on_log = all(value > 0 for values in plots.values() for value in values)
+    return [
+        (levels[plot], float(np.exp(np.mean(np.log(values))) if on_log else np.mean(values)))
+        for plot, values in plots.items()
+        if len(values) == wanted[plot[1]]
+    ]
 
 
 def _all_have(members: Sequence[Cell], figure: str) -> bool:

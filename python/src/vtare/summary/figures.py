@@ -130,7 +130,10 @@ def run_parts(samples: SampleSet, file: RunFile, *, exceed_ns: float | None) -> 
     names = record.parts
     parameters = load_contract().instruments[record.name]
     cells: dict[tuple[Any, ...], Mapping[str, Any]] = {
-        tuple(cell.get(name) for name in names): cell for cell in file.footer.get("result", {}).get("cells", [])
+        tuple(cell.get(name) for name in names): cell
+        for cell in file.footer.get("result", {}).get("cells", [])
+        # A cell of several parts (both directions of a path, all loads) is none of them.
+        if all(name in cell for name in names)
     }
     groups = _groups(frame, names)
     empty = frame.clear()

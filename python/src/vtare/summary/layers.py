@@ -128,7 +128,7 @@ def _home(experiment: Experiment, cells: Sequence[Cell], figure: str | None) -> 
     ):
         if figure is not None and not cell.known(figure):
             continue
-        away = {name for name, level in baselines.items() if cell.labels.get(name) != level}
+        away = {name for name, level in baselines.items() if cell.labels.get(name, level) != level}
         if away <= ({CAPTURE} if figure is not None else set()):
             found.setdefault(cell.labels["platform"], cell)
     order = [level.label for factor in experiment.factors if factor.name == "platform" for level in factor.levels]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from vtare.plan import Plan
     from vtare.samples import SampleSet
     from vtare.stored import Derived
+    from vtare.summary.mesh import MeshFound
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,7 @@ class Summary:
     executor: Executor = ALONE
     stopped: Stopped | None = None
     derived: Derived | None = None
+    meshes: tuple[MeshFound, ...] = ()
 
     def distributions(self, experiment: str) -> Iterator[Distribution]:
         """Count all readings of an experiment by value, cell by cell, however many there are (vtare.bulk)."""

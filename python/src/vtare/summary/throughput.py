@@ -58,6 +58,8 @@ def figures(part: PartRows) -> dict[str, Any]:
         "buffer_frames": bursts.get("buffer_frames"),
         "buffer_ns": bursts.get("buffer_ns"),
         "censored_bursts": int(bursts.get("censored") is not None) if bursts else None,
+        "soak_loss_fraction": (cell.get("soak") or {}).get("loss_ratio"),
+        "recovery_ns": ((cell.get("recovery") or {}).get("recovery_ns") or {}).get("median"),
         "searches": cell.get("searches"),
         "unanswered_searches": cell.get("unanswered"),
         "censored_runs": None if not cell else int(cell.get("censored") is not None),

@@ -240,6 +240,9 @@ class CellWork:
 
     def baselines(self, experiment: Experiment) -> dict[str, str]:
         """The level of each factor (and compared part) of an experiment that the others are compared with."""
+        # Pairs of hosts are set against each other, all of them, and not cells against a baseline.
+        if experiment.meshed:
+            return {}
         # Another path has another truth: its estimates are bound to differ.
         baselines = {factor.name: factor.baseline for factor in experiment.factors if factor.name not in PATH_FACTORS}
         for part in cell_work.COMPARED_PARTS:
@@ -256,7 +259,7 @@ class CellWork:
                 self.cells[experiment.name],
                 tuple(self.baselines(experiment)),
                 self.plan.analysis,
-                experiment=experiment.name,
+                experiment,
             )
         return frame_of(factors.RankTestRow, rows)
 
@@ -268,7 +271,8 @@ class CellWork:
                 self.cells[experiment.name],
                 tuple(self.baselines(experiment)),
                 self.plan.analysis,
-                experiment=experiment.name,
+                experiment,
+                self.plan.whole_plots,
             )
         return frame_of(factors.InteractionRow, rows)
 
@@ -277,7 +281,11 @@ class CellWork:
         rows: list[factors.LevelRow] = []
         for experiment in self.plan.experiments:
             rows += factors.level_associations(
-                self.cells[experiment.name], tuple(self.baselines(experiment)), experiment, self.plan.analysis
+                self.cells[experiment.name],
+                tuple(self.baselines(experiment)),
+                experiment,
+                self.plan.analysis,
+                self.plan.whole_plots,
             )
         return frame_of(factors.LevelRow, rows)
 
@@ -286,6 +294,7 @@ class CellWork:
         return [
             row
             for experiment in self.plan.experiments
+            if not experiment.meshed
             for row in cell_work.outlier_rows(self.cells[experiment.name], experiment.name, experiment.instrument)
         ]
 
@@ -295,5 +304,7 @@ def _plan_order(experiment: Experiment, row: Mapping[str, Any]) -> tuple[int, ..
     order = []
     for factor in experiment.factors:
         labels = [level.label for level in factor.levels]
-        order.append(labels.index(row[factor.name]))
+        # A nested factor is not in every cell.
+        label = row.get(factor.name)
+        order.append(-1 if label is None else labels.index(label))
     return tuple(order)

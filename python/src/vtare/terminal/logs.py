@@ -35,6 +35,16 @@ class _Lines(logging.Formatter):
         return text if record.levelno >= logging.INFO else f"{record.name}: {text}"
 
 
+def be_quiet() -> None:
+    """From now on log what goes wrong only."""
+    logging.getLogger(_NAME).setLevel(logging.WARNING)
+
+
+def is_quiet() -> bool:
+    """Whether neither progress nor notices are wanted."""
+    return logging.getLogger(_NAME).getEffectiveLevel() >= logging.WARNING
+
+
 def start_logging(*, verbose: bool = False) -> None:
     """Send the lab's log to stderr: from INFO on, or from DEBUG on. May be called again to change that."""
     logger = logging.getLogger(_NAME)

@@ -10,7 +10,8 @@ from rich.text import Text
 from vtare.plots.quantity import quantity_of
 from vtare.terminal.tables import print_table
 from vtare.watch.history import magnitude
-from vtare.watch.sentences import answer, sentence
+from vtare.watch.over_time import answer
+from vtare.watch.sentences import sentence
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rich.text import Text
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from vtare.design import Run
 
 _LOG = logging.getLogger(__name__)
+#: Signs of the bar.
+_BAR: Final = 24
 
 
 def run_words(run: Run) -> str:
@@ -26,18 +28,22 @@ def run_words(run: Run) -> str:
     return ", ".join([name, *(f"{factor} {level}" for factor, level in run.factors.items())])
 
 
+def bar(finished: int, total: int) -> str:
+    """How far it is, in signs."""
+    done = round(_BAR * finished / max(total, 1))
+    return f"{'=' * (done - 1)}{'>' if done else ''}{' ' * (_BAR - done)}"
+
+
 class TerminalProgress:
     """A progress bar with the remaining time, drawn between runs only: a ticking bar would disturb what is measured."""
 
     def __init__(self, console: Console) -> None:
         """Draw on this console, which is a terminal."""
-        from rich.progress import BarColumn, Progress, TextColumn
+        from rich.progress import Progress, TextColumn
 
         self._bar = Progress(
-            BarColumn(bar_width=24),
-            TextColumn("{task.completed:.0f}/{task.total:.0f}"),
-            TextColumn("{task.fields[left]} left"),
-            TextColumn("{task.description}"),
+            # As the binary's: crates/vtare/src/progress.rs.
+            TextColumn("{task.description} [{task.fields[bar]}] {task.percentage:>3.0f} % {task.fields[left]} left"),
             console=console,
             auto_refresh=False,
             transient=True,
@@ -48,7 +54,11 @@ class TerminalProgress:
     def started(self, forecast: Forecast) -> None:
         """Show the bar."""
         self._task = self._bar.add_task(
-            "", total=forecast.total, completed=forecast.finished, left=duration(forecast.left_s)
+            "",
+            total=forecast.total,
+            completed=forecast.finished,
+            bar=bar(forecast.finished, forecast.total),
+            left=duration(forecast.left_s),
         )
         self._bar.start()
 
@@ -72,8 +82,9 @@ class TerminalProgress:
                 self._task,
                 completed=forecast.finished,
                 total=forecast.total,
+                description=f"{forecast.finished}/{forecast.total} {what}".rstrip(),
+                bar=bar(forecast.finished, forecast.total),
                 left=duration(forecast.left_s),
-                description=what,
             )
             self._bar.refresh()
 

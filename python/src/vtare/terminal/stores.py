@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vtare.campaign.status import STATUSES
+from vtare.plan import PAIR
 from vtare.quantities import unit_of, write
 from vtare.terminal.progress import run_words
 from vtare.terminal.tables import duration
@@ -21,34 +22,91 @@ if TYPE_CHECKING:
     from vtare.campaign.status import State
     from vtare.campaign.verify import Verification
     from vtare.design import Run
+    from vtare.doctor import Lack
+    from vtare.fleet import FleetHost
+    from vtare.fleet.survey import HostReport
     from vtare.named_hosts import HostSpec
     from vtare.plan import Plan
 
 
-def show_plan(console: Console, plan: Plan, runs: Sequence[Run], seed: int | None, expected_s: float) -> None:
-    """Print what a plan asks, its experiments, and the order of its first block."""
+#: Levels of a factor that are listed: a mesh of 64 hosts has 2,016 pairs.
+_MOST_LEVELS: Final = 30
+
+
+class Expected(NamedTuple):
+    """What the runs of one experiment take: how many they are, how long they last, the most that they leave."""
+
+    runs: int
+    seconds: float
+    byte: int
+
+
+class MeshExpected(NamedTuple):
+    """What a mesh takes: hosts, pairs of them, rounds of a block, and how long its rounds last one after the other."""
+
+    hosts: int
+    pairs: int
+    rounds: int
+    seconds: float
+
+    def counts(self) -> dict[str, float]:
+        """Its numbers as `vtare plan --json` states them."""
+        return {"pairs": self.pairs, "rounds_of_a_block": self.rounds, "expected_s": self.seconds}
+
+
+def show_plan(
+    console: Console,
+    plan: Plan,
+    runs: Sequence[Run],
+    seed: int | None,
+    expected: Mapping[str, Expected],
+    meshed: MeshExpected | None = None,
+    fleet: Sequence[FleetHost] = (),
+) -> None:
+    """Print what a plan asks, its experiments, what they take, and the order of its first block."""
+    expected_s, byte = sum(e.seconds for e in expected.values()), sum(e.byte for e in expected.values())
     console.print(f"{plan.name}: {' '.join(plan.question.split())}")
     cells = sum(1 for run in runs if run.block == 1 and run.control is None)
     controls = sum(1 for run in runs if run.control is not None)
     console.print(
         f"{plan.blocks} blocks of {cells} cells"
         + (f" and {controls} control runs" if controls else "")
-        + f": {len(runs)} runs, about {duration(expected_s)}; "
+        + f": {len(runs)} runs, about {duration(expected_s)}, at most {_size(byte)} of samples; "
         + (f"seed {seed}" if seed is not None else "the seed is drawn at the start")
     )
+    if meshed is not None:
+        most = "" if plan.mesh is None or plan.mesh.at_a_time is None else f", {plan.mesh.at_a_time} pairs at a time"
+        console.print(
+            f"mesh: {plural(meshed.pairs, 'pair')} of {meshed.hosts} hosts{most}; {plural(meshed.rounds, 'round')} a "
+            f"block, in none of which a host is used twice; about {duration(meshed.seconds)} on them"
+        )
+    if plan.whole_plots:
+        console.print(f"whole plots: runs with the same {' and '.join(plan.whole_plots)} stand together in each block")
+    if fleet:
+        able = Counter(role for host in fleet for role in host.roles)
+        console.print(f"{plural(len(fleet), 'host')}: " + ", ".join(f"{n} can be {role}" for role, n in able.items()))
     for role, host in plan.hosts.items():
         stated = {key: value for key, value in asdict(host).items() if value is not None and key != "platform"}
         about = "".join(f", {key} {value}" for key, value in stated.items())
         console.print(f"{role} on {host.platform}{_reached(plan, host)}{about}")
     for experiment in plan.experiments:
         console.print(f"\n{experiment.name} ({experiment.instrument}): {experiment.title}")
+        own = expected[experiment.name]
+        console.print(
+            f"  {plural(own.runs // plan.blocks, 'cell')}, {plural(own.runs, 'run')}, about {duration(own.seconds)}"
+        )
         if experiment.cells != "all":
             console.print("  cells: the baseline, and those that differ from it in one factor")
         for name, value in experiment.parameters.items():
             console.print(f"  {name} = {_parameter_text(name, value)}")
         for factor in experiment.factors:
-            levels = ", ".join(level.label for level in factor.levels)
-            console.print(f"  factor {factor.name}: {levels} (baseline {factor.baseline})")
+            levels = _listed([level.label for level in factor.levels])
+            nested = experiment.nested.get(factor.name)
+            only = "" if nested is None else f", only with {_combination(nested)}"
+            baseline = "" if factor.name == PAIR else f" (baseline {factor.baseline})"
+            console.print(f"  factor {factor.name}: {levels}{baseline}{only}")
+        for excluded in experiment.excluded:
+            console.print(f"  not measured: {_combination(excluded)}")
     if seed is not None:
         from rich.table import Table
         from rich.text import Text
@@ -60,6 +118,50 @@ def show_plan(console: Console, plan: Plan, runs: Sequence[Run], seed: int | Non
             if run.block == 1:
                 table.add_row(str(run.position), Text(run_words(run)), run.run_id)
         console.print(table)
+
+
+def _listed(labels: Sequence[str]) -> str:
+    """Levels in a line; of many the first ones, and how many there are."""
+    shown = ", ".join(labels[:_MOST_LEVELS])
+    return shown if len(labels) <= _MOST_LEVELS else f"{shown}, ... ({len(labels)})"
+
+
+def show_lacking(
+    console: Console, plan: Plan, lacks: Sequence[Lack], reports: Sequence[HostReport] | None = None
+) -> None:
+    """Print what is missing for runs of a plan, with what gets it; of a fleet, what its hosts reported."""
+    where = "on the hosts of the plan, as far as is known without a connection" if plan.hosts else "here"
+    if reports is not None:
+        silent = [one for one in reports if one.reason is not None]
+        where = "on the hosts that answer" if silent else "on the hosts"
+        for one in silent:
+            console.print(f"{one.host.name} ({one.host.reached_at}): {one.reason}")
+    if not lacks:
+        console.print(f"\nNothing is missing {where}.")
+        return
+    console.print(f"\nMissing {where}; these runs would be skipped:")
+    for lack in lacks:
+        console.print(f"  {plural(lack.runs, 'run')}, the first: {run_words(lack.first)}: {lack.reason}")
+        if lack.command is not None:
+            console.print(f"    {lack.command}")
+
+
+def plural(number: int, word: str) -> str:
+    """A count with its word: `1 run`, `2 runs`."""
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def _size(byte: float) -> str:
+    """A size of files: `120 MB`."""
+    for unit, scale in (("TB", 1e12), ("GB", 1e9)):
+        if byte >= scale:
+            return f"{byte / scale:.3g} {unit}"
+    return f"{max(1.0, byte / 1e6):.3g} MB"
+
+
+def _combination(levels: Mapping[str, Sequence[str]]) -> str:
+    """Levels of several factors: `platform docker or lxc with load io`."""
+    return " with ".join(f"{factor} {' or '.join(labels)}" for factor, labels in levels.items())
 
 
 def _reached(plan: Plan, host: HostSpec) -> str:

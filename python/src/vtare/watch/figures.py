@@ -23,6 +23,7 @@ _FACTS: Final = (
     ("clock source", ("machine", "clock_source")),
     ("governor", ("machine", "governor")),
     ("isolated CPUs", ("machine", "isolated_cpus")),
+    ("timer slack (ns)", ("machine", "timer_slack_ns")),
     ("boot", ("machine", "boot_id")),
     ("clock trusted", ("clock", "trusted")),
     ("program version", ("program", "version")),

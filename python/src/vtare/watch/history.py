@@ -136,21 +136,22 @@ class Change:
 def magnitude(before: float, after: float) -> float:
     """How much greater the greater level is than the lesser, as a share of that; infinite from 0.
 
-    >>> magnitude(120.0, 100.0), magnitude(0.0, 1.0)
-    (0.2, inf)
+    >>> magnitude(150.0, 100.0), magnitude(0.0, 1.0)
+    (0.5, inf)
     """
     low, high = sorted((abs(before), abs(after)))
     return high / low - 1.0 if low > 0 else 0.0 if high == low else math.inf
 
 
 def changed_facts(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[tuple[str, Any, Any], ...]:
-    """Facts that differ: name, before, after.
+    """Facts that differ: name, before, after. What one of them does not state, as of an older version, is not compared.
 
     >>> changed_facts({"kernel": "6.1", "CPU": "a"}, {"kernel": "6.2", "CPU": "a"})
     (('kernel', '6.1', '6.2'),)
+    >>> changed_facts({"kernel": "6.1"}, {"kernel": "6.1", "timer slack (ns)": 50_000})
+    ()
     """
-    names = dict.fromkeys((*before, *after))
-    return tuple((name, before.get(name), after.get(name)) for name in names if before.get(name) != after.get(name))
+    return tuple((name, old, after[name]) for name, old in before.items() if name in after and old != after[name])
 
 
 class History:

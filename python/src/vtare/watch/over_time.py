@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ from vtare import stats
 from vtare.errors import BadInput
 from vtare.watch.figures import facts_of, figures_of
 from vtare.watch.history import FACTS_AFTER, FACTS_BEFORE, Change, History, Series, SeriesKey, changed_facts, magnitude
-from vtare.watch.sentences import sentence
+from vtare.watch.sentences import WORDS, sentence
 from vtare.watch.store import is_watched
 
 if TYPE_CHECKING:
@@ -60,6 +61,27 @@ class OverTime:
                 {**change.document(), "alert": change in alerts, "text": sentence(change)} for change in self.changes
             ],
         }
+
+
+def answer(found: OverTime) -> str:
+    """Whether the figures got worse, by the last change of each."""
+    from vtare.stats.changes import LEAST_POINTS
+
+    points = max(len(one.values) for one in found.series)
+    if points < LEAST_POINTS:
+        return f"Not known yet: a change needs {LEAST_POINTS} {found.unit}s, {points} are there."
+    counted = Counter(WORDS[found.of(one.key)[-1].worse] for one in found.series if found.of(one.key))
+    if not counted:
+        return f"No: none of {len(found.series)} figures changed its level in {points} {found.unit}s."
+    parts = [f"{number} {word}" for word in ("better", "changed") if (number := counted[word])]
+    if kept := len(found.series) - counted.total():
+        parts.append(f"{kept} unchanged")
+    worse = counted["worse"]
+    verb = "are" if worse > 1 else "is"
+    most = (
+        f"{'Yes' if worse else 'No'}: by its last change {worse or 'none'} of {len(found.series)} figures {verb} worse"
+    )
+    return ", ".join((most, *parts)) + "."
 
 
 def over_time(store: Path) -> OverTime:

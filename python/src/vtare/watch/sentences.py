@@ -2,37 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from vtare.watch.history import Change
-    from vtare.watch.over_time import OverTime
 
 #: Of a change, by whether it is for the worse.
 WORDS: Final = {True: "worse", False: "better", None: "changed"}
-
-
-def answer(found: OverTime) -> str:
-    """Whether the figures got worse, by the last change of each."""
-    from vtare.stats.changes import LEAST_POINTS
-
-    points = max(len(one.values) for one in found.series)
-    if points < LEAST_POINTS:
-        return f"Not known yet: a change needs {LEAST_POINTS} {found.unit}s, {points} are there."
-    counted = Counter(WORDS[found.of(one.key)[-1].worse] for one in found.series if found.of(one.key))
-    if not counted:
-        return f"No: none of {len(found.series)} figures changed its level in {points} {found.unit}s."
-    parts = [f"{number} {word}" for word in ("better", "changed") if (number := counted[word])]
-    if kept := len(found.series) - counted.total():
-        parts.append(f"{kept} unchanged")
-    worse = counted["worse"]
-    verb = "are" if worse > 1 else "is"
-    most = (
-        f"{'Yes' if worse else 'No'}: by its last change {worse or 'none'} of {len(found.series)} figures {verb} worse"
-    )
-    return ", ".join((most, *parts)) + "."
 
 
 def sentence(change: Change) -> str:

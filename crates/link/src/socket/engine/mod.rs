@@ -44,6 +44,7 @@ pub(crate) struct Arrival<'a> {
     pub(crate) payload: &'a [u8],
     pub(crate) stamp: Option<Stamp>,
     pub(crate) ttl: Option<u8>,
+    pub(crate) class: Option<u8>,
 }
 
 /// One socket with all that is known of it.

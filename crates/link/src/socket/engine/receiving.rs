@@ -112,7 +112,7 @@ impl Engine<'_> {
                 let segment = control.segment_byte.map_or(payload.len(), usize::from).max(1);
                 for payload in payload.chunks(segment) {
                     total += 1;
-                    sink(arrived, Arrival { payload, stamp, ttl });
+                    sink(arrived, Arrival { payload, stamp, ttl, class: control.class });
                 }
             }
             if got < most.min(self.arrivals.slots()) {

@@ -58,7 +58,7 @@ impl Setup<'_> {
             self.ask("busy_poll", socket.busy_poll(Span::from_micros(micros.into())));
         }
         if let Some(class) = options.class {
-            self.ask("class", socket.set_class(class));
+            self.ask("class", socket.set_class(class).and_then(|()| socket.report_class()));
         }
         if let Some(keeper) = &options.launch {
             self.facts.capabilities.launch_time = self.ask("launch_time", socket.launch_times(keeper.clock));

@@ -261,6 +261,7 @@ mod tests {
             call: 0,
             group: None,
             descheduled: false,
+            ecn: None,
         };
         Observation {
             train: crate::avb::Train::back_to_back(packets as u32, 1500),

@@ -112,6 +112,7 @@ mod tests {
             call: index as u32,
             group: None,
             descheduled: false,
+            ecn: None,
         };
         Observation {
             train: Train::constant(10, 1250, 5e7),

@@ -18,7 +18,7 @@ from vtare.platforms.intake import OUTPUT_LOST, printable
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from vtare.platforms.guest.agent import Agent
+    from vtare.platforms.guest.exchange import Exchange
 
 _KILL_S: Final = 20.0
 _LARGEST_CODE: Final = 255
@@ -31,7 +31,7 @@ class GuestChild(Child):
     Where less of its output came than it wrote, or not the same, its exit code is `OUTPUT_LOST`, and its log states so.
     """
 
-    def __init__(self, agent: Agent, stdout: Path, stderr: Path) -> None:
+    def __init__(self, agent: Exchange, stdout: Path, stderr: Path) -> None:
         """Prepare for a program. Raises OSError where a file cannot be opened."""
         self._agent = agent
         self.job = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vtare.platforms.protocol import PlatformFailed
+from vtare.errors import PlatformFailed
 
 
 class GuestFailed(PlatformFailed):

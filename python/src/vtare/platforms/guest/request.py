@@ -7,17 +7,15 @@ import queue
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from vtare.errors import PlatformFailed
 from vtare.platforms.guest.errors import GuestFailed, GuestRefused
+from vtare.platforms.guest.exchange import ANSWER_S, Exchange
 from vtare.platforms.guest.frames import Frame, Kind, document_of
 from vtare.platforms.intake import printable
-from vtare.platforms.protocol import PlatformFailed
 
 if TYPE_CHECKING:
-    from vtare.platforms.guest.agent import Agent
     from vtare.platforms.intake import Incoming
 
-#: How long an answer may take. An emulated guest on a busy machine needs seconds for what takes milliseconds else.
-ANSWER_S: Final = 60.0
 #: How long a file may take: as long as an answer, and 1 s for each of these bytes. A serial line of an emulated guest
 #: passes several times as many.
 _SLOWEST_BYTE_PER_S: Final = 1 << 18
@@ -28,7 +26,7 @@ _MOST_WAITING: Final = 16
 class Request:
     """One request and the frames that answer it; a context manager. Pieces of a file go to `incoming` as they come."""
 
-    def __init__(self, agent: Agent, incoming: Incoming | None = None) -> None:
+    def __init__(self, agent: Exchange, incoming: Incoming | None = None) -> None:
         """Ask this agent; nothing is sent yet."""
         self._agent = agent
         self._incoming = incoming

@@ -20,8 +20,8 @@ from vtare.platforms.guest.channel import Descriptors
 from vtare.platforms.guest.errors import GuestFailed
 from vtare.platforms.guest.instance import MEBIBYTE
 from vtare.platforms.guest.own_process import USUAL_MEMORY, OwnGuest, OwnGuestPlatform
-from vtare.platforms.owner import owner_of, still_runs
-from vtare.platforms.protocol import DEFAULT_RESOURCES, Leftover, Need, Resources
+from vtare.platforms.owner import Leftover, owner_of, still_runs
+from vtare.platforms.protocol import DEFAULT_RESOURCES, Need, Resources
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from vtare.platforms import network
 from vtare.platforms.network import NetworkError, Step
-from vtare.platforms.owner import owner_of, still_runs
-from vtare.platforms.protocol import Leftover
+from vtare.platforms.owner import Leftover, owner_of, still_runs
 
 if TYPE_CHECKING:
     from vtare.platforms.network import Site

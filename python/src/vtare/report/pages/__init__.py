@@ -8,8 +8,12 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from vtare.report.pages.model import Answered, Beside, CellColumn, Page, Placement
+
+if TYPE_CHECKING:
+    from vtare.plan import Experiment
 
 
 @cache
@@ -20,4 +24,12 @@ def page_of(instrument: str) -> Page:
     return page
 
 
-__all__ = ["Answered", "Beside", "CellColumn", "Page", "Placement", "page_of"]
+def page_for(experiment: Experiment) -> Page:
+    """The page of an experiment: that of its instrument, or of meshes."""
+    if experiment.meshed:
+        page: Page = import_module("vtare.report.mesh").PAGE
+        return page
+    return page_of(experiment.instrument)
+
+
+__all__ = ["Answered", "Beside", "CellColumn", "Page", "Placement", "page_for", "page_of"]

@@ -20,8 +20,9 @@ from vtare.plots.format import percent_range_text, percent_text, time_text
 from vtare.report import text
 from vtare.report.layout import key_name
 from vtare.report.pages.model import Answered, CellColumn, Page, Placement
-from vtare.report.sentences import FigureText, Sentence, cell_rows, load_phrase, ratio_figure
-from vtare.report.tables import Column, Table, p_text
+from vtare.report.parts import Column, FigureText, Sentence, Table
+from vtare.report.sentences import cell_rows, load_phrase, ratio_figure
+from vtare.report.tables import p_text
 
 if TYPE_CHECKING:
     from vtare.report.layout import Layout
@@ -68,7 +69,9 @@ def sentences(summary: Summary, layout: Layout) -> list[Sentence]:
     factors = [factor for factor in layout.experiment.factors if len(layout.order.get(factor.name, ())) > 1]
     home = {factor.name: factor.baseline for factor in factors}
     shortest = min(rows, key=lambda row: layout.number("argument", row["argument"]) or 0.0)["argument"]
-    base = next((r for r in rows if r["argument"] == shortest and all(r[k] == v for k, v in home.items())), rows[0])
+    base = next(
+        (r for r in rows if r["argument"] == shortest and all(r[k] in (None, v) for k, v in home.items())), rows[0]
+    )
     where = [layout.key_text(key, base[key]) for key in home if key != "load"]
     start = f"{load_phrase(summary, base['load'])}, a" if "load" in home else "A"
     place = f" ({', '.join(where)})" if where else ""
@@ -161,7 +164,12 @@ def _rankings(summary: Summary, layout: Layout) -> list[_Ranking]:
     alpha = summary.plan.analysis.alpha
     made = [(factor, *_matched(layout, runs, factor.name)) for factor in factors]
     made = [(factor, levels, sets) for factor, levels, sets in made if sets and factor.baseline in levels]
-    tests = [stats.friedman(sets, family=family, alpha=alpha) if len(sets) > 1 else None for _, _, sets in made]
+    # Matched sets that share the error of whole plots are no blocks of a test.
+    shared = {factor.name for factor in factors} & {*summary.plan.whole_plots}
+    tests = [
+        stats.friedman(sets, family=family, alpha=alpha) if len(sets) > 1 and factor.name not in shared else None
+        for factor, _, sets in made
+    ]
     known = [test.p for test in tests if test is not None and test.p is not None]
     adjusted = iter(
         stats.adjust([p.raw for p in known], family=family, adjustment="holm", exact=[p.exact for p in known])
@@ -169,7 +177,11 @@ def _rankings(summary: Summary, layout: Layout) -> list[_Ranking]:
     found = []
     for (factor, levels, sets), test in zip(made, tests, strict=True):
         p = next(adjusted) if test is not None and test.p is not None else None
-        why = "one matched set" if test is None else test.refused or ""
+        why = (
+            ("whole plots are compared by block" if factor.name in shared else "one matched set")
+            if test is None
+            else test.refused or ""
+        )
         logs = np.log(np.array(sets))
         ranks = rankdata(logs, axis=1).mean(axis=0)
         home = levels.index(factor.baseline)
@@ -182,11 +194,15 @@ def _rankings(summary: Summary, layout: Layout) -> list[_Ranking]:
             about.append(_Level(level, float(ranks[at]), middle, ratio, low, high))
         about.sort(key=lambda level: level.rank)
         found.append(_Ranking(factor.name, factor.baseline, len(sets), tuple(about), p, why))
-    return _with_contrasts(found, [(levels, sets) for _, levels, sets in made], family, alpha)
+    return _with_contrasts(found, [(levels, sets) for _, levels, sets in made], family, alpha, shared)
 
 
 def _with_contrasts(
-    rankings: list[_Ranking], matched: list[tuple[list[str], list[list[float]]]], family: str, alpha: float
+    rankings: list[_Ranking],
+    matched: list[tuple[list[str], list[list[float]]]],
+    family: str,
+    alpha: float,
+    shared: set[str],
 ) -> list[_Ranking]:
     """The rankings with the p-value of each level against the baseline: a pair of a matched set is a pair."""
     tests: dict[tuple[str, str], stats.RankTest] = {}
@@ -194,7 +210,7 @@ def _with_contrasts(
     for ranking, (levels, sets) in zip(rankings, matched, strict=True):
         home = levels.index(ranking.baseline)
         for at, level in enumerate(levels):
-            if at != home and len(sets) > 1:
+            if at != home and len(sets) > 1 and ranking.factor not in shared:
                 pairs = [[row[at], row[home]] for row in sets]
                 tests[ranking.factor, level] = stats.friedman(pairs, family=family, alpha=alpha, comparisons=asked)
     known = {key: test.p for key, test in tests.items() if test.p is not None}
@@ -207,7 +223,11 @@ def _with_contrasts(
         levels_with = []
         for one in ranking.levels:
             test = tests.get((ranking.factor, one.name))
-            why = "one matched set" if test is None else test.refused or ""
+            why = (
+                ("whole plots are compared by block" if ranking.factor in shared else "one matched set")
+                if test is None
+                else test.refused or ""
+            )
             levels_with.append(replace(one, p=adjusted.get((ranking.factor, one.name)), why=why))
         made.append(replace(ranking, levels=tuple(levels_with)))
     return made

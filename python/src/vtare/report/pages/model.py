@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from vtare.plots import Drawing
     from vtare.report.figures import Question
     from vtare.report.layout import Layout
-    from vtare.report.sentences import Sentence
-    from vtare.report.tables import Column, Table
+    from vtare.report.parts import Column, Sentence, Table
     from vtare.report.text import Shown
     from vtare.summary import Summary
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from vtare.report import text
 from vtare.report.pages.model import Answered, CellColumn, Page
-from vtare.report.sentences import FigureText, cell_rows, load_phrase, main_figure
-from vtare.report.tables import Column
+from vtare.report.parts import Column, FigureText
+from vtare.report.sentences import cell_rows, load_phrase, main_figure
 
 if TYPE_CHECKING:
     from vtare.report.layout import Layout

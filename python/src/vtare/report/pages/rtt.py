@@ -15,14 +15,9 @@ from vtare.report.facts import emulated
 from vtare.report.figures import Panel, Question, slug
 from vtare.report.overlay_tables import share_standing
 from vtare.report.pages.model import CellColumn, Page
-from vtare.report.sentences import (
-    FigureText,
-    Sentence,
-    cell_rows,
-    load_phrase,
-    main_figure,
-)
-from vtare.report.tables import Column, too_short
+from vtare.report.parts import Column, FigureText, Sentence
+from vtare.report.sentences import cell_rows, load_phrase, main_figure
+from vtare.report.tables import too_short
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -180,7 +175,7 @@ def _at_baseline(layout: Layout, rows: list[dict[str, Any]]) -> list[dict[str, A
         if factor.name not in ("platform", "capture"):
             levels = [row[factor.name] for row in rows]
             chosen = factor.baseline if factor.baseline in levels else levels[0] if levels else None
-            rows = [row for row in rows if row[factor.name] == chosen]
+            rows = [row for row in rows if row[factor.name] in (None, chosen)]
     return rows
 
 
@@ -316,8 +311,9 @@ def _further(summary: Summary, layout: Layout) -> tuple[Question, ...]:
     return () if stacked is None else (stacked,)
 
 
-#: Where sender and responder are, by whether the plan names machines.
+#: Where sender and responder are, by whether the plan names machines; None: a mesh.
 _WHERE: Final = {
+    None: "sender and responder are the two hosts of a pair of the fleet (docs/fleet.md)",
     False: "two namespaces on this machine stand for the servers of sender and responder, each with its bridge and a "
     "link between",
     True: "sender and responder are the machines that the plan names (docs/hosts.md)",
@@ -327,8 +323,10 @@ _WHERE: Final = {
 def _method(layouts: Sequence[Layout]) -> tuple[str, ...]:
     if not any(layout.experiment.two_hosts for layout in layouts):
         return ()
+    meshed = any(layout.experiment.meshed for layout in layouts)
+    where = None if meshed else any(layout.experiment.hosts for layout in layouts)
     return (
-        f"Round trips: {_WHERE[any(layout.experiment.hosts for layout in layouts)]}; every run starts instances and "
+        f"Round trips: {_WHERE[where]}; every run starts instances and "
         "responder anew. Lost packets are counted and are no readings. Pieces: requests and replies are captured on "
         "both host sides and joined by session and sequence number; each piece is a median of paired differences on "
         "one clock (docs/overhead.md). The wire's two ways alone need a common one: they are known to within the "

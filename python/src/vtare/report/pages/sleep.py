@@ -12,8 +12,8 @@ from vtare.plots.format import percent_text
 from vtare.report import text
 from vtare.report.details import details_of
 from vtare.report.pages.model import Answered, CellColumn, Page, Placement
-from vtare.report.sentences import FigureText, Scene, Sentence, comparison, load_phrase, ratio_figure, scene_of
-from vtare.report.tables import Column
+from vtare.report.parts import Column, FigureText, Sentence
+from vtare.report.sentences import Scene, comparison, load_phrase, ratio_figure, scene_of
 from vtare.report.two_ways import by_time, completed, platform_changes, side_by_side
 from vtare.summary.contrasts import TailRow
 from vtare.summary.rows import rows_of

@@ -14,8 +14,9 @@ from vtare.report.figures import Panel, Question, slug
 from vtare.report.layout import key_name
 from vtare.report.overlay_throughput import throughput_standing
 from vtare.report.pages.model import Page
-from vtare.report.sentences import FigureText, Sentence, cell_rows
-from vtare.report.tables import Column, Table, why_empty
+from vtare.report.parts import Column, FigureText, Sentence, Table
+from vtare.report.sentences import cell_rows
+from vtare.report.tables import why_empty
 from vtare.summary.throughput import loads_frame
 
 if TYPE_CHECKING:
@@ -242,14 +243,25 @@ def _over_load(layout: Layout, loads: pl.DataFrame) -> Question | None:
     return Question(slug("load", layout.experiment.name), "How does latency rise with load?", caption, panels)
 
 
-_BURST_COLUMNS: Final[tuple[_CellColumn, ...]] = (
+#: Columns of what only some plans ask for, by the parameter that does.
+_ASKED_COLUMNS: Final[dict[str, tuple[_CellColumn, ...]]] = {
+    "bursts": (
     (Column("burst_frames", "longest burst", about="frames that pass whole at the greatest rate, median over runs"),
      lambda r: _at_least(text.number(r["burst_frames"], "none passed whole"), r["censored_bursts"])),
     (Column("buffer_frames", "buffers", about="frames that they hold (RFC 9004), median over runs"),
      lambda r: _at_least(text.number(r["buffer_frames"], "not known"), r["censored_bursts"])),
     (Column("buffer_ns", "time in buffers", about="how long the buffers last, median over runs"),
      lambda r: _at_least(text.time(r["buffer_ns"], "not known"), r["censored_bursts"])),
-)  # fmt: skip
+    ),
+    "soak_ns": (
+    (Column("soak_loss_fraction", "soak", about="share lost at the throughput for long, median over runs"),
+     lambda r: text.percent(r["soak_loss_fraction"], "not known")),
+    ),
+    "recovery": (
+    (Column("recovery_ns", "recovery", about="from the end of an overload to the last lost frame, median over runs"),
+     lambda r: text.time(r["recovery_ns"], "no overload")),
+    ),
+}  # fmt: skip
 
 
 def cell_table(layout: Layout, cells: pl.DataFrame) -> Table:
@@ -277,7 +289,7 @@ def cell_table(layout: Layout, cells: pl.DataFrame) -> Table:
          lambda r: text.time(r["latency_total_ns"], "not measured")),
         (Column("tagged_ns", "tagged", about="mean of one frame a trial (RFC 2544)"),
          lambda r: text.time(r["tagged_ns"], "not measured")),
-        *(_BURST_COLUMNS if layout.experiment.parameters.get("bursts") else ()),
+        *(column for asked, its in _ASKED_COLUMNS.items() if layout.experiment.parameters.get(asked) for column in its),
         (Column("searches", "searches"), lambda r: text.count(r["searches"], none)),
         (Column("trials", "trials"), lambda r: text.count(r["trials"], none)),
         (Column("void_trials", "void", about="trials that showed nothing of the guests, and were made again"),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def _method(layouts: Sequence[Layout]) -> tuple[str, ...]:
-    return method_lines() if any(layout.experiment.two_hosts for layout in layouts) else ()
+    return method_lines() if any(layout.experiment.routed for layout in layouts) else ()
 
 
 PAGE: Final = Page(

@@ -10,7 +10,8 @@ from vtare.plan import PATH_FACTORS
 from vtare.plots.format import byte_text, percent_points, rate_range_text, rate_text, time_text
 from vtare.report import text
 from vtare.report.pages.avb.rows import estimates_of, rows_at_baseline
-from vtare.report.sentences import FigureText, Sentence, cell_rows
+from vtare.report.parts import FigureText, Sentence
+from vtare.report.sentences import cell_rows
 from vtare.summary.bandwidth import reasons
 
 if TYPE_CHECKING:

@@ -30,5 +30,5 @@ def rows_at_baseline(layout: Layout, rows: Sequence[dict[str, Any]]) -> list[dic
         present = {row[key] for row in found}
         first = next((label for label in layout.order[key] if label in present), None)
         chosen = usual[key] if usual.get(key) in present else first
-        found = [row for row in found if row[key] == chosen]
+        found = [row for row in found if row[key] in (None, chosen)]
     return found

@@ -10,7 +10,8 @@ from vtare.plots.format import byte_text, percent_text
 from vtare.report import text
 from vtare.report.layout import key_name
 from vtare.report.pages.avb.rows import estimates_of
-from vtare.report.tables import Column, Table, why_empty
+from vtare.report.parts import Column, Table
+from vtare.report.tables import why_empty
 from vtare.summary.bandwidth import reasons
 
 if TYPE_CHECKING:

@@ -1,0 +1,141 @@
+"""The hosts of a fleet: the file that names them (`hosts.toml`), and hosts that are only simulated."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from vtare.errors import BadInput, did_you_mean
+from vtare.named_hosts import (
+    HOST_KEYS,
+    HOST_NAME,
+    RESPONDER,
+    ROLES,
+    ROUTER_KEYS,
+    SENDER,
+    THIS_MACHINE,
+    HostSpec,
+    host_kinds,
+)
+from vtare.platforms import open_platform
+
+if TYPE_CHECKING:
+    from vtare.platforms.protocol import Settings
+
+HOSTS_SCHEMA: Final = "vtare.hosts/1"
+#: What a host can be where its table states no roles.
+USUAL_ROLES: Final = (SENDER, RESPONDER)
+#: How many hosts a dry run may have.
+MOST_SIMULATED: Final = 4096
+#: Keys of a host's table that are no settings of its platform.
+_SPEC_KEYS: Final = tuple(key for key in (*HOST_KEYS, *ROUTER_KEYS) if key != "platform")
+
+
+@dataclass(frozen=True, slots=True)
+class FleetHost:
+    """One host: its name, the roles that it can have, and how it is reached.
+
+    `settings` are those of a plan's table `[platforms.NAME]`; `spec` has its address for measurements and its devices.
+    """
+
+    name: str
+    roles: tuple[str, ...] = USUAL_ROLES
+    settings: Settings = field(default_factory=dict)
+    spec: HostSpec = field(default_factory=lambda: HostSpec(THIS_MACHINE))
+
+    @property
+    def reached_at(self) -> str:
+        """How it is reached, in words."""
+        settings = self.settings
+        if "host" not in settings:
+            return f"namespace {settings['namespace']}" if "namespace" in settings else "this machine"
+        return f"{settings['kind']} {settings['user']}@{settings['host']}" if "user" in settings else (
+            f"{settings['kind']} {settings['host']}"
+        )  # fmt: skip
+
+
+def simulated_hosts(number: int) -> tuple[FleetHost, ...]:
+    """Hosts that can have every role, of which none exists."""
+    width = len(str(number))
+    return tuple(FleetHost(f"h{i:0{width}}", ROLES) for i in range(1, number + 1))
+
+
+def load_hosts(path: Path) -> tuple[FleetHost, ...]:
+    """Read a file of hosts.
+
+    Raises:
+        BadInput: it cannot be read, or names no hosts, or a key or value is wrong.
+    """
+    try:
+        table = tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise BadInput(f"{path}: cannot read the hosts: {error.strerror or error}; expected a file of hosts") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadInput(f"{path}: not TOML: {error}") from error
+    return _Reader(path).hosts(table)
+
+
+class _Reader:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def _error(self, where: str, what: str) -> BadInput:
+        return BadInput(f"{self._path}: {where}: {what}")
+
+    def hosts(self, table: Mapping[str, Any]) -> tuple[FleetHost, ...]:
+        self._known(table, ("schema", "hosts"), "the file")
+        if table.get("schema") != HOSTS_SCHEMA:
+            raise self._error("schema", f"found {table.get('schema')!r}, expected '{HOSTS_SCHEMA}'")
+        hosts = table.get("hosts")
+        if not isinstance(hosts, dict) or not hosts:
+            raise self._error("hosts", f"found {hosts!r}, expected a table [hosts.NAME] for each host")
+        made = tuple(self._host(name, found) for name, found in hosts.items())
+        for one, other in ((a, b) for i, a in enumerate(made) for b in made[:i]):
+            if one.settings == other.settings:
+                raise self._error(
+                    f"hosts.{one.name}",
+                    f"is the same machine as hosts.{other.name}, and two runs would be on it at once; leave one out",
+                )
+        return made
+
+    def _host(self, name: str, table: Any) -> FleetHost:
+        where = f"hosts.{name}"
+        if not HOST_NAME.fullmatch(name):
+            raise self._error(where, "a name has letters, digits, '-', '_' and '.', 63 at most")
+        if not isinstance(table, dict):
+            raise self._error(where, f'found {table!r}, expected a table with `host`, or kind = "host"')
+        for key, value in table.items():
+            if key != "roles" and (isinstance(value, bool) or not isinstance(value, str | int)):
+                raise self._error(f"{where}.{key}", f"found {value!r}, expected a text or an integer")
+        spec = {key: str(table[key]) for key in _SPEC_KEYS if key in table}
+        settings = {key: value for key, value in table.items() if key not in (*_SPEC_KEYS, "roles")}
+        settings.setdefault("kind", "ssh")
+        if settings["kind"] not in host_kinds():
+            raise self._error(
+                f"{where}.kind", f"found {settings['kind']!r}, expected one of: {', '.join(host_kinds())}"
+            )
+        if settings["kind"] == "ssh" and "host" not in settings:
+            raise self._error(f"{where}.host", 'missing; expected the address of the machine, or kind = "host"')
+        try:
+            open_platform(name, binary=Path("vtare"), owner="vtare", settings=settings)
+        except BadInput as error:
+            raise self._error(where, str(error)) from error
+        return FleetHost(
+            name, self._roles(table.get("roles", list(USUAL_ROLES)), f"{where}.roles"), settings, HostSpec(name, **spec)
+        )
+
+    def _roles(self, found: Any, where: str) -> tuple[str, ...]:
+        if not isinstance(found, list) or not found or any(role not in ROLES for role in found):
+            raise self._error(where, f"found {found!r}, expected a list of: {', '.join(ROLES)}")
+        return tuple(role for role in ROLES if role in found)
+
+    def _known(self, table: Mapping[str, Any], keys: tuple[str, ...], where: str) -> None:
+        for key in table:
+            if key not in keys:
+                raise self._error(where, f"found '{key}'{did_you_mean(key, keys)}, expected one of: {', '.join(keys)}")
+
+
+__all__ = ["HOSTS_SCHEMA", "MOST_SIMULATED", "USUAL_ROLES", "FleetHost", "load_hosts", "simulated_hosts"]

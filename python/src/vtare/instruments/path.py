@@ -1,0 +1,67 @@
+"""`vtare path`: what is free on a path, latency when it is used, the depth of the buffer that makes it so."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from vtare.instruments.model import Asked, Instrument, Limits, Metric, PartRows, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: Setting up the far end and the session, s.
+_AROUND_S: Final = 1.3
+_MOST_S: Final = 5.0
+#: Directions, and loads of each (crates/methods/src/path/mod.rs, `SHARES`).
+_ROWS: Final = 2 * 3
+
+
+def _expected_s(asked: Asked) -> float:
+    """A path of some Mbit/s or more takes about half of the time that it may."""
+    return _AROUND_S + float(asked.parameters.get("most_ns", 1e9 * _MOST_S)) / 2e9
+
+
+def _most_rows(_limits: Limits) -> float:
+    return float(_ROWS)
+
+
+def _figures(part: PartRows) -> Mapping[str, Any]:
+    """The figures of the direction that the rows are of: all its loads share them."""
+    direction = part.rows["direction"][0] if part.rows.height else None
+    cells = part.footer.get("result", {}).get("cells", [])
+    cell: Mapping[str, Any] = next((one for one in cells if one.get("direction") == direction), {})
+    return {
+        "idle_rtt_ns": cell.get("idle_rtt_ns"),
+        "free_bit_per_s": cell.get("avb_bit_per_s"),
+        # A lower bound is no value.
+        "depth_ns": None if cell.get("depth_at_least") else cell.get("depth_ns"),
+        "depth_byte": None if cell.get("depth_at_least") else cell.get("depth_byte"),
+        "drain_bit_per_s": cell.get("drain_bit_per_s"),
+        "path_byte": cell["probe_byte"] + cell["extra_byte"] if "probe_byte" in cell else None,
+        "deeper_buffers": int(bool(cell.get("depth_at_least"))),
+    }
+
+
+RECORD: Final = Instrument(
+    name="path",
+    asks="How much latency does using the path add?",
+    quantity="added_ns",
+    value=Value("added_ns"),
+    parts=("direction", "load_percent"),
+    expected_s=_expected_s,
+    most_rows=_most_rows,
+    metrics=(
+        Metric("added_ns", "added", "latency that the load adds", "latency that the load adds", better="less"),
+        Metric("idle_rtt_ns", "idle", "round-trip time of the idle path", better="less"),
+        Metric("free_bit_per_s", "free", "available bandwidth", interval=True),
+        Metric("depth_ns", "buffer", "time that a full buffer takes to drain", interval=True),
+        Metric("depth_byte", "buffer", "depth of the buffer"),
+        Metric("drain_bit_per_s", "drains at"),
+        Metric("path_byte", "bytes", "bytes of all probes", better="less"),
+        Metric("deeper_buffers", over_runs="sum", unit="1"),
+    ),
+    figures=_figures,
+    hosts="routed",
+    compared_parts=("direction",),
+    series=("bottleneck", "cross"),
+)

@@ -1,0 +1,47 @@
+"""What every page has: the templates, their style, the lab's version."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+from importlib.resources import files
+from typing import Final
+
+import jinja2
+
+from vtare.plots import css_colours
+from vtare.plots.svg import PANEL_WIDTH_IN
+
+_WIDEST_PX: Final = 1.3 * 96 * PANEL_WIDTH_IN
+"""A figure wider than this has a row of its own; one column would make its text too small to read."""
+
+
+def environment() -> jinja2.Environment:
+    """The templates of the package; values are escaped unless a template marks them safe, unknown names are errors."""
+    made = jinja2.Environment(
+        loader=jinja2.PackageLoader("vtare.report", "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=False,
+    )
+    # Of every page: the macros ask for it.
+    made.globals["widest"] = _WIDEST_PX
+    return made
+
+
+def lab_version() -> str:
+    """The version of the lab, for a page; a tree that runs without being installed has none."""
+    try:
+        return version("vtare")
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def template_text(name: str) -> str:
+    """A template or asset as it lies in the package."""
+    return (files("vtare.report") / "templates" / name).read_text(encoding="utf-8")
+
+
+def stylesheet() -> str:
+    """The style of every page, with the colours of the figures."""
+    light, dark = css_colours()
+    return template_text("style.css").replace("@LIGHT@", light).replace("@DARK@", dark)

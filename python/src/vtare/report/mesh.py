@@ -1,0 +1,275 @@
+"""What a report shows of a mesh in place of the page of its instrument: the matrix of pairs, clusters and odd pairs."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from vtare.plots.format import ratio_text
+from vtare.plots.mesh import cluster_name, pair_matrix
+from vtare.plots.quantity import quantity_of
+from vtare.report import text
+from vtare.report.figures import Panel, Question, slug
+from vtare.report.layout import figure_name, key_text
+from vtare.report.pages.model import Answered, Page
+from vtare.report.parts import Column, FigureText, Sentence, Table
+from vtare.report.text import Shown
+from vtare.stats import write_p
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from vtare.report.layout import Layout
+    from vtare.summary import Summary
+    from vtare.summary.mesh import MeshFound
+
+_MOST_NAMES: Final = 12
+_ABSENT: Final = "not measured"
+
+
+def _found(summary: Summary, layout: Layout) -> list[MeshFound]:
+    return [one for one in summary.meshes if one.experiment == layout.experiment.name]
+
+
+def _where(summary: Summary, one: MeshFound) -> str:
+    """What it is of: the figure, and the levels of factors with more than one."""
+    factors = {factor.name: factor.levels for factor in summary.plan.experiment(one.experiment).factors}
+    levels = [key_text(summary.numbers, key, label) for key, label in one.at.items() if len(factors[key]) > 1]
+    return ", ".join([figure_name(one.quantity), *levels])
+
+
+def _sentences(summary: Summary, layout: Layout) -> Answered:
+    """Clusters and odd pairs of the first figure are the answer; those of the others stand in the section."""
+    first: list[Sentence] = []
+    later: list[Sentence] = []
+    for one in _found(summary, layout):
+        made = [_clusters_sentence(summary, one), _odd_sentence(one)]
+        if first:
+            later += [(f"{_capital(_where(summary, one))}: ", *_small(sentence)) for sentence in made]
+        else:
+            first = made
+    return first, later
+
+
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:]
+
+
+def _small(sentence: Sentence) -> Sentence:
+    """The sentence with a small first letter, for one that follows a colon."""
+    first, *rest = sentence
+    return (first[:1].lower() + first[1:], *rest) if isinstance(first, str) else sentence
+
+
+def _clusters_sentence(summary: Summary, one: MeshFound) -> Sentence:
+    found, written = one.structure, quantity_of(one.quantity)
+    if len(found.clusters) < 2:
+        whole = found.splits[0] if found.splits else None
+        if whole is None:
+            return (f"{len(one.hosts)} hosts are too few to look for clusters.",)
+        if whole.holds:
+            return (
+                f"The {len(one.hosts)} hosts are one cluster: they differ, but by less than the margin of "
+                f"{summary.plan.analysis.margin_percent:g} %.",
+            )
+        return (
+            f"No cluster is named: noise explains how differently the {len(one.hosts)} hosts see each other "
+            f"(p = {write_p(whole.p)}).",
+        )
+    within = [_block(one, k, k) for k in range(len(found.clusters))]
+    between = [_block(one, k, j) for k in range(len(found.clusters)) for j in range(len(found.clusters)) if k != j]
+    inside, outside = (
+        float(np.nanmedian(some)) if not np.isnan(some).all() else math.nan for some in (within, between)
+    )
+    groups = "; ".join(f"{cluster_name(k)} ({_names(one, hosts)})" for k, hosts in enumerate(found.clusters))
+    start = (
+        f"The {len(one.hosts)} hosts form {len(found.clusters)} clusters: {groups}; the {figure_name(one.quantity)} is "
+    )
+    inner: Sentence = () if math.isnan(inside) else (FigureText(written.text(inside)), " within them and ")
+    return (start, *inner, FigureText(written.text(outside)), " between them.")
+
+
+def _names(one: MeshFound, hosts: tuple[int, ...]) -> str:
+    names = [one.hosts[host] for host in hosts[:_MOST_NAMES]]
+    return (
+        text.listing(names) if len(hosts) <= _MOST_NAMES else f"{', '.join(names)} and {len(hosts) - len(names)} more"
+    )
+
+
+def _odd_sentence(one: MeshFound) -> Sentence:
+    found = one.structure
+    if not found.tested:
+        return ("No pair was looked at for being odd: there are too few of each kind.",)
+    if found.blocks_needed is not None:
+        return (
+            f"No pair could be found odd with {text.plural(one.blocks, 'block')}: it takes {found.blocks_needed} or "
+            "more, whatever was measured.",
+        )
+    if not found.odd:
+        return (f"None of {text.plural(found.tested, 'pair')} is odd.",)
+    listed = [
+        f"{one.hosts[odd.first]} to {one.hosts[odd.second]} ({ratio_text(odd.ratio)})"
+        for odd in found.odd[:_MOST_NAMES]
+    ]
+    more = f", and {len(found.odd) - len(listed)} more" if len(found.odd) > len(listed) else ""
+    is_odd = "is" if len(found.odd) == 1 else "are"
+    return (
+        FigureText(str(len(found.odd))),
+        f" of {text.plural(found.tested, 'pair')} {is_odd} odd, in brackets against the pairs of the same kind: "
+        f"{text.listing(listed)}{more}.",
+    )
+
+
+def _kind(one: MeshFound, k: int, j: int) -> str:
+    """The kind of a pair, by the clusters of its hosts: `A to B`, or where both ways are one `A and B`."""
+    return f"{cluster_name(k)} to {cluster_name(j)}" if one.one_way else " and ".join(map(cluster_name, sorted((k, j))))
+
+
+def _block(one: MeshFound, k: int, j: int) -> float:
+    """The median of the pairs from a cluster to another, or within one; nan where there is none."""
+    clusters = one.structure.clusters
+    pairs = one.structure.medians[np.ix_(clusters[k], clusters[j])]
+    return math.nan if np.isnan(pairs).all() else float(np.nanmedian(pairs))
+
+
+def _questions(summary: Summary, layout: Layout) -> list[Question]:
+    """One matrix for each figure and level of the other factors; the first is the main figure."""
+    made = []
+    for number, one in enumerate(_found(summary, layout)):
+        name = slug("mesh", one.experiment, *one.at.values(), one.figure)
+        drawing = pair_matrix(
+            one.hosts,
+            one.structure.medians,
+            one.structure.clusters,
+            [(odd.first, odd.second) for odd in one.structure.odd],
+            name=name,
+            quantity=one.quantity,
+            one_way=one.one_way,
+        )
+        ways = "from the host of the row to that of the column" if one.one_way else "the two hosts of a pair"
+        caption = (
+            f"Median over {text.plural(one.blocks, 'block')} of each pair's {figure_name(one.quantity)}, {ways}. Hosts "
+            "that see the others alike stand beside each other, with a line between two clusters. A frame marks a "
+            "pair that is far from those of its kind in block after block. The tint is the ratio to the median of all "
+            "pairs."
+        )
+        title = "Which hosts are alike, and which pair is odd?" if number == 0 else f"And for {_where(summary, one)}?"
+        made.append(Question(name, title, caption, (Panel(_where(summary, one), drawing),)))
+    return made
+
+
+def _cells(summary: Summary, layout: Layout, cells: pl.DataFrame) -> Table:
+    """Every pair."""
+    shown = []
+    for one in _found(summary, layout):
+        member = {host: k for k, hosts in enumerate(one.structure.clusters) for host in hosts}
+        odd = {(pair.first, pair.second): pair for pair in one.structure.odd}
+        for a in range(len(one.hosts)):
+            for b in range(len(one.hosts)):
+                if a == b or (not one.one_way and a > b):
+                    continue
+                value, usual = float(one.structure.medians[a, b]), _block(one, member[a], member[b])
+                absent = math.isnan(value)
+                shown.append(
+                    (
+                        text.words(_where(summary, one)),
+                        text.words(one.hosts[a], a),
+                        text.words(one.hosts[b], b),
+                        text.words(_kind(one, member[a], member[b])),
+                        text.figure(one.quantity, None if absent else value, _ABSENT),
+                        text.ratio(None if absent else value / usual, None, None, _ABSENT),
+                        Shown("odd", "true", 0, "differs") if (a, b) in odd else Shown("", "false", 1),
+                    )
+                )
+    columns = (
+        Column("figure", "figure", numeric=False, about="what was measured, at which levels"),
+        Column("from", "from", numeric=False),
+        Column("to", "to", numeric=False),
+        Column("kind", "kind", numeric=False, about="the clusters of the two hosts"),
+        Column("median", "median", about="over the blocks, of each run's median"),
+        Column("ratio", "against its kind", about="over the median of the pairs between (or within) the same clusters"),
+        Column("odd", "odd", numeric=False),
+    )
+    return Table(slug("pairs", layout.experiment.name), "All pairs", columns, tuple(shown))
+
+
+def _tables(summary: Summary, layout: Layout) -> tuple[Table, ...]:
+    found = _found(summary, layout)
+    name = layout.experiment.name
+    kinds = [
+        (
+            text.words(_where(summary, one)),
+            text.words(cluster_name(k)),
+            text.words(cluster_name(j)),
+            text.words(", ".join(one.hosts[i] for i in one.structure.clusters[k])),
+            text.figure(one.quantity, None if math.isnan(value) else value, "no pair"),
+        )
+        for one in found
+        for k in range(len(one.structure.clusters))
+        for j in range(len(one.structure.clusters))
+        if one.one_way or k <= j
+        for value in (_block(one, k, j),)
+    ]
+    odd = [
+        (
+            text.words(_where(summary, one)),
+            text.words(one.hosts[pair.first], pair.first),
+            text.words(one.hosts[pair.second], pair.second),
+            text.figure(one.quantity, float(one.structure.medians[pair.first, pair.second]), _ABSENT),
+            text.ratio(pair.ratio, None, None, ""),
+            text.number(pair.z, ""),
+            Shown(str(pair.p), repr(pair.p.adjusted), pair.p.adjusted),
+            text.count(pair.n, ""),
+        )
+        for one in found
+        for pair in one.structure.odd
+    ]
+    splits = [
+        (
+            text.words(_where(summary, one)),
+            text.count(len(split.hosts), ""),
+            text.words(" | ".join(_names(one, part) for part in split.parts)),
+            text.percent(split.share, ""),
+            Shown(write_p(split.p), repr(split.p), split.p),
+            Shown(write_p(split.level), repr(split.level), split.level),
+            text.words("split" if split.holds else "one group"),
+        )
+        for one in found
+        for split in one.structure.splits
+    ]
+    figure = Column("figure", "figure", numeric=False, about="what was measured, at which levels")
+    return (
+        Table(slug("clusters", name), "Clusters, and the median of the pairs between them", (
+            figure, Column("from", "from", numeric=False), Column("to", "to", numeric=False),
+            Column("hosts", "hosts of the first", numeric=False), Column("median", "median of the pairs"),
+        ), tuple(kinds)),
+        *([Table(slug("odd", name), "Odd pairs, the farthest first", (
+            figure, Column("from", "from", numeric=False), Column("to", "to", numeric=False),
+            Column("median", "median"), Column("ratio", "against its kind"), Column("z", "robust z"),
+            Column("p_adjusted", "p (adjusted)", about="of its ranks over the blocks, exact; Holm over all pairs"),
+            Column("pairs", "pairs of its kind"),
+        ), tuple(odd))] if odd else []),
+        *([Table(slug("splits", name), "Groups of hosts that were tested for being two", (
+            figure, Column("hosts", "hosts"), Column("parts", "parts", numeric=False),
+            Column("share", "explained", about="part of the variance of the pairs' ranks"),
+            Column("p", "p", about="of as good a split among permutations of the pairs"),
+            Column("level", "held against", about="alpha times the group's share of the hosts"),
+            Column("result", "result", numeric=False),
+        ), tuple(splits))] if splits else []),
+    )  # fmt: skip
+
+
+def _about(summary: Summary, layout: Layout) -> str:
+    found = _found(summary, layout)
+    absent = max((one.absent for one in found), default=0)
+    if not absent:
+        return ""
+    return f"Of {text.plural(found[0].pairs, 'pair')} up to {absent} have no finished run and are left out."
+
+
+PAGE: Final = Page(
+    sentences=_sentences, is_titled=True, questions=_questions, cells=_cells, tables=_tables, about=_about
+)
+__all__ = ["PAGE"]

@@ -1,0 +1,74 @@
+"""What a report shows of what a path is worth: latency under load, what is free, the buffer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from vtare.report import text
+from vtare.report.pages.model import Answered, CellColumn, Page
+from vtare.report.parts import Column, FigureText, Sentence
+from vtare.report.sentences import cell_rows, main_figure
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from vtare.report.layout import Layout
+    from vtare.summary import Summary
+
+_FULL: Final = "110"
+"""The load, % of what is free, that fills the queue."""
+
+
+def _sentences(summary: Summary, layout: Layout) -> Answered:
+    """The cells in which using more than is free adds least and most; what each level adds stands in the section."""
+    rows = [row for row in cell_rows(summary, layout) if row["load_percent"] == _FULL]
+    if not rows:
+        return [], []
+    ordered = sorted(rows, key=lambda row: layout.value(row) or 0.0)
+    answer: list[str | FigureText] = ["Using more than is free adds ", main_figure(layout, ordered[0])]
+    answer.append(f" ({_levels(layout, ordered[0])})")
+    if len(ordered) > 1:
+        answer += [" to ", main_figure(layout, ordered[-1]), f" ({_levels(layout, ordered[-1])})"]
+    return [(*answer, " to a round trip.")], [_detail(layout, row) for row in rows]
+
+
+def _levels(layout: Layout, row: Mapping[str, Any]) -> str:
+    keys = [key for key in layout.keys if key != "load_percent" and len(layout.order[key]) > 1]
+    return ", ".join(layout.key_text(key, row[key]) for key in keys) or "every cell"
+
+
+def _detail(layout: Layout, row: Mapping[str, Any]) -> Sentence:
+    free = text.figure("free_bit_per_s", row["free_bit_per_s"], "unknown").text
+    buffer = text.time(row["depth_ns"], "it was not filled").text
+    return (f"{_levels(layout, row)}: free ", FigureText(free), ", buffer ", FigureText(buffer), ".")
+
+
+def _columns(level: str) -> tuple[CellColumn, ...]:
+    unknown = "not known"
+    return (
+        (Column("idle_rtt_ns", "idle", about="round trip of the idle path"),
+         lambda r: text.time(r["idle_rtt_ns"], unknown), False),
+        (Column("free_bit_per_s", "free", about="available bandwidth of the direction"),
+         lambda r: text.figure("free_bit_per_s", r["free_bit_per_s"], unknown), False),
+        (Column("free_interval", f"{level} interval", about="of what is free, over runs"),
+         lambda r: text.figures("free_bit_per_s", r["free_low_bit_per_s"], r["free_high_bit_per_s"], "needs 3 runs"),
+         False),
+        (Column("depth_ns", "buffer", about="time that a full buffer takes to drain"),
+         lambda r: text.time(r["depth_ns"], "not filled"), False),
+        (Column("depth_byte", "buffer, bytes", about="the same in bytes of IP packets"),
+         lambda r: text.figure("depth_byte", r["depth_byte"], "not filled"), False),
+        (Column("path_byte", "bytes", about="all probes of the direction"),
+         lambda r: text.figure("path_byte", r["path_byte"], "not recorded"), False),
+    )  # fmt: skip
+
+
+def _method(_layouts: Sequence[Layout]) -> tuple[str, ...]:
+    return (
+        "Paths: latency under load is computed from the cross traffic that short trains saw, at 50, 90 and 110 % of "
+        "what it leaves free; the buffer is what a burst fills, the worst case and not what TCP makes of it "
+        "(docs/path.md).",
+    )
+
+
+PAGE: Final = Page(sentences=_sentences, columns=_columns, method=_method)

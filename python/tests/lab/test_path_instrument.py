@@ -1,0 +1,52 @@
+"""`vtare path` in a plan: a campaign over the lab's own path with a fake binary, its figures and its report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from vtare.campaign import CampaignResult, Store
+from vtare.plan import parse_plan
+from vtare.report.build import build
+from vtare.summary import summarise
+
+Run = Callable[[Store], CampaignResult]
+PLAN = """
+schema = "vtare.plan/1"
+name = "worth"
+question = "What does cross traffic do to latency?"
+blocks = 2
+settle = "0 ms"
+
+[[experiment]]
+name = "paths"
+title = "Latency under load"
+instrument = "path"
+run_timeout = "60 s"
+
+[experiment.factors]
+capacity = ["50 Mbit/s"]
+bottleneck = ["link"]
+cross = ["0 Mbit/s", "10 Mbit/s"]
+platform = ["host"]
+"""
+
+
+def test_a_plan_sets_latency_under_load_against_its_factors(
+    tmp_path: Path, fake: Any, fake_hosts: Any, run_campaign: Run
+) -> None:
+    with Store.create(tmp_path / "store", parse_plan(PLAN, source=Path("worth.toml")), 7) as store:
+        assert run_campaign(store).done == 4
+    summary = summarise(tmp_path / "store")
+    cells = {(row["cross"], row["direction"], row["load_percent"]): row for row in summary.cells.iter_rows(named=True)}
+    # Each direction at each load; what covers both directions is no cell of its own.
+    assert {key[1:] for key in cells} == {(way, load) for way in ("up", "down") for load in ("50", "90", "110")}
+    up, down = cells["10 Mbit/s", "up", "110"], cells["10 Mbit/s", "down", "110"]
+    assert (up["median"], up["free_bit_per_s"], up["depth_ns"], up["depth_byte"]) == (24e6, 50e6, 24e6, 150e3)
+    # A buffer that was not filled has no depth, and latency that is not known is no 0.
+    assert (down["depth_ns"], down["deeper_buffers"], up["deeper_buffers"]) == (None, 2, 0)
+    assert cells["10 Mbit/s", "down", "90"]["median"] is None
+    page = build(summary)
+    for words in ("Using more than is free adds", "24.0", "buffer", "Latency under load"):
+        assert words in page

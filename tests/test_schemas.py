@@ -1,0 +1,141 @@
+"""The JSON Schemas of docs/schemas: made of docs/json.md, and held by what the programs print."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import jsonschema
+import pytest
+
+from vtare.campaign import Store
+from vtare.campaign.journal import HostEvent
+from vtare.plan import parse_plan
+
+
+@pytest.fixture(scope="module")
+def made(tool: Callable[[str], ModuleType]) -> ModuleType:
+    return tool("schemas")
+
+
+def schema_of(root: Path, document: dict[str, Any]) -> dict[str, Any]:
+    path = root / "docs/schemas" / f"{document['schema'].replace('/', '.')}.json"
+    schema: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    return schema
+
+
+def test_the_schemas_are_those_of_the_page(root: Path, made: ModuleType) -> None:
+    here = {path.name: json.loads(path.read_text("utf-8")) for path in (root / "docs/schemas").glob("*.json")}
+    assert here == made.schemas(), "run tools/schemas"
+
+
+def test_each_schema_is_one_and_accepts_its_example(root: Path, made: ModuleType) -> None:
+    for document in made.examples():
+        schema = schema_of(root, document)
+        jsonschema.Draft202012Validator.check_schema(schema)
+        # What "..." stands for is not in the example.
+        schema["required"] = [key for key in schema["required"] if key in document]
+        jsonschema.Draft202012Validator(schema).validate(document)
+
+
+def test_a_key_that_is_missing_and_a_type_that_is_wrong_are_refused(root: Path) -> None:
+    good = {"schema": "vtare.error/1", "error": "cpu: found 4000", "exit_code": 2}
+    schema = schema_of(root, good)
+    jsonschema.validate(good, schema)
+    for wrong in ({**good, "exit_code": "2"}, {"schema": "vtare.error/1", "error": "x"}, {**good, "schema": "a"}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(wrong, schema)
+
+
+# What runs in a moment and needs nothing; those over a network are held by the Rust tests of the same page.
+LINES = (
+    "timer --samples 3000",
+    "sleep --target 1us --samples 5",
+    "counter --batches 2 --calls 2 --max-exponent 1 --unit-ms 0.05",
+    "noise --seconds 0.01",
+    "check --seconds 5",
+    "torture clock --seconds 0.05",
+    "load cpu --threads 1 --seconds 0.05",
+    "load io --threads 2 --seconds 0.05",
+    "selftest --quick --only simulated-loss",
+    "rtt 127.0.0.1 --icmp --count 3",
+    "doctor host",
+    "sleep --tarket 1ms",
+    "plan no-such-plan",
+    "plan quickstart-quick",
+    "plan mesh-quick --on simulated:5",
+    "run watch --on simulated:2:1 --seed 1",
+    "plan quickstart-quick --power --spread 4 --shift 5",
+    "ab --pairs 12 --seed 7 -- true -- true",
+    "clean",
+)
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("line", LINES)
+def test_real_documents_are_as_their_schemas_state(root: Path, vtare: Path, line: str) -> None:
+    command, *words = line.split()
+    done = subprocess.run([vtare, command, "--json", *words], capture_output=True, text=True, check=False, timeout=120)
+    document = json.loads(done.stdout)
+    jsonschema.validate(document, schema_of(root, document))
+
+
+@pytest.mark.e2e
+def test_documents_of_a_fleet_are_as_their_schemas_state(root: Path, vtare: Path, tmp_path: Path) -> None:
+    hosts, store = tmp_path / "hosts.toml", tmp_path / "store"
+    hosts.write_text('schema = "vtare.hosts/1"\n[hosts.here]\nkind = "host"\n')
+    text = 'schema = "vtare.plan/1"\nname = "p"\nquestion = "q?"\nblocks = 1\n[[experiment]]\ninstrument = "sleep"\n'
+    with Store.create(store, parse_plan(text, source=Path("plan.toml")), 1) as opened:
+        opened.journal.keep_host_events()
+        opened.journal.add_host_events(
+            [HostEvent(1.0, "here", "answered"), HostEvent(2.0, "here", "taken", opened.runs[0].run_id)]
+        )
+    for words in (["check", str(hosts), "--seconds", "5 s"], [str(store)]):
+        command = [str(vtare), "fleet", *words, "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+        document = json.loads(done.stdout)
+        jsonschema.validate(document, schema_of(root, document))
+        (host,) = document["hosts"]
+        assert host["figures"] if document["schema"] == "vtare.fleet/1" else host["holder"], document
+
+
+@pytest.fixture(scope="module")
+def store(vtare: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A measured campaign: 3 blocks of two ways to read the clock."""
+    place = tmp_path_factory.mktemp("measured")
+    (place / "plan.toml").write_text(
+        'schema = "vtare.plan/1"\nname = "p"\nquestion = "q?"\nblocks = 3\n[[experiment]]\ninstrument = "timer"\n'
+        'parameters = { samples = 3000 }\nfactors = { source = ["vtare", "clock_monotonic"] }\n'
+    )
+    words = ["run", str(place / "plan.toml"), "--store", str(place / "store"), "--seed", "1", "--json"]
+    done = subprocess.run([vtare, *words], capture_output=True, check=True, timeout=120)
+    (place / "store/campaign.json").write_bytes(done.stdout)
+    return place / "store"
+
+
+# What each prints of that store: a document on stdout, or in the file that it names.
+OF_A_STORE = {
+    "run": "cat {store}/campaign.json",
+    "status": "{vtare} status {store} --json",
+    "verify": "{vtare} verify {store} --json",
+    "plan-check": "{vtare} plan {store}/plan.toml --missing --json",
+    "power": "{vtare} plan {store} --power --json",
+    "plot": "{vtare} plot {store} --out {store}/figures --json",
+    "standing": "{vtare} papers kirova2019 --store {store} --json",
+    "reanalysis": "{vtare} papers lampe2013 --claims --json",
+    "report": "{vtare} report {store} --format json --out {store}/report.json && cat {store}/report.json",
+    "exec": "{vtare} exec --report={store}/exec.json sleep 0.01 && cat {store}/exec.json",
+}
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("document", OF_A_STORE)
+def test_documents_of_a_store_are_as_their_schemas_state(root: Path, vtare: Path, store: Path, document: str) -> None:
+    line = OF_A_STORE[document].format(vtare=vtare, store=store)
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=True, timeout=120)
+    found = json.loads(done.stdout[done.stdout.index("{") :])
+    jsonschema.validate(found, schema_of(root, found))
