@@ -206,6 +206,20 @@ def test_a_program_whose_end_is_reported_twice_ends_once(tmp_path: Path) -> None
         assert agent.lost is None
 
 
+def test_why_the_kernel_ended_a_program_stands_in_its_log_and_is_not_too_long(tmp_path: Path) -> None:
+    def answer(frame: Frame) -> list[Frame]:
+        killed = "Out of memory: Killed process 71\n\x1b[31m" + "x" * 9000
+        how = {**json.loads(exited(frame.job, 0).payload), "code": None, "signal": 9, "kernel": killed}
+        return [say(Kind.ANSWER, frame.job, {}), say(Kind.EXITED, frame.job, how)]
+
+    with guest(answer) as agent:
+        child = agent.start(["load"], directory=tmp_path, stdout=tmp_path / "o", stderr=tmp_path / "e")
+        assert child.wait(30) == -9
+    log = (tmp_path / "e").read_text()
+    assert log.startswith("vtare: guest g: its kernel reported: Out of memory: Killed process 71 [31mxxx")
+    assert len(log) < 2100
+
+
 # --- what a container leaves in its files ---
 
 

@@ -13,6 +13,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::files::Reach;
 use super::frame::Kind;
+use super::kernel_log::KernelLog;
 use super::messages::{COMMANDS, Exited, SignalName, Start, StreamTotals};
 use super::port::Output;
 
@@ -33,7 +34,7 @@ impl Jobs {
     pub(crate) fn start(&self, job: u32, start: &Start, reach: &Reach, output: &Output) -> Result<(), String> {
         let named = start.arguments.first().map_or("nothing", String::as_str);
         if !COMMANDS.contains(&named) {
-            return Err(format!("arguments: found '{named}', want one of {}", COMMANDS.join(", ")));
+            return Err(format!("arguments: found '{named}', expected one of {}", COMMANDS.join(", ")));
         }
         let directory = reach.check(&start.directory)?;
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&directory);
@@ -52,12 +53,12 @@ impl Jobs {
         let (started, starting) = std::sync::mpsc::channel();
         let (jobs, writer) = (self.clone(), output.clone());
         // The thread that starts a command stays until its end: some ask the kernel to end them with it.
-        let work = move || match command.spawn() {
-            Ok(child) => {
+        let work = move || match (KernelLog::from_now(), command.spawn()) {
+            (log, Ok(child)) => {
                 let _ = started.send(Ok(Pid::from_child(&child)));
-                jobs.see_out(job, child, &writer);
+                jobs.see_out(job, child, log, &writer);
             }
-            Err(error) => {
+            (_, Err(error)) => {
                 let _ = started.send(Err(format!("cannot start a process: {error}")));
             }
         };
@@ -70,7 +71,7 @@ impl Jobs {
     }
 
     /// Passes on what a command writes until it has ended, then how it ended.
-    fn see_out(&self, job: u32, mut child: Child, output: &Output) {
+    fn see_out(&self, job: u32, mut child: Child, log: Option<KernelLog>, output: &Output) {
         let pipes = (child.stdout.take(), child.stderr.take());
         let (status, stdout, stderr) = thread::scope(|scope| {
             let stdout = scope.spawn(|| pass_on(pipes.0, Kind::Stdout, job, output));
@@ -81,7 +82,8 @@ impl Jobs {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&job);
         let (code, signal) = status.map_or((None, None), |status| (status.code(), status.signal()));
         let (stdout, stderr) = (stdout.unwrap_or_default(), stderr.unwrap_or_default());
-        output.send_json(Kind::Exited, job, &Exited { code, signal, stdout, stderr });
+        let kernel = signal.and(log).and_then(KernelLog::reports);
+        output.send_json(Kind::Exited, job, &Exited { code, signal, stdout, stderr, kernel });
     }
 
     /// Sends a signal to a command and all it started.

@@ -67,6 +67,8 @@ pub(crate) struct Exited {
     pub(crate) stdout: StreamTotals,
     /// What was passed on of its stderr.
     pub(crate) stderr: StreamTotals,
+    /// What the kernel reported while it ran, where a signal ended it.
+    pub(crate) kernel: Option<String>,
 }
 
 /// What was passed on of a stream.

@@ -9,6 +9,7 @@ mod command_line;
 mod files;
 mod frame;
 mod job;
+mod kernel_log;
 mod messages;
 mod port;
 mod session;

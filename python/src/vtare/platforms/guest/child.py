@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _KILL_S: Final = 20.0
 _LARGEST_CODE: Final = 255
 _LARGEST_SIGNAL: Final = 64
+_MOST_REPORTED: Final = 2000
 
 
 class GuestChild(Child):
@@ -57,6 +58,10 @@ class GuestChild(Child):
         elif frame.kind is Kind.EXITED:
             how = document_of(frame)
             ended = _exit_code(how)
+            if (kernel := how.get("kernel")) is not None:
+                self._output.note(
+                    f"vtare: guest {self._agent.name}: its kernel reported: {printable(kernel, _MOST_REPORTED)}"
+                )
             if (lost := self._output.lost(how)) is not None:
                 reported = f"{lost}; {self._agent.skipped}; the program itself had ended with {ended}"
                 self._output.note(f"vtare: guest {self._agent.name}: output is lost: {reported}")
