@@ -152,7 +152,7 @@ def test_without_root_and_without_services_that_is_stated(dom0: Path, monkeypatc
     ("resources", "words"),
     [
         (Resources(memory_byte=4 << 30), "1 guest would take 4100 MiB, but Xen has 1000 MiB free"),
-        (Resources(memory_byte=64 * MEBIBYTE), "a guest of 64 MiB does not boot; give it 96 MiB or more"),
+        (Resources(memory_byte=64 * MEBIBYTE), "a guest of 64 MiB does not boot; give it 128 MiB or more"),
         (Resources(pinned=(0, 7)), "CPU 7 to pin to is not there; expected some of 0 to 0"),
         (Resources(nic="e1000"), "has no network card 'e1000'; expected netfront"),
         (Resources(clock_source="kvm-clock"), "has no clock source 'kvm-clock'; expected xen or tsc"),
@@ -164,7 +164,7 @@ def test_what_a_guest_cannot_have_is_refused_with_what_it_can(resources: Resourc
 
 @pytest.mark.usefixtures("dom0")
 def test_more_guests_than_xen_has_memory_for_are_refused_before_the_first() -> None:
-    with pytest.raises(MachineCannot, match="11 guests would take 1100 MiB, but Xen has 1000 MiB free"):
+    with pytest.raises(MachineCannot, match="11 guests would take 1452 MiB, but Xen has 1000 MiB free"):
         platform().start(11)
 
 
