@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from vtare.campaign import Journal
-from vtare.fleet.cluster import QUIET
+from vtare.fleet.cluster import PATIENT, QUIET
 from vtare.platforms import network
 from vtare.platforms.owner import own_prefix
 
@@ -96,9 +96,9 @@ class Dask:
     workers: list[subprocess.Popen[bytes]]
 
     @classmethod
-    def of(cls, hosts: Hosts, place: Path) -> Dask:
-        """Start a cluster whose logs lie in this directory."""
-        made = cls(hosts, place, start_scheduler(hosts, place), [])
+    def of(cls, hosts: Hosts, place: Path, **more: str) -> Dask:
+        """Start a cluster whose logs lie in this directory; `more` is added to the scheduler's environment."""
+        made = cls(hosts, place, start_scheduler(hosts, place, **more), [])
         made.start_workers()
         return made
 
@@ -119,14 +119,14 @@ class Dask:
             process.wait()
 
 
-def start_scheduler(hosts: Hosts, place: Path) -> subprocess.Popen[bytes]:
+def start_scheduler(hosts: Hosts, place: Path, **more: str) -> subprocess.Popen[bytes]:
     """Start a scheduler of Dask, whose log lies in this directory."""
     words = ["scheduler", "--host", HUB, "--port", "8786", "--no-dashboard"]
-    return _started(hosts, "hub", place / f"scheduler-{time.time()}", words)
+    return _started(hosts, "hub", place / f"scheduler-{time.time()}", words, **{**PATIENT, **more})
 
 
-def _started(hosts: Hosts, name: str, log: Path, words: Sequence[str]) -> subprocess.Popen[bytes]:
+def _started(hosts: Hosts, name: str, log: Path, words: Sequence[str], **more: str) -> subprocess.Popen[bytes]:
     command = hosts.inside(name, sys.executable, "-m", "distributed.cli.dask_" + words[0], *words[1:])
-    environment = {**os.environ, **QUIET, "PYTHONPATH": sources()}
+    environment = {**os.environ, **QUIET, "PYTHONPATH": sources(), **more}
     with log.open("wb") as file:
         return subprocess.Popen(command, stdout=file, stderr=file, stdin=subprocess.DEVNULL, env=environment)

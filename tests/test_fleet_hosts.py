@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -228,6 +229,41 @@ def test_runs_on_workers_of_dask_survive_its_scheduler(hosts: Hosts, vtare: Path
     finally:
         dask.end()
     check_store(path, 12)
+
+
+def test_a_worker_of_dask_is_stopped_while_it_measures_but_not_until_it_is_given_up(
+    hosts: Hosts, vtare: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("distributed", reason="the Python package 'distributed' is missing")
+    plan, path = tmp_path / "plan.toml", tmp_path / "store"
+    plan.write_text(sleeps_plan(1, "3.5 s").replace("samples = 20", "samples = 100000"))
+    # Given up after 3 s without a sign of life, so that it is stopped for 1.5 s at a time.
+    dask = Dask.of(hosts, tmp_path, DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL="3s")
+    seen = []
+    try:
+        logs = list(tmp_path.glob("worker-*"))
+        wait_until("both workers are there", lambda: all(b"Registered to" in log.read_bytes() for log in logs))
+        lab = subprocess.Popen(
+            hosts.inside("hub", sys.executable, "-c", _LAB, plan, path, vtare),
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": sources()},
+        )  # fmt: skip
+        while lab.poll() is None:
+            seen += [_state_of(worker.pid) for worker in dask.workers]
+            time.sleep(0.05)
+        out, errors = lab.communicate()
+        assert "done=3, failed=0" in out, errors[-2000:]
+    finally:
+        dask.end()
+    check_store(path, 3)
+    with Journal(path / "journal.sqlite", read_only=True) as journal:
+        kinds = [event.kind for event in journal.host_events()]
+    assert (kinds.count("taken"), kinds.count("lost")) == (3, 0)
+    # Three times for 1.5 s, looked at 20 times a second at the most; each run goes on for 2 s more.
+    assert 30 <= seen.count("T") < len(seen) / 3
+
+
+def _state_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 @pytest.mark.parametrize("fault", ["worker killed", "connection cut"])

@@ -17,12 +17,14 @@ from vtare.platforms.network import NetworkError
 from vtare.platforms.owner import own_prefix
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from vtare.campaign.files import Files
     from vtare.campaign.stop import StopRequest
     from vtare.design import Run
     from vtare.plan import Experiment, Plan
+    from vtare.platforms.child import Child
 
 
 def timeout_s(run: Run, plan: Plan) -> float:
@@ -35,12 +37,21 @@ def timeout_s(run: Run, plan: Plan) -> float:
 class Attempts:
     """The setups of one campaign on its hosts: those of the plan, or this machine."""
 
-    def __init__(self, plan: Plan, seed: int, binary: Path, files: Files, stop: StopRequest) -> None:
-        """Prepare; nothing is made yet. `seed` is the campaign's."""
+    def __init__(
+        self,
+        plan: Plan,
+        seed: int,
+        binary: Path,
+        files: Files,
+        stop: StopRequest,
+        freeze: Callable[[Sequence[Child], float], None] | None = None,
+    ) -> None:
+        """Prepare; nothing is made yet. `seed` is the campaign's, `freeze` that of `RunSettings`."""
         self._plan = plan
         self._seed = seed
         self._files = files
         self._stop = stop
+        self._freeze = freeze
         owner, settings, hosts = own_prefix(), plan.platforms, plan.hosts
         self._one_host = OneHostSetup(binary, owner, settings, hosts)
         self._two_hosts = TwoHostSetup(binary, owner, settings, hosts)
@@ -98,7 +109,7 @@ class Attempts:
         if run.control is None and "load" in run.factors:
             load = self._plan.experiment(run.experiment).factor("load").level(run.factors["load"]).value
         seed = run_seed(self._seed, run.run_id)
-        return RunSettings(seed, load, self._plan.settle_s, timeout_s(run, self._plan))
+        return RunSettings(seed, load, self._plan.settle_s, timeout_s(run, self._plan), self._freeze)
 
 
 __all__ = ["Attempts", "timeout_s"]

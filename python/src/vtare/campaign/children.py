@@ -86,16 +86,25 @@ def beginning(path: Path) -> bytes:
         return file.read(_FIRST_BYTE)
 
 
-def wait_measured(child: Child, timeout_s: float, stop: StopRequest, helpers: Sequence[Helper]) -> int:
-    """Wait for the program that measures and return its exit code, 0 or 1.
+def wait_measured(
+    child: Child,
+    timeout_s: float,
+    stop: StopRequest,
+    helpers: Sequence[Helper],
+    freeze: Callable[[Sequence[Child], float], None] | None = None,
+) -> int:
+    """Wait for the program that measures and return its exit code, 0 or 1. `freeze` is that of `RunSettings`.
 
     Raises:
         RunFailed: it failed or hung, or a helper ended before it did.
         Interrupted: a stop was requested.
     """
-    code: int | None = None
+    code, deadline = None, time.monotonic() + timeout_s
+    others = [helper.child for helper in helpers]
     try:
-        code = child.wait(timeout_s, stop_fd=stop.fd, others=[helper.child for helper in helpers])
+        if freeze is not None:
+            freeze([child, *others], timeout_s)
+        code = child.wait(max(0.0, deadline - time.monotonic()), stop_fd=stop.fd, others=others)
     finally:
         if code is None:
             end(child, stop)

@@ -24,13 +24,14 @@ from vtare.platforms.child import wait_readable
 from vtare.platforms.intake import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from vtare.campaign.files import Files
     from vtare.campaign.journal import Status
     from vtare.campaign.setup import RunSetup
     from vtare.campaign.stop import StopRequest
     from vtare.design import Run
+    from vtare.platforms.child import Child
 
 LOG_TAIL_BYTE: Final = 4000
 #: The longest reason that the journal keeps, in characters.
@@ -54,12 +55,16 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class RunSettings:
-    """What the lab adds to a run: its seed, its load, how long to settle and when to give up."""
+    """What the lab adds to a run: its seed, its load, how long to settle and when to give up.
+
+    `freeze` stops this process until one of the programs has ended or the time is over; None: it waits as usual.
+    """
 
     seed: int
     load: Mapping[str, Any]
     settle_s: float
     timeout_s: float
+    freeze: Callable[[Sequence[Child], float], None] | None = None
 
 
 def execute(
@@ -136,7 +141,7 @@ def _measure_under_load(
         child = setup.sender.start(
             ["measure", str(directory / "run.json")], directory=directory, stdout=log, stderr=log
         )
-        return wait_measured(child, settings.timeout_s, stop, (*helpers, *served.helpers, load))
+        return wait_measured(child, settings.timeout_s, stop, (*helpers, *served.helpers, load), settings.freeze)
     finally:
         end(load.child, stop)
 

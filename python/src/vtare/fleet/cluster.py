@@ -7,6 +7,7 @@ to the worker that takes its place after a restart. Dask carries what is asked a
 from __future__ import annotations
 
 import asyncio
+import math
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from importlib import import_module
@@ -31,6 +32,8 @@ QUIET: Final = {
         "WORKER__PROFILE__ENABLED": "False",
     }.items()
 }
+#: The environment of a scheduler that never gives up a worker whose connection stays: it is stopped while it measures.
+PATIENT: Final = {"DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "None"}
 _CONNECT_S: Final = 30
 _LEAVING_S: Final = 20.0
 
@@ -46,6 +49,8 @@ class Cluster:
     on_the_host = True
 
     hosts: tuple[FleetHost, ...]
+    #: Half the time after which the scheduler gives up a worker that sends nothing.
+    freeze_s: float
 
     def __init__(self, on: str) -> None:
         """Connect to the scheduler of `dask://HOST:PORT`.
@@ -56,6 +61,7 @@ class Cluster:
         self._distributed = self._library(on)
         self._address = f"tcp://{on.removeprefix(DASK)}"
         self._client = self._connected(on)
+        self.freeze_s = self._patience_s() / 2.0
         names = sorted(self._names())
         if not names:
             self._client.close()
@@ -117,6 +123,10 @@ class Cluster:
     def _new_client(self) -> Any:
         return self._distributed.Client(self._address, timeout=_CONNECT_S, set_as_default=False)
 
+    def _patience_s(self) -> float:
+        stated = self._client.run_on_scheduler(import_module("dask.config").get, "distributed.scheduler.worker-ttl")
+        return math.inf if stated is None else float(import_module("dask.utils").parse_timedelta(stated))
+
     def _connected(self, on: str) -> Any:
         try:
             return self._new_client()
@@ -135,4 +145,4 @@ class Cluster:
         }
 
 
-__all__ = ["DASK", "QUIET", "Cluster", "WorkerLost"]
+__all__ = ["DASK", "PATIENT", "QUIET", "Cluster", "WorkerLost"]

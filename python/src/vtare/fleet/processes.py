@@ -30,6 +30,7 @@ class Processes:
 
     #: Whether a worker is on its host.
     on_the_host = False
+    freeze_s = 0.0
 
     def __init__(self, hosts: Sequence[FleetHost], store: Path) -> None:
         """Start nothing yet; `store` is what others read who want one of the hosts."""

@@ -36,6 +36,11 @@ class Workers(Protocol):
         ...
 
     @property
+    def freeze_s(self) -> float:
+        """How long a worker that is on its host may be stopped while it measures; 0: not at all."""
+        ...
+
+    @property
     def hosts(self) -> Sequence[FleetHost]:
         """The hosts, each with a worker."""
         ...
@@ -113,7 +118,7 @@ class RealMachines:
                 platforms={**plan.platforms, **{host.name: dict(host.settings) for host in hosts}},
                 experiments=tuple(replace(experiment, hosts=specs) for experiment in plan.experiments),
             )
-        job = Job(plan, run, self._seed, self._binary, str(directory), hosts)
+        job = Job(plan, run, self._seed, self._binary, str(directory), hosts, self._workers.freeze_s)
         lead = next(iter(start.hosts.values()))
         task = _Task(lead, self._workers.submit(lead, perform, job), start, directory)
         self._attempts[start.run_id, start.attempt] = task

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare.errors import BadInput, MachineCannot
-from vtare.fleet.cluster import QUIET, RESOURCE, Cluster
+from vtare.fleet.cluster import PATIENT, QUIET, RESOURCE, Cluster
 from vtare.fleet.hosts import FleetHost
 from vtare.process import start
 
@@ -79,6 +79,7 @@ class SlurmCluster(Cluster):
         try:
             self._distributed, self._address = distributed, f"tls://{socket.gethostname()}:{self._port}"
             self._client = self._first_client()
+            self.freeze_s = self._patience_s() / 2.0
             self._nodes = self._start_workers(number)
             self.hosts = tuple(FleetHost(name) for name in self._await(number))
         except BaseException:
@@ -115,7 +116,7 @@ class SlurmCluster(Cluster):
         words += ["--port", str(self._port)]
         return start(
             words,
-            environment=self._environment(),
+            environment={**self._environment(), **PATIENT},
             stderr=self._log("scheduler"),
             session=True,
             before=_end_with_the_lab,

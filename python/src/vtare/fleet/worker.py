@@ -11,6 +11,7 @@ import os
 import signal
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +21,7 @@ from vtare.campaign.binary import find_binary
 from vtare.campaign.files import Files
 from vtare.campaign.stop import StopRequest
 from vtare.errors import BadInput, VtareError
+from vtare.fleet.frozen import Freezer
 from vtare.platforms import open_platform
 from vtare.platforms.host import leftovers, work_directory
 from vtare.platforms.owner import own_prefix
@@ -38,13 +40,15 @@ _MOST_OPEN: Final = 4
 #: What answers within this time answers.
 _PROBE_S: Final = 60.0
 _open: Final[dict[tuple[object, ...], Attempts]] = {}
+_freezer: Final = Freezer()
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
     """One attempt: the plan with its hosts by role, the run, the campaign's seed, and where its files go.
 
-    `hosts` is empty where the worker is on the host itself.
+    `hosts` is empty where the worker is on the host itself: it then stops while a program measures, for `freeze_s` at
+    the most.
     """
 
     plan: Plan
@@ -53,6 +57,7 @@ class Job:
     binary: str
     directory: str
     hosts: tuple[FleetHost, ...]
+    freeze_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,17 +117,19 @@ def leave() -> None:
     """End all that stays between runs."""
     while _open:
         _open.popitem()[1].close()
+    _freezer.close()
 
 
 def _attempts(job: Job) -> Attempts:
     """The setups on these hosts; those of the hosts that were used the longest ago are closed for them."""
     reached = tuple((host.name, *sorted(host.settings.items())) for host in job.hosts)
-    key = (job.plan.text, job.seed, reached, *job.plan.hosts.items())
+    key = (job.plan.text, job.seed, reached, *job.plan.hosts.items(), job.freeze_s)
     found = _open.pop(key, None)
     if found is None:
         for stale in list(_open)[: max(0, len(_open) - _MOST_OPEN + 1)]:
             _open.pop(stale).close()
-        found = Attempts(job.plan, job.seed, _binary(job.binary), Files(), StopRequest())
+        freeze = partial(_freezer.freeze, job.freeze_s) if job.freeze_s else None
+        found = Attempts(job.plan, job.seed, _binary(job.binary), Files(), StopRequest(), freeze)
     _open[key] = found
     return found
 
