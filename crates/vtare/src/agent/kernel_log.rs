@@ -1,4 +1,4 @@
-//! What the kernel reported while a command ran. Why it was killed (no memory left, a fault) stands there and nowhere else.
+//! What the kernel reported while a command ran. Why it was killed (no memory left, a fault) stands nowhere else.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};
