@@ -6,6 +6,8 @@ from pathlib import Path
 
 from synthetic_store import PLAN, Recipe, write_store
 
+from vtare.campaign import Entry, Store
+from vtare.plan import parse_plan
 from vtare.report.content import content_of
 from vtare.summary import summarise
 
@@ -42,3 +44,15 @@ def test_headings_name_the_level_of_the_plan(tmp_path: Path) -> None:
     ratios = [heading for heading in headings if heading.startswith(("ratio", "difference"))]
     assert ratios
     assert all("90 %" in heading for heading in ratios), ratios
+
+
+def test_an_experiment_of_which_no_run_is_there_has_a_row_without_figures(tmp_path: Path) -> None:
+    text = PLAN.format(blocks=2, targets='["1 ms"]') + '\n[[experiment]]\nname = "far"\ninstrument = "rtt"\n'
+    plan = parse_plan(text, source=tmp_path / "plan.toml")
+    with Store.create(tmp_path / "store", plan, 1) as store:
+        for run in store.runs:
+            store.journal.record(Entry(run.run_id, "skipped", None, "no host answers", None, None))
+    content = content_of(summarise(tmp_path / "store"), figures=False)
+    (far,) = (part for part in content.parts if part.title == "far")
+    assert len(far.cells.rows) == 1
+    assert "no host answers" in str([table.rows for table in content.absent])

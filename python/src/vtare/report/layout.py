@@ -173,7 +173,9 @@ def usual_level(layout: Layout, key: str) -> str | None:
 
 def layout_of(summary: Summary, experiment: Experiment, cells: pl.DataFrame) -> Layout:
     """The layout of one experiment from its keys and the levels that occur in its cells."""
-    keys = [key for key in summary.keys[experiment.name] if cells.get_column(key).null_count() < cells.height]
+    known = summary.keys[experiment.name]
+    # Where none of its runs is there, a cell has no level at all.
+    keys = [key for key in known if cells.get_column(key).null_count() < cells.height] or [*known]
     if experiment.two_hosts and "peer" in keys and len(keys) > 1:
         # There is one far end, the lab's own: no row needs to name it.
         keys.remove("peer")
