@@ -231,6 +231,7 @@ def on_dask(place: Path) -> Iterator[Fleet]:
                 {
                     "Dask scheduler killed": lambda _, __: _restart_scheduler(dask, hosts, place),
                     "Dask worker killed": lambda _, drawn: _restart_worker(dask, drawn.randrange(2)),
+                    "freezer or watchdog killed": lambda _, drawn: _kill_freezer(dask, drawn),
                 },
                 list,
             )
@@ -253,6 +254,16 @@ def _restart_worker(dask: Dask, number: int) -> bool:
     dask.workers[number].wait()
     dask.workers[number] = dask.start_worker(NAMES[number])
     return True
+
+
+def _kill_freezer(dask: Dask, drawn: random.Random) -> bool:
+    """Kill one of the processes that stop the workers while they measure and let them go on."""
+    watchdogs = [pid for worker in dask.workers for pid in children_of(worker.pid, "watchdog.py")]
+    found = [*watchdogs, *(pid for watchdog in watchdogs for pid in children_of(watchdog, "watchdog.py"))]
+    with suppress(ProcessLookupError):
+        if found:
+            os.kill(drawn.choice(found), signal.SIGKILL)
+    return bool(found)
 
 
 class Observer:

@@ -73,9 +73,9 @@ def finished(path: Path) -> int:
     return 0
 
 
-def children_of(pid: int) -> list[int]:
-    """The worker processes of a lab process."""
-    found = subprocess.run(["pgrep", "-P", str(pid), "-f", "spawn_main"], capture_output=True, text=True, check=False)
+def children_of(pid: int, word: str = "spawn_main") -> list[int]:
+    """The worker processes of a lab process, or others that a process has started, by a word of their command."""
+    found = subprocess.run(["pgrep", "-P", str(pid), "-f", word], capture_output=True, text=True, check=False)
     return [int(word) for word in found.stdout.split()]
 
 
