@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import polars as pl
@@ -262,8 +263,56 @@ def test_a_worker_of_dask_is_stopped_while_it_measures_but_not_until_it_is_given
     assert 30 <= seen.count("T") < len(seen) / 3
 
 
+def test_agents_on_hosts_over_ssh_measure_stopped_and_one_that_is_killed_is_started_again(
+    vtare: Path, tmp_path: Path
+) -> None:
+    if os.geteuid() != 0 or (missing := network.missing_tools()) is not None:
+        pytest.skip("namespaces need root" if os.geteuid() else str(missing))
+    if (reason := not_static(vtare)) is not None:
+        pytest.skip(reason)
+    pytest.importorskip("distributed", reason="the Python package 'distributed' is missing")
+    # The Python of the hosts, with the same vtare as here.
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={sources()} exec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    plan = plan_of(sleeps_plan(2, "1 s").replace("samples = 20", "samples = 100000"))
+    with ExitStack() as stack:
+        machines = [stack.enter_context(sshd_machine(name, tmp_path / name)) for name in ("one", "two")]
+        lines = ['schema = "vtare.hosts/1"']
+        for name, machine in zip(("one", "two"), machines, strict=True):
+            settings = {"agent": str(python), **machine.settings()}
+            lines += [f"[hosts.{name}]", *(f"{key} = {json.dumps(value)}" for key, value in settings.items())]
+        path = tmp_path / "hosts.toml"
+        path.write_text("\n".join(lines))
+        seen = []
+
+        def stopped() -> list[int]:
+            return [pid for pid in machines[0].processes() if _state_of(pid) == "T"]
+
+        def strike() -> None:
+            wait_until("an agent is stopped", lambda: bool(stopped()))
+            seen.extend(stopped())
+            for pid in seen:
+                os.kill(pid, signal.SIGKILL)
+
+        with Store.create(tmp_path / "store", plan, 5) as store:
+            workers = open_fleet(str(path), plan, tmp_path / "store", vtare)
+            result = campaign_on(workers, store, vtare, strike)
+        assert (result.done, len(seen)) == (6, 1)
+        check_store(tmp_path / "store", 6)
+        with Journal(tmp_path / "store" / "journal.sqlite", read_only=True) as journal:
+            lost = [event.host for event in journal.host_events() if event.kind == "lost"]
+            answered = {event.host for event in journal.host_events() if event.kind == "answered"}
+        assert (lost, answered) == (["one"], {"one", "two"})
+        wait_until(
+            "nothing is left there", lambda: not any([*one.work.iterdir(), *one.processes()] for one in machines)
+        )
+
+
 def _state_of(pid: int) -> str:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    return ""
 
 
 @pytest.mark.parametrize("fault", ["worker killed", "connection cut"])

@@ -330,6 +330,9 @@ def _runs() -> Sequence[object]:
         ('host = "192.0.2.12"', "", "hosts.middle.host: missing"),
         ("[hosts.left]", '[hosts."a b"]', "a name has letters"),
         ('host = "192.0.2.11"', "host = 1.5", "expected a text or an integer"),
+        ('host = "192.0.2.12"', 'host = "192.0.2.12"\nagent = "python3"', "hosts.left.agent: missing"),
+        ('host = "192.0.2.11"', 'host = "192.0.2.11"\nagent = 3', "hosts.left.agent: found 3"),
+        ('kind = "host"', 'kind = "host"\nagent = "python3"', "hosts.here.agent: found 'python3' for a host of kind"),
     ],
 )
 def test_a_file_of_hosts_that_is_wrong_is_refused(before: str, after: str, message: str, tmp_path: Path) -> None:

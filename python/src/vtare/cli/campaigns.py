@@ -72,13 +72,13 @@ def run(
         checked = with_pairs(checked, fleet_hosts(on), contract)
     chosen = seed if seed is not None else checked.seed if checked.seed is not None else draw_seed()
     target = store or default_store(checked.name)
-    fleet = _fleet(on, checked, target)
+    fleet = _fleet(on, checked, target, program)
     with at_work(target) as files, Store.create(target, checked, chosen, files=files) as opened:
         _LOG.info(named(f"{checked.name}: {len(opened.runs)} runs into {target}, seed {chosen}"))
         _work(opened, program, target, fleet, as_json=as_json, verbose=verbose)
 
 
-def _fleet(on: str | None, plan: Plan, store: Path) -> Workers | None:
+def _fleet(on: str | None, plan: Plan, store: Path, program: Path) -> Workers | None:
     """The fleet that --on names; None where all is on this machine."""
     if on is None:
         if plan.mesh is not None:
@@ -86,7 +86,7 @@ def _fleet(on: str | None, plan: Plan, store: Path) -> Workers | None:
         return None
     from vtare.fleet.opened import open_fleet
 
-    return open_fleet(on, plan, store)
+    return open_fleet(on, plan, store, program)
 
 
 def _dry_run(on: str, plan: str, store: Path | None, seed: int | None, *, as_json: bool) -> None:
@@ -126,7 +126,7 @@ def resume(
 
     program, contract = binary_and_contract(binary)
     with at_work(store) as files, Store.open(store, files=files, contract=contract) as opened:
-        _work(opened, program, store, _fleet(on, opened.plan, store), as_json=as_json, verbose=verbose)
+        _work(opened, program, store, _fleet(on, opened.plan, store, program), as_json=as_json, verbose=verbose)
 
 
 def retry(
@@ -150,7 +150,7 @@ def retry(
         )
     program, contract = binary_and_contract(binary)
     with at_work(store) as files, Store.open(store, files=files, contract=contract) as opened:
-        fleet = _fleet(on, opened.plan, store)
+        fleet = _fleet(on, opened.plan, store, program)
         _work(opened, program, store, fleet, frozenset(chosen), as_json=as_json, verbose=verbose)
 
 

@@ -39,12 +39,14 @@ class FleetHost:
     """One host: its name, the roles that it can have, and how it is reached.
 
     `settings` are those of a plan's table `[platforms.NAME]`; `spec` has its address for measurements and its devices.
+    `agent` is the Python there that runs an agent, None where the host has none.
     """
 
     name: str
     roles: tuple[str, ...] = USUAL_ROLES
     settings: Settings = field(default_factory=dict)
     spec: HostSpec = field(default_factory=lambda: HostSpec(THIS_MACHINE))
+    agent: str | None = None
 
     @property
     def reached_at(self) -> str:
@@ -99,6 +101,12 @@ class _Reader:
                     f"hosts.{one.name}",
                     f"is the same machine as hosts.{other.name}, and two runs would be on it at once; leave one out",
                 )
+            if (one.agent is None) != (other.agent is None):
+                bare, agent = (one, other) if one.agent is None else (other, one)
+                raise self._error(
+                    f"hosts.{bare.name}.agent",
+                    f"missing; expected the path of a Python, as hosts.{agent.name} has an agent: all have or none",
+                )
         return made
 
     def _host(self, name: str, table: Any) -> FleetHost:
@@ -111,7 +119,7 @@ class _Reader:
             if key != "roles" and (isinstance(value, bool) or not isinstance(value, str | int)):
                 raise self._error(f"{where}.{key}", f"found {value!r}, expected a text or an integer")
         spec = {key: str(table[key]) for key in _SPEC_KEYS if key in table}
-        settings = {key: value for key, value in table.items() if key not in (*_SPEC_KEYS, "roles")}
+        settings = {key: value for key, value in table.items() if key not in (*_SPEC_KEYS, "roles", "agent")}
         settings.setdefault("kind", "ssh")
         if settings["kind"] not in host_kinds():
             raise self._error(
@@ -123,9 +131,15 @@ class _Reader:
             open_platform(name, binary=Path("vtare"), owner="vtare", settings=settings)
         except BadInput as error:
             raise self._error(where, str(error)) from error
-        return FleetHost(
-            name, self._roles(table.get("roles", list(USUAL_ROLES)), f"{where}.roles"), settings, HostSpec(name, **spec)
-        )
+        agent = table.get("agent")
+        if agent is not None and (settings["kind"] != "ssh" or not isinstance(agent, str)):
+            raise self._error(
+                f"{where}.agent",
+                f"found {agent!r} for a host of kind '{settings['kind']}', expected the path of a Python on a host of "
+                "kind 'ssh'",
+            )
+        roles = self._roles(table.get("roles", list(USUAL_ROLES)), f"{where}.roles")
+        return FleetHost(name, roles, settings, HostSpec(name, **spec), agent)
 
     def _roles(self, found: Any, where: str) -> tuple[str, ...]:
         if not isinstance(found, list) or not found or any(role not in ROLES for role in found):

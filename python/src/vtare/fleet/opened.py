@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vtare.campaign.attempts import timeout_s
+from vtare.campaign.binary import find_binary
 from vtare.errors import BadInput
+from vtare.fleet.agents import Agents
 from vtare.fleet.campaign import FleetCampaign
 from vtare.fleet.cluster import DASK, Cluster
 from vtare.fleet.dry import SIMULATED, simulated_number
@@ -41,8 +43,8 @@ def fleet_hosts(on: str) -> tuple[FleetHost, ...]:
     return load_hosts(path)
 
 
-def open_fleet(on: str, plan: Plan, store: Path) -> Workers:
-    """The workers of the fleet that `on` names, for this plan; nothing is started yet.
+def open_fleet(on: str, plan: Plan, store: Path, binary: Path | None = None) -> Workers:
+    """The workers of the fleet that `on` names, for this plan. `binary` is brought to hosts that have agents.
 
     Raises:
         BadInput: there is no such fleet, or the plan cannot run on it.
@@ -61,8 +63,12 @@ def open_fleet(on: str, plan: Plan, store: Path) -> Workers:
             f"--on: found '{on}', expected a file of hosts, dask://HOST:PORT, slurm:NODES or simulated:HOSTS"
         )
     hosts = load_hosts(path)
+    processes = Processes(hosts, store.absolute())
+    if hosts[0].agent is not None:
+        check_plan(plan, (), on, made_there=True, alone=True)
+        return Agents(on, hosts, find_binary(binary), processes)
     check_plan(plan, hosts, on)
-    return Processes(hosts, store.absolute())
+    return processes
 
 
 def fleet_campaign(store: Store, workers: Workers, binary: Path, stop: StopRequest, **others: Any) -> FleetCampaign:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 _TIMEOUT_S: Final = 60.0
+_MAKING: Final = threading.Lock()
 _STARTED_S: Final = 30.0
 #: What a command of the lab's own may print: a line or two, and an error.
 _MOST_ANSWER_BYTE: Final = 1 << 16
@@ -444,8 +445,14 @@ async def _pieces(client: Any, path: str, most_byte: int) -> AsyncIterator[bytes
             yield piece
 
 
-@cache
 def _loop() -> asyncio.AbstractEventLoop:
+    # Threads may ask for it at the same time, and a connection belongs to one loop.
+    with _MAKING:
+        return _only_loop()
+
+
+@cache
+def _only_loop() -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="ssh", daemon=True).start()
     return loop

@@ -1,0 +1,157 @@
+"""A scheduler of Dask that a campaign starts for itself, on the machine of the lab.
+
+It talks to workers over TLS, with certificates that are made for this campaign: nobody else can connect. It is started
+again where it ends, and ends with the lab.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import signal
+import socket
+import sys
+import tempfile
+import time
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from vtare.errors import BadInput, MachineCannot
+from vtare.fleet.cluster import PATIENT, Cluster
+from vtare.process import start
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from concurrent.futures import Future
+
+    from vtare.process import Process
+
+#: Those of a worker, beside its scheduler and its resource.
+WORKER_OPTIONS: Final = (
+    *("--protocol", "tls", "--nthreads", "1", "--no-nanny", "--no-dashboard"),
+    *("--memory-limit", "0", "--death-timeout", "60"),
+)
+_STARTING_S: Final = 60.0
+_PR_SET_PDEATHSIG: Final = 1
+# Loaded before any fork: the forked child must not import or look up anything.
+_PRCTL: Final = ctypes.CDLL(None).prctl
+_END: Final = int(signal.SIGTERM)
+
+
+class OwnScheduler(Cluster):
+    """Workers of a scheduler that is the campaign's own."""
+
+    #: The environment of the scheduler.
+    settings: ClassVar[Mapping[str, str]] = PATIENT
+
+    def _start(self, on: str, host: str) -> None:
+        """Start the scheduler and connect to it; `host` is its name in addresses.
+
+        Raises:
+            BadInput: a package is not installed.
+            MachineCannot: the scheduler does not start.
+        """
+        self._on = on
+        self._distributed = self._library(on)
+        try:
+            self._security = import_module("distributed.security").Security.temporary()
+        except ImportError as error:
+            raise BadInput(
+                f"--on {on} needs the package 'cryptography': install it with pip install cryptography"
+            ) from error
+        self._place = tempfile.TemporaryDirectory(prefix="vtare-dask-")
+        self._port = _free_port()
+        self._address = f"tls://{host}:{self._port}"
+        self._scheduler = self._start_scheduler()
+        self._client = self._first_client()
+        self.freeze_s = self._patience_s() / 2.0
+
+    def submit(self, host: str, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        """See `Workers.submit`."""
+        if self._scheduler.poll() is not None:
+            self._scheduler = self._start_scheduler()
+        return super().submit(host, work, *arguments)
+
+    def close(self, *, quickly: bool) -> None:
+        """End workers and scheduler."""
+        if hasattr(self, "_client"):
+            super().close(quickly=quickly)
+        self._end_workers()
+        if hasattr(self, "_scheduler"):
+            end(self._scheduler)
+            self._place.cleanup()
+
+    def _end_workers(self) -> None:
+        """End what runs the workers. May be called twice."""
+        raise NotImplementedError
+
+    def _tls(self) -> dict[str, Any]:
+        """The certificates of this campaign, as the configuration of Dask has them."""
+        roles = {role: self._security.get_tls_config_for_role(role) for role in ("scheduler", "worker")}
+        return {
+            "ca-file": roles["worker"]["ca_file"],
+            **{role: {"cert": tls["cert"], "key": tls["key"]} for role, tls in roles.items()},
+        }
+
+    def _environment(self) -> dict[str, str]:
+        """The same, as the programs of Dask read it."""
+        tls = self._tls()
+        found = {"DASK_DISTRIBUTED__COMM__TLS__CA_FILE": tls.pop("ca-file")}
+        for role, files in tls.items():
+            for name, content in files.items():
+                found[f"DASK_DISTRIBUTED__COMM__TLS__{role.upper()}__{name.upper()}"] = content
+        return {**found, "DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION": "True"}
+
+    def _start_scheduler(self) -> Process:
+        words = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--protocol", "tls", "--no-dashboard"]
+        words += ["--port", str(self._port)]
+        return start(
+            words,
+            environment={**self._environment(), **self.settings},
+            stderr=self._log("scheduler"),
+            session=True,
+            before=end_with_the_lab,
+        )
+
+    def _log(self, name: str) -> Any:
+        return (Path(self._place.name) / name).open("ab")
+
+    def _first_client(self) -> Any:
+        deadline = time.monotonic() + _STARTING_S
+        while True:
+            try:
+                return self._new_client()
+            except (OSError, ValueError) as error:
+                if self._scheduler.poll() is not None or time.monotonic() > deadline:
+                    raise MachineCannot(
+                        f"--on {self._on}: the scheduler of Dask did not start ({error}): {self._last('scheduler')}"
+                    ) from error
+                time.sleep(0.5)
+
+    def _new_client(self) -> Any:
+        return self._distributed.Client(self._address, timeout=5, set_as_default=False, security=self._security)
+
+    def _last(self, log: str) -> str:
+        lines = (Path(self._place.name) / log).read_text(errors="replace").strip().splitlines()
+        return lines[-1] if lines else "no reason was printed"
+
+
+def end(process: Process) -> None:
+    """End a program that the lab has started, if it still runs."""
+    if process.poll() is None:
+        process.terminate()
+        process.communicate()
+
+
+def end_with_the_lab() -> None:
+    """In a new process: end when the lab does, however it ends."""
+    _PRCTL(_PR_SET_PDEATHSIG, _END)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        return int(probe.getsockname()[1])
+
+
+__all__ = ["WORKER_OPTIONS", "OwnScheduler", "end", "end_with_the_lab"]
