@@ -1,6 +1,7 @@
 //! One connection to the far end: TCP, TLS 1.3, HTTP/2, each timed.
 
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -35,6 +36,7 @@ pub struct Handshakes {
 #[derive(Clone)]
 pub struct Connector {
     address: SocketAddr,
+    congestion: String,
     name: ServerName<'static>,
     tls: TlsConnector,
 }
@@ -55,7 +57,12 @@ impl Connector {
         let mut last = "it has no address".to_owned();
         for address in found.map_err(|error| RpmError::peer(&place, error))? {
             match TcpStream::connect(address).await {
-                Ok(_) => return Ok(Self { address, name, tls: TlsConnector::from(Arc::new(client_config()?)) }),
+                Ok(stream) => {
+                    choose_congestion(&stream);
+                    let congestion = tcp::congestion(&stream).map_err(|error| RpmError::Machine(error.to_string()))?;
+                    let tls = TlsConnector::from(Arc::new(client_config()?));
+                    return Ok(Self { address, name, congestion, tls });
+                }
                 Err(error) => last = error.to_string(),
             }
         }
@@ -66,6 +73,12 @@ impl Connector {
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The congestion control of what is sent from here.
+    #[must_use]
+    pub fn congestion(&self) -> &str {
+        &self.congestion
     }
 
     fn failed(&self, error: &dyn std::fmt::Display) -> RpmError {
@@ -82,6 +95,7 @@ impl Connector {
         let stream = TcpStream::connect(self.address).await.map_err(|error| failed(&error))?;
         let tcp_ns = since(begin);
         unqueued(&stream).map_err(|error| failed(&error))?;
+        choose_congestion(&stream);
         let begin = now();
         let mut stream = self.tls.connect(self.name.clone(), stream).await.map_err(|error| failed(&error))?;
         let tls_ns = since(begin);
@@ -117,6 +131,14 @@ impl Connector {
 pub fn unqueued(stream: &TcpStream) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     tcp::set_unsent_most(stream, UNSENT_MOST as u32).map_err(std::io::Error::other)
+}
+
+/// Has a socket use CUBIC, the standard (RFC 9438), where the kernel has it and this user may choose it; the kernel's
+/// own choice stays otherwise. With BBR a third of the packets are lost that several connections send into a full
+/// queue, and a self probe waits for all that is lost before it: its time is that of BBR and not of the queue.
+pub fn choose_congestion(socket: impl AsFd) {
+    // What is used in the end is read from the socket, and reported.
+    let _ = tcp::set_congestion(socket, "cubic");
 }
 
 /// A request without a body.

@@ -6,9 +6,10 @@
 //!
 //! - [`measure`]: the client.
 //! - [`serve`]: the far end. It reads what strangers send and sends more than it receives: each connection is bounded
-//!   in time and bytes ([`meter`]), all together in number and rate.
+//!   in time and bytes ([`meter`]), all together in number and rate; its process is confined ([`confine`]).
 #![forbid(unsafe_code)]
 
+pub mod confine;
 pub mod connect;
 pub mod content;
 mod error;

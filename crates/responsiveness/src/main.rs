@@ -10,7 +10,8 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use vtare_methods::rpm::{RpmEvent, RpmJob, RpmLimits};
-use vtare_responsiveness::serve::Server;
+use vtare_responsiveness::confine::Confinement;
+use vtare_responsiveness::serve::{Server, listener};
 use vtare_responsiveness::{RpmError, measure};
 
 /// Threads that move bytes and answer requests.
@@ -18,7 +19,7 @@ const THREADS: usize = 4;
 
 fn main() -> ExitCode {
     let done = job().and_then(|job| match job {
-        RpmJob::Measure { peer, seed, settings } => runtime()?.block_on(async {
+        RpmJob::Measure { peer, seed, settings } => runtime(|| ())?.block_on(async {
             let ended = measure::measure(&peer, seed, settings, stop_at_end_of_input(), &mut print_event).await;
             if let Err(error) = &ended {
                 print_event(&RpmEvent::Failed { exit_code: error.exit_code(), error: error.to_string() });
@@ -26,7 +27,7 @@ fn main() -> ExitCode {
             // It has been reported.
             Ok(ended.err().map_or(0, |error| error.exit_code()))
         }),
-        RpmJob::Serve { listen, limits } => runtime()?.block_on(serve(listen, limits)),
+        RpmJob::Serve { listen, limits } => serve(listen, limits),
     });
     match done {
         Ok(code) => ExitCode::from(code),
@@ -45,9 +46,10 @@ fn job() -> Result<RpmJob, RpmError> {
     serde_json::from_str(&text).map_err(|error| RpmError::Input(format!("the job cannot be read: {error}")))
 }
 
-fn runtime() -> Result<Runtime, RpmError> {
+/// A runtime whose threads begin with `begin`.
+fn runtime(begin: fn()) -> Result<Runtime, RpmError> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS);
-    let built = Builder::new_multi_thread().worker_threads(threads).enable_all().build();
+    let built = Builder::new_multi_thread().worker_threads(threads).enable_all().on_thread_start(begin).build();
     built.map_err(|error| RpmError::Machine(format!("cannot start threads: {error}")))
 }
 
@@ -63,14 +65,30 @@ fn stop_at_end_of_input() -> watch::Receiver<bool> {
 }
 
 /// Serves until SIGTERM or SIGINT, which are its ordinary end.
-async fn serve(listen: SocketAddr, limits: RpmLimits) -> Result<u8, RpmError> {
+fn serve(listen: SocketAddr, limits: RpmLimits) -> Result<u8, RpmError> {
+    let listener = listener(listen)?;
+    let confinement = Confinement::before_threads(limits.connections)?;
+    // Each thread is confined by itself: this one still needs sockets for signals. What it is refused, they are, too.
+    let runtime = runtime(|| drop(Confinement::default().and_system_calls()))?;
+    runtime.block_on(serve_at(listener, limits, confinement))
+}
+
+async fn serve_at(
+    listener: std::net::TcpListener,
+    limits: RpmLimits,
+    confinement: Confinement,
+) -> Result<u8, RpmError> {
     let of = |kind| signal(kind).map_err(|error| RpmError::Machine(format!("cannot listen for signals: {error}")));
     let (mut terminate, mut interrupt) = (of(SignalKind::terminate())?, of(SignalKind::interrupt())?);
-    let server = Server::bind(listen, limits).await?;
-    let place = server.address();
+    let server = Server::at(listener, limits)?;
+    let (place, congestion) = (server.address(), server.congestion());
+    let confinement = confinement.and_system_calls();
     print(
         &mut std::io::stdout(),
-        format_args!("vtare rpm-serve: listening on {place}, self-signed certificate; clients: vtare rpm {place}\n"),
+        format_args!(
+            "vtare rpm-serve: listening on {place}, self-signed certificate, TCP {congestion}; clients: vtare rpm \
+             {place}\nvtare rpm-serve: {confinement}\n"
+        ),
     );
     tokio::select! {
         never = server.run() => match never {},

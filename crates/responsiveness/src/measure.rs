@@ -56,7 +56,8 @@ pub async fn measure(
     };
     let late = |_| RpmError::Peer(format!("{peer}: no answer for {} s", REACH_TIME.as_secs()));
     let (site, connector, idle_rtt_ns) = reached.map_err(late)??;
-    report(&RpmEvent::Reached { address: connector.address(), idle_rtt_ns });
+    let congestion = connector.congestion().to_owned();
+    report(&RpmEvent::Reached { address: connector.address(), congestion, idle_rtt_ns });
     for direction in [Direction::Down, Direction::Up] {
         let loads = Loads::new(&connector, &site, direction);
         let mut run = Run::new(settings, seed, connector.clone(), loads, site.small.clone());

@@ -13,8 +13,9 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio_rustls::rustls::{self, ServerConfig};
 use vtare_methods::rpm::RpmLimits;
+use vtare_sys::net::tcp;
 
-use crate::connect::{provider, unqueued};
+use crate::connect::{choose_congestion, provider, unqueued};
 use crate::content::{STALL_TIME, answer};
 use crate::meter::{Metered, Rates, SharedRate};
 use crate::{RpmError, UNSENT_MOST};
@@ -101,14 +102,14 @@ fn network(peer: IpAddr) -> IpAddr {
 }
 
 impl Server {
-    /// Listens, with a certificate that is made for this run and signed by itself.
+    /// Serves at a [`listener`], with a certificate that is made for this run and signed by itself. Within a runtime.
     ///
     /// # Errors
-    /// [`RpmError::Machine`] where the address cannot be bound.
-    pub async fn bind(listen: SocketAddr, limits: RpmLimits) -> Result<Self, RpmError> {
-        let refused = |error: std::io::Error| RpmError::Machine(format!("cannot listen on {listen}: {error}"));
-        let listener = TcpListener::bind(listen).await.map_err(refused)?;
+    /// [`RpmError::Machine`] where the certificate cannot be made.
+    pub fn at(listener: std::net::TcpListener, limits: RpmLimits) -> Result<Self, RpmError> {
+        let refused = |error: std::io::Error| RpmError::Machine(format!("cannot listen: {error}"));
         let address = listener.local_addr().map_err(refused)?;
+        let listener = TcpListener::from_std(listener).map_err(refused)?;
         let rate = || SharedRate::new(limits.rate_bit_per_s);
         Ok(Self {
             listener,
@@ -126,6 +127,12 @@ impl Server {
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The congestion control of the connections.
+    #[must_use]
+    pub fn congestion(&self) -> String {
+        tcp::congestion(&self.listener).unwrap_or_default()
     }
 
     /// What it has done.
@@ -198,6 +205,18 @@ async fn converse(tls: TlsAcceptor, metered: Metered<TcpStream>, address: String
             () = sleep(QUIET_TIME), if answers.is_empty() => return None,
         }
     }
+}
+
+/// Listens. Connections inherit the congestion control of the listener.
+///
+/// # Errors
+/// [`RpmError::Machine`] where the address cannot be bound.
+pub fn listener(listen: SocketAddr) -> Result<std::net::TcpListener, RpmError> {
+    let refused = |error: std::io::Error| RpmError::Machine(format!("cannot listen on {listen}: {error}"));
+    let listener = std::net::TcpListener::bind(listen).map_err(refused)?;
+    listener.set_nonblocking(true).map_err(refused)?;
+    choose_congestion(&listener);
+    Ok(listener)
 }
 
 fn server_config(address: SocketAddr) -> Result<ServerConfig, RpmError> {

@@ -64,6 +64,8 @@ pub enum RpmEvent {
     Reached {
         /// The address to which all connections go.
         address: SocketAddr,
+        /// TCP congestion control of what is sent to it.
+        congestion: String,
         /// Median TCP handshake of the idle path, ns.
         idle_rtt_ns: u64,
     },

@@ -11,7 +11,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinHandle;
 use vtare_methods::rpm::RpmLimits;
 use vtare_responsiveness::connect::{Connector, fetch};
-use vtare_responsiveness::serve::Server;
+use vtare_responsiveness::serve::{Server, listener};
 use vtare_responsiveness::site::{Site, WELL_KNOWN, address_of};
 
 /// A test that waits longer than this for something has failed.
@@ -26,7 +26,7 @@ pub(crate) struct Far {
 impl Far {
     pub(crate) async fn with(limits: RpmLimits) -> Self {
         let listen = "127.0.0.1:0".parse().expect("it is an address");
-        let server = Arc::new(Server::bind(listen, limits).await.expect("a port is free"));
+        let server = Arc::new(Server::at(listener(listen).expect("a port is free"), limits).expect("it serves"));
         let own = Arc::clone(&server);
         let running = tokio::spawn(async move { match own.run().await {} });
         Self { server, running }

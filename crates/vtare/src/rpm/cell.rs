@@ -14,6 +14,8 @@ pub(crate) struct RpmCell {
     pub(crate) address: String,
     /// `down`: the far end sends the load; `up`: it receives it.
     pub(crate) direction: &'static str,
+    /// TCP congestion control of the load; null where the far end sends it, which does not report its own.
+    pub(crate) congestion: Option<String>,
     /// Round trips a minute: the mean of the next two; null where one kind of probes was not answered.
     pub(crate) rpm: Option<f64>,
     /// By probes on connections of their own.

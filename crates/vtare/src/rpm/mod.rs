@@ -11,7 +11,7 @@ pub(crate) mod serve;
 
 use std::time::Duration;
 
-use vtare_methods::rpm::{RpmEvent, RpmJob, RpmSettings};
+use vtare_methods::rpm::{Direction, RpmEvent, RpmJob, RpmSettings};
 
 use crate::answer::{Answer, CommandLine};
 use crate::avb::shown::{megabits, sized};
@@ -52,7 +52,7 @@ impl Instrument for Rpm {
         let mut engine = Engine::start(&job)?;
         let begin = session.clock().now();
         let progress = session.context.progress(&format!("rpm {}", parameters.peer), parameters.most_ns);
-        let (mut cells, mut reached): (Vec<RpmCell>, Option<(String, u64)>) = (Vec::new(), None);
+        let (mut cells, mut reached): (Vec<RpmCell>, Option<(String, String, u64)>) = (Vec::new(), None);
         let mut interrupted = false;
         loop {
             progress.set((session.clock().now() - begin).as_nanos().max(0).cast_unsigned());
@@ -63,18 +63,19 @@ impl Instrument for Rpm {
             match engine.next(LISTEN)? {
                 Next::Silence => {}
                 Next::End => break,
-                Next::Event(RpmEvent::Reached { address, idle_rtt_ns }) => {
-                    reached = Some((address.to_string(), idle_rtt_ns));
+                Next::Event(RpmEvent::Reached { address, congestion, idle_rtt_ns }) => {
+                    reached = Some((address.to_string(), congestion, idle_rtt_ns));
                 }
                 Next::Event(RpmEvent::Probe { direction, interval, probe }) => {
                     session.samples.row(&ProbeRow { direction, interval, probe })?;
                 }
                 Next::Event(RpmEvent::Direction { direction, figures, failed_probes, lost }) => {
-                    let (address, idle_ns) = reached.clone().unwrap_or_default();
+                    let (address, congestion, idle_ns) = reached.clone().unwrap_or_default();
                     let cell = RpmCell::of(direction, &figures, failed_probes);
                     cells.push(RpmCell {
                         peer: parameters.peer.clone(),
                         address,
+                        congestion: (direction == Direction::Up).then_some(congestion),
                         idle_rtt_ns: Some(idle_ns as f64),
                         ..cell
                     });

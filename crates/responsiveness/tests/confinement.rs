@@ -1,0 +1,74 @@
+//! The far end as a process: what it reports to have given up is what the kernel reports of each of its threads, and
+//! it serves all the same.
+
+use std::io::{BufRead as _, BufReader, Lines};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use vtare_methods::rpm::{RpmEvent, RpmJob, RpmLimits, RpmSettings};
+use vtare_responsiveness::measure;
+
+/// A far end under way; it is killed with the test.
+struct Serving(Child);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn started() -> (Serving, Lines<BufReader<ChildStdout>>) {
+    let job = RpmJob::Serve { listen: "127.0.0.1:0".parse().expect("it is an address"), limits: RpmLimits::default() };
+    let job = serde_json::to_string(&job).expect("it is numbers");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vtare-rpm"));
+    let mut child = command.arg(job).stdout(Stdio::piped()).spawn().expect("it starts");
+    let lines = BufReader::new(child.stdout.take().expect("it was piped")).lines();
+    (Serving(child), lines)
+}
+
+/// This field of the status of each thread.
+fn of_threads(id: u32, field: &str) -> Vec<String> {
+    let threads = std::fs::read_dir(format!("/proc/{id}/task")).expect("it runs");
+    let text = |thread: std::io::Result<std::fs::DirEntry>| {
+        let status = std::fs::read_to_string(thread.expect("it is listed").path().join("status")).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix(&format!("{field}:"))).expect("Linux has it");
+        line.trim().to_owned()
+    };
+    threads.map(text).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_thread_is_confined_as_reported_and_both_directions_are_served() {
+    let (mut serving, mut lines) = started();
+    let id = serving.0.id();
+    let mut line = || lines.next().expect("it prints two lines").expect("they are text");
+    let (ready, confined) = (line(), line());
+    let address = ready.split("listening on ").nth(1).and_then(|rest| rest.split(',').next()).expect("its address");
+    println!("{ready}\n{confined}");
+
+    assert!(of_threads(id, "NoNewPrivs").iter().all(|value| value == "1"));
+    assert!(of_threads(id, "CapEff").iter().all(|value| value == "0000000000000000"));
+    if confined.contains("(seccomp)") {
+        let threads = of_threads(id, "Seccomp");
+        assert!(threads.len() > 1 && threads.iter().all(|mode| mode == "2"), "{threads:?}");
+    }
+    if confined.contains("user nobody") {
+        let users = of_threads(id, "Uid");
+        assert!(users.iter().all(|user| user.split_whitespace().all(|one| one == "65534")), "{users:?}");
+    }
+
+    let settings = RpmSettings { most_ns: 2_000_000_000, ..RpmSettings::default() };
+    let (keep, stopped) = tokio::sync::watch::channel(false);
+    let mut events = Vec::new();
+    measure::measure(address, 1, settings, stopped, &mut |event: &RpmEvent| events.push(event.clone()))
+        .await
+        .expect("it serves");
+    drop(keep);
+    let served = |event: &&RpmEvent| matches!(event, RpmEvent::Direction { lost: None, failed_probes: 0, .. });
+    assert_eq!(events.iter().filter(served).count(), 2, "{:?}", events.last());
+
+    let ended = Command::new("kill").args(["-TERM", &id.to_string()]).status().expect("it starts");
+    assert!(ended.success());
+    let code = serving.0.wait().expect("it ends");
+    assert_eq!(code.code(), Some(0), "SIGTERM is its ordinary end");
+}
