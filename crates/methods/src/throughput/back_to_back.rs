@@ -137,7 +137,7 @@ impl BackToBack {
             packet_per_s: self.packet_per_s,
             censored: self.beyond.or(longest.then_some(Cap::Range)),
             trials: self.trials,
-            void_trials: self.voids.void,
+            void_trials: self.voids.void(),
         }
     }
 }

@@ -166,7 +166,7 @@ impl Search for BinarySearch {
         Answer {
             goals: vec![Found { censored: self.cap.filter(|_| self.upper.is_none()), ..found }],
             trials: self.trials,
-            void_trials: self.voids.void,
+            void_trials: self.voids.void(),
             disturbed_trials: self.voids.disturbed,
             trial_s: self.trial_ns as f64 / 1e9,
             stopped: Stopped::Running,

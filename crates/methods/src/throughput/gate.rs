@@ -81,7 +81,8 @@ pub(super) enum Verdict {
 pub(super) struct Voids {
     in_row: u32,
     best_packet_per_s: f64,
-    pub(super) void: u64,
+    /// By the number of their cause.
+    void: [u64; Void::NAMES.len()],
     pub(super) disturbed: u64,
 }
 
@@ -93,6 +94,17 @@ const MOST_DISTURBED: f64 = 0.03;
 const BELOW_BEST: f64 = 0.97;
 
 impl Voids {
+    /// Trials that were void.
+    pub(super) fn void(&self) -> u64 {
+        self.void.iter().sum()
+    }
+
+    /// Why most of them were; `None` where none was.
+    pub(super) fn because(&self) -> Option<&'static str> {
+        let most = (0..self.void.len()).max_by_key(|number| self.void[*number])?;
+        (self.void[most] > 0).then(|| Void::NAMES[most])
+    }
+
     /// What becomes of a trial. One that lost no more than the share `good` although others disturbed it
     /// shows as much as it would have shown without them.
     pub(super) fn judge(&mut self, intended_packet_per_s: u64, seen: &Seen, good: f64) -> Verdict {
@@ -111,7 +123,7 @@ impl Voids {
             self.best_packet_per_s = self.best_packet_per_s.max(rate);
         }
         if self.in_row < MOST_IN_ROW {
-            self.void += 1;
+            self.void[void.number()] += 1;
             return Verdict::Again;
         }
         let best = std::mem::take(&mut self.best_packet_per_s);
@@ -119,13 +131,13 @@ impl Voids {
         let most = intended_packet_per_s as f64 * (1.0 - MOST_DISTURBED);
         match void {
             Void::GeneratorShort { .. } if best < most => {
-                self.void += 1;
+                self.void[void.number()] += 1;
                 // A little below what it did at best: there it should get through.
                 Verdict::TooFast((best * BELOW_BEST) as u64, Cap::Generator)
             }
             // Whatever it counted: what it had no room for would pass for a loss of the device.
             Void::Overrun { .. } => {
-                self.void += 1;
+                self.void[void.number()] += 1;
                 Verdict::TooFast((best.min(most) * BELOW_BEST) as u64, Cap::Analyser)
             }
             // A little short at best: interruptions, which a lower load would meet as well.
@@ -177,7 +189,7 @@ mod tests {
             assert_eq!(voids.judge(2_000, &busy, 0.0), Verdict::Again);
         }
         assert_eq!(voids.judge(2_000, &busy, 0.0), Verdict::Counts);
-        assert_eq!((voids.void, voids.disturbed), (4, 1));
+        assert_eq!((voids.void(), voids.disturbed), (4, 1));
         // A good one in between begins the count anew.
         let short = |rate| seen(Some(Void::GeneratorShort { achieved_packet_per_s: rate }));
         assert_eq!(voids.judge(2_000, &short(900.0), 0.0), Verdict::Again);
@@ -197,7 +209,7 @@ mod tests {
     fn a_trial_that_lost_nothing_counts_whoever_disturbed_it() {
         let mut voids = Voids::default();
         let busy = seen(Some(Void::Busy { share: 1.0 }));
-        assert_eq!((voids.judge(2_000, &busy, 0.0), voids.void, voids.disturbed), (Verdict::Counts, 0, 1));
+        assert_eq!((voids.judge(2_000, &busy, 0.0), voids.void(), voids.disturbed), (Verdict::Counts, 0, 1));
         let lossy = Seen { received: 99, ..busy };
         assert_eq!(voids.judge(2_000, &lossy, 0.005), Verdict::Again);
         assert_eq!(voids.judge(2_000, &lossy, 0.02), Verdict::Counts);

@@ -334,7 +334,7 @@ impl Search for Mlrsearch {
         Answer {
             goals: (0..self.settings.goals.len()).map(|number| self.found(number, self.last_phase())).collect(),
             trials: self.count,
-            void_trials: self.voids.void,
+            void_trials: self.voids.void(),
             disturbed_trials: self.voids.disturbed,
             trial_s: self.trial_ns as f64 / 1e9,
             stopped: Stopped::Running,

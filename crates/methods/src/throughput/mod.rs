@@ -25,6 +25,7 @@
 
 mod back_to_back;
 mod binary;
+mod counted;
 mod gate;
 mod goal;
 mod latency;
@@ -42,6 +43,7 @@ use serde::{Deserialize, Serialize};
 
 pub use back_to_back::{BackToBack, BackToBackSettings, LongestBurst, corrected_buffer_ns};
 pub use binary::{BinarySearch, BinarySettings};
+pub use counted::Counted;
 pub use gate::{Conditions, Gate};
 pub use goal::{Class, Goal, Measured, classify, conditional_throughput};
 pub use latency::{LatencyError, total_latency_ns};

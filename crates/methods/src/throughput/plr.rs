@@ -2,7 +2,7 @@ use serde::Serialize;
 
 use super::gate::{Verdict, Voids};
 use super::loss_curve::LossCurve;
-use super::{Cap, Range, Seen, SettingsError, Trial, check_range};
+use super::{Cap, Counted, Range, Seen, SettingsError, Trial, check_range};
 
 /// A search for the load that loses a small share in the long run.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,20 +37,9 @@ pub struct CriticalLoad {
     /// By this factor the losses of single trials scatter more than those of frames lost one by one; 1 or more. The
     /// interval is wider by its root.
     pub dispersion: f64,
-    /// Time of the trials that counted, s.
-    pub duration_s: f64,
-    /// Trials that counted.
-    pub trials: u64,
-    /// Those of them that lost frames.
-    pub lossy_trials: u64,
-    /// Trials that were void.
-    pub void_trials: u64,
-    /// Frames that left in the trials that counted.
-    pub sent: u64,
-    /// Of those, frames that did not come.
-    pub lost: u64,
-    /// What kept the tester from higher loads.
-    pub censored: Option<Cap>,
+    /// The trials.
+    #[serde(flatten)]
+    pub counted: Counted,
 }
 
 /// Each trial is longer than the one before by this share of the first.
@@ -61,6 +50,10 @@ const MOST_VOID: u64 = 2;
 const ROUNDING: f64 = 1e-3;
 /// A load is above all loads before by this factor at most, and below by the inverse of its square.
 const MOST_STEP: f64 = 1.1;
+/// Trials are made on both sides of the mean, a standard deviation away but no more than this share: trials at one load
+/// do not show how the loss changes with it, and where that is slow, as on a device that always loses some, nothing
+/// else bounds the load.
+const MOST_ASIDE: f64 = 0.05;
 /// Points of a range at which a peaked function is evaluated; the range is narrowed until as many are near the peak.
 const POINTS: usize = 17;
 const NEAR_PEAK: usize = 9;
@@ -98,10 +91,11 @@ struct Possible {
 }
 
 /// Probabilistic loss ratio search: two loss curves are fitted to all trials by Bayes' rule, and the next trial is made
-/// at the mean of the load that loses the share asked for.
+/// near the mean of the load that loses the share asked for.
 ///
-/// Beside the draft: loads are rounded, the first is given, no load is far from those before, and the likelihood is
-/// weakened where the losses of trials scatter more than by Poisson's distribution.
+/// Beside the draft: loads are rounded, the first is given, no load is far from those before, trials are made on both
+/// sides of the mean, and the likelihood is weakened where the losses of trials scatter more than by Poisson's
+/// distribution.
 //= draft-vpolak-bmwg-plrsearch-03
 #[derive(Clone, Debug)]
 pub struct PlrSearch {
@@ -168,9 +162,11 @@ impl PlrSearch {
         let tried = || self.trials.iter().map(|at| at.packet_per_s as f64);
         let highest = tried().fold(f64::NAN, f64::max) * MOST_STEP;
         let lowest = tried().fold(f64::NAN, f64::min) / (MOST_STEP * MOST_STEP);
-        let mean = self.mean().unwrap_or(first_packet_per_s as f64).min(highest).max(lowest);
+        let mean = self.mean().unwrap_or(first_packet_per_s as f64);
+        let aside = self.deviation(mean).min(MOST_ASIDE * mean) * [1.0, -1.0][self.trials.len() % 2];
+        let load = (mean + aside).min(highest).max(lowest);
         let step = (first_packet_per_s as f64 * ROUNDING).max(1.0);
-        ((mean / step).round() * step).clamp(range.least as f64, self.most as f64) as u64
+        ((load / step).round() * step).clamp(range.least as f64, self.most as f64) as u64
     }
 
     /// What became of the trial of the last step.
@@ -288,6 +284,12 @@ impl PlrSearch {
         (!self.possible.is_empty()).then(|| self.possible.iter().map(|it| it.weight * it.packet_per_s).sum())
     }
 
+    /// The standard deviation around the mean.
+    fn deviation(&self, mean: f64) -> f64 {
+        let squares = self.possible.iter().map(|it| it.weight * (it.packet_per_s - mean).powi(2));
+        squares.sum::<f64>().sqrt()
+    }
+
     /// The load below which the critical one lies with this probability.
     fn quantile(&self, share: f64) -> Option<f64> {
         let mut below = 0.0;
@@ -303,24 +305,15 @@ impl PlrSearch {
     pub fn found(&self) -> CriticalLoad {
         let mean = self.mean();
         let interval = self.quantile(0.025).zip(self.quantile(0.975)).map(|(low, high)| [low, high]);
-        let squares = |mean: f64| {
-            let of = |it: &Possible| it.weight * (it.packet_per_s - mean).powi(2);
-            self.possible.iter().map(of).sum::<f64>()
-        };
+        let trials: Vec<(u64, u64)> = self.trials.iter().map(|trial| (trial.sent, trial.lost)).collect();
         CriticalLoad {
             loss_ratio: self.settings.loss_ratio,
             packet_per_s: mean,
-            deviation_packet_per_s: mean.map(|mean| squares(mean).sqrt()),
+            deviation_packet_per_s: mean.map(|mean| self.deviation(mean)),
             interval_packet_per_s: interval,
             at_least: interval.is_some_and(|[_, high]| high >= self.most as f64),
             dispersion: self.dispersion,
-            duration_s: self.counted_ns as f64 / 1e9,
-            trials: self.trials.len() as u64,
-            lossy_trials: self.trials.iter().filter(|trial| trial.lost > 0).count() as u64,
-            void_trials: self.voids.void,
-            sent: self.trials.iter().map(|trial| trial.sent).sum(),
-            lost: self.trials.iter().map(|trial| trial.lost).sum(),
-            censored: self.censored,
+            counted: Counted::of(&trials, self.counted_ns as f64 / 1e9, &self.voids, self.censored),
         }
     }
 }

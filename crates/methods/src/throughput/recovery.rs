@@ -50,6 +50,8 @@ pub struct Recovered {
     pub not_overloaded: u64,
     /// Trials that were void.
     pub void_trials: u64,
+    /// Why most of these were: the name of [`super::Void`]; null where none was.
+    pub void_because: Option<&'static str>,
     /// Share of the frames of the overloads that was lost; null where no trial counted.
     pub overload_loss_ratio: Option<f64>,
     /// Frames lost after the steps.
@@ -125,7 +127,8 @@ impl Recovery {
             unrecovered: times.iter().filter(|ns| **ns > after.duration_ns / 2).count() as u64,
             trials: self.seen.len() as u64,
             not_overloaded: (self.seen.len() - times.len()) as u64,
-            void_trials: self.voids.void,
+            void_trials: self.voids.void(),
+            void_because: self.voids.because(),
             overload_loss_ratio: (offered > 0.0).then(|| (lost_before as f64 / offered).min(1.0)),
             lost_after: self.seen.iter().map(|trial| trial.lost_after).sum(),
             censored: self.censored,
@@ -227,7 +230,7 @@ mod tests {
             let seen = offered(loads, 100.0, false);
             if number % 2 == 0 { void(Void::Busy { share: 0.5 }, seen) } else { seen }
         });
-        assert_eq!((found_some.trials, found_some.void_trials), (5, 5));
+        assert_eq!((found_some.trials, found_some.void_trials, found_some.void_because), (5, 5, Some("busy")));
         let short = Void::GeneratorShort { achieved_packet_per_s: 1e3 };
         let never = found(SETTINGS, |_, loads| void(short, offered(loads, 100.0, false)));
         assert_eq!((never.trials, never.censored, never.overload_loss_ratio), (0, Some(Cap::Generator), None));

@@ -1,7 +1,7 @@
 use serde::Serialize;
 
 use super::gate::{Verdict, Voids};
-use super::{Cap, Seen, SettingsError, Trial};
+use super::{Cap, Counted, Seen, SettingsError, Trial};
 
 /// A load that is offered for long, in trials that follow each other.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,18 +19,9 @@ pub struct SoakSettings {
 pub struct Soaked {
     /// The load, frames a second.
     pub packet_per_s: u64,
-    /// Time of the trials that counted, s.
-    pub duration_s: f64,
-    /// Trials that counted.
-    pub trials: u64,
-    /// Those of them that lost frames.
-    pub lossy_trials: u64,
-    /// Trials that were void.
-    pub void_trials: u64,
-    /// Frames that left in the trials that counted.
-    pub sent: u64,
-    /// Of those, frames that did not come.
-    pub lost: u64,
+    /// The trials.
+    #[serde(flatten)]
+    pub counted: Counted,
     /// Their share; null where nothing was sent.
     pub loss_ratio: Option<f64>,
     /// Where it lies in the long run (95 %): batch means, since losses come in groups. Null below ten trials, and
@@ -38,8 +29,6 @@ pub struct Soaked {
     pub loss_interval: Option<[f64; 2]>,
     /// Share of the worst trial.
     pub worst_loss_ratio: Option<f64>,
-    /// What kept the tester from offering the load.
-    pub censored: Option<Cap>,
 }
 
 /// Batches of trials whose means give the interval, and Student's factor for them (9 degrees of freedom, 95 %).
@@ -99,7 +88,9 @@ impl Soak {
     pub fn found(&self) -> Soaked {
         let sum = |of: &[(u64, u64)]| of.iter().fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
         let ratio = |(sent, lost): (u64, u64)| (sent > 0).then(|| lost as f64 / sent as f64);
-        let (sent, lost) = sum(&self.seen);
+        let duration_s = self.seen.len() as f64 * self.settings.trial_ns as f64 / 1e9;
+        let counted = Counted::of(&self.seen, duration_s, &self.voids, self.censored);
+        let (sent, lost) = (counted.sent, counted.lost);
         let size = self.seen.len() / BATCHES;
         let loss_interval = (size > 0 && lost > 0).then(|| {
             let mean = lost as f64 / sent as f64;
@@ -111,16 +102,10 @@ impl Soak {
         });
         Soaked {
             packet_per_s: self.settings.packet_per_s,
-            duration_s: self.seen.len() as f64 * self.settings.trial_ns as f64 / 1e9,
-            trials: self.seen.len() as u64,
-            lossy_trials: self.seen.iter().filter(|trial| trial.1 > 0).count() as u64,
-            void_trials: self.voids.void,
-            sent,
-            lost,
-            loss_ratio: ratio((sent, lost)),
+            counted,
+            loss_ratio: counted.loss_ratio(),
             loss_interval,
             worst_loss_ratio: self.seen.iter().filter_map(|trial| ratio(*trial)).max_by(f64::total_cmp),
-            censored: self.censored,
         }
     }
 }
@@ -154,7 +139,7 @@ mod tests {
         for _ in 0..200 {
             // One trial in ten loses 5 %: 0.5 % in all.
             let found = soaked(SETTINGS, |_| lost(if random.chance(0.1) { 50 } else { 0 }));
-            assert_eq!((found.trials, found.sent, found.duration_s), (100, 100_000, 10.0));
+            assert_eq!((found.counted.trials, found.counted.sent, found.counted.duration_s), (100, 100_000, 10.0));
             let [low, high] = found.loss_interval.expect("some were lost");
             held += u32::from(low <= 0.005 && 0.005 <= high);
         }
@@ -164,10 +149,10 @@ mod tests {
     #[test]
     fn nothing_lost_has_no_interval_and_a_short_soak_neither() {
         let none = soaked(SETTINGS, |_| lost(0));
-        assert_eq!((none.loss_ratio, none.loss_interval, none.lossy_trials), (Some(0.0), None, 0));
+        assert_eq!((none.loss_ratio, none.loss_interval, none.counted.lossy_trials), (Some(0.0), None, 0));
         let short = SoakSettings { sum_ns: 900_000_000, ..SETTINGS };
         let few = soaked(short, |_| lost(10));
-        assert_eq!((few.trials, few.loss_ratio, few.loss_interval), (9, Some(0.01), None));
+        assert_eq!((few.counted.trials, few.loss_ratio, few.loss_interval), (9, Some(0.01), None));
         assert_eq!(few.worst_loss_ratio, Some(0.01));
     }
 
@@ -175,11 +160,14 @@ mod tests {
     fn void_trials_do_not_count_and_do_not_last_for_ever() {
         let void = |share| Seen { void: Some(Void::Busy { share }), ..lost(1) };
         let found = soaked(SETTINGS, |number| if number % 4 == 0 { void(0.5) } else { lost(1) });
-        assert_eq!((found.trials, found.lost), (100, 100));
-        assert!((30..=36).contains(&found.void_trials), "{found:?}");
+        assert_eq!((found.counted.trials, found.counted.lost), (100, 100));
+        assert!((30..=36).contains(&found.counted.void_trials), "{found:?}");
+        assert_eq!(found.counted.void_because, Some("busy"));
         let slow = Seen { void: Some(Void::GeneratorShort { achieved_packet_per_s: 1e3 }), ..lost(0) };
         let never = soaked(SETTINGS, |_| slow);
-        assert_eq!((never.trials, never.loss_ratio, never.censored), (0, None, Some(Cap::Generator)));
+        let counted = never.counted;
+        assert_eq!((counted.trials, never.loss_ratio, counted.censored), (0, None, Some(Cap::Generator)));
+        assert_eq!(counted.void_because, Some("generator_short"));
     }
 
     #[test]

@@ -29,15 +29,22 @@ pub enum Void {
 }
 
 impl Void {
-    /// Short and stable, for programs.
+    /// Each cause by its number: short and stable, for programs.
+    pub(super) const NAMES: [&'static str; 5] = ["generator_short", "stalled", "busy", "uncounted", "overrun"];
+
+    pub(super) const fn number(&self) -> usize {
+        match self {
+            Self::GeneratorShort { .. } => 0,
+            Self::Stalled { .. } => 1,
+            Self::Busy { .. } => 2,
+            Self::Uncounted => 3,
+            Self::Overrun { .. } => 4,
+        }
+    }
+
+    /// Its name.
     #[must_use]
     pub const fn name(&self) -> &'static str {
-        match self {
-            Self::GeneratorShort { .. } => "generator_short",
-            Self::Stalled { .. } => "stalled",
-            Self::Busy { .. } => "busy",
-            Self::Uncounted => "uncounted",
-            Self::Overrun { .. } => "overrun",
-        }
+        Self::NAMES[self.number()]
     }
 }

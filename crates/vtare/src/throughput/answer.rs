@@ -2,7 +2,7 @@
 
 use super::cell::ThroughputCell;
 use super::parameters::{AnalyserChoice, EngineChoice, Parameters};
-use super::shown::{MOST_QUEUED, frames};
+use super::shown::{MOST_QUEUED, frames, void_cause};
 use crate::answer::{Answer, CommandLine, spare_cpu};
 use crate::avb::shown::megabits;
 use crate::instrument::Outcome;
@@ -135,14 +135,7 @@ fn limits(answer: &mut Answer, cell: &ThroughputCell, parameters: &Parameters, l
 
 /// Why most trials did not count.
 fn void(answer: &mut Answer, cell: &ThroughputCell, name: &str) {
-    let because = match cell.void_because {
-        Some("generator_short") => "the sender missed its rate",
-        Some("stalled") => "the sending thread stalled",
-        Some("busy") => "other programs used the CPUs",
-        Some("uncounted") => "frames arrived changed",
-        Some("overrun") => "the analyser had no room for all frames",
-        _ => return,
-    };
+    let Some(because) = void_cause(cell.void_because) else { return };
     let all = cell.trials + cell.void_trials;
     answer.limit(format!(
         "{name}: {} of {all} trials were void and were repeated, most since {because}.",

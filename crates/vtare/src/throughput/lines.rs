@@ -1,41 +1,42 @@
 //! What was measured beside throughput and latency, as lines below the table.
 
-use vtare_methods::throughput::{CriticalLoad, Recovered, Soaked};
+use vtare_methods::throughput::{Counted, CriticalLoad, Recovered, Soaked};
 
 use super::cell::BackToBackAt;
-use super::shown::{frames, percent};
+use super::shown::{frames, percent, void_cause};
 use crate::table::time;
 
 /// What a long load lost, as a line.
 pub(super) fn soak(soaked: &Soaked) -> String {
     let load = frames(Some(soaked.packet_per_s as f64));
-    let (sent, trials) = (soaked.sent, soaked.trials);
-    let void = void_trials(soaked.void_trials);
+    let Counted { duration_s, sent, lost, trials, lossy_trials: lossy, .. } = soaked.counted;
+    let void = void_trials(soaked.counted.void_trials, soaked.counted.void_because);
     let Some(ratio) = soaked.loss_ratio else {
         return format!("soak at {load}: no trial counted{void}\n");
     };
-    let lost = if soaked.lost == 0 {
+    let lost = if lost == 0 {
         let below = percent(3.0 / sent as f64);
         format!("lost none of {sent} frames in {trials} trials, below {below} if frames are lost one by one")
     } else {
         let interval = soaked
             .loss_interval
             .map_or_else(String::new, |[low, high]| format!(" (95 % interval {} to {})", percent(low), percent(high)));
-        let (lost, lossy) = (soaked.lost, soaked.lossy_trials);
         format!("lost {lost} of {sent} frames, {}{interval}, in {lossy} of {trials} trials", percent(ratio))
     };
-    format!("soak at {load} for {}: {lost}{void}\n", time(Some(soaked.duration_s * 1e9)))
+    format!("soak at {load} for {}: {lost}{void}\n", time(Some(duration_s * 1e9)))
 }
 
 /// Trials that did not count, as the end of a line.
-fn void_trials(trials: u64) -> String {
-    if trials == 0 { String::new() } else { format!("; {trials} more were void") }
+fn void_trials(trials: u64, because: Option<&'static str>) -> String {
+    let because = void_cause(because).map_or_else(String::new, |because| format!(", most since {because}"));
+    if trials == 0 { String::new() } else { format!("; {trials} more were void{because}") }
 }
 
 /// The load that loses a given share in the long run, as a line.
 pub(super) fn critical_load(critical: &CriticalLoad) -> String {
-    let lasted = time(Some(critical.duration_s * 1e9));
-    let (share, void) = (percent(critical.loss_ratio), void_trials(critical.void_trials));
+    let counted = &critical.counted;
+    let lasted = time(Some(counted.duration_s * 1e9));
+    let (share, void) = (percent(critical.loss_ratio), void_trials(counted.void_trials, counted.void_because));
     let Some((mean, [low, high])) = critical.packet_per_s.zip(critical.interval_packet_per_s) else {
         return format!("load that loses {share} in the long run: no trial counted{void}\n");
     };
@@ -50,10 +51,10 @@ pub(super) fn critical_load(critical: &CriticalLoad) -> String {
         "load that loses {share} in the long run: {bound}{}{interval}, after {lasted}: {} of {} frames lost, in {} of \
          {} trials{void}\n",
         frames(Some(load)),
-        critical.lost,
-        critical.sent,
-        critical.lossy_trials,
-        critical.trials
+        counted.lost,
+        counted.sent,
+        counted.lossy_trials,
+        counted.trials
     )
 }
 
@@ -77,7 +78,7 @@ pub(super) fn recovery(recovered: &Recovered) -> String {
         }
     };
     let overload = time(Some(recovered.overload_s * 1e9));
-    let void = void_trials(recovered.void_trials);
+    let void = void_trials(recovered.void_trials, recovered.void_because);
     format!("recovery from {} for {overload}: {what}{void}\n", rate(recovered.overload_packet_per_s))
 }
 
@@ -104,11 +105,14 @@ mod tests {
     fn a_soak_is_a_line_with_the_interval_where_it_has_one() {
         let mut soaked = Soaked {
             packet_per_s: 200_000,
-            duration_s: 60.0,
-            trials: 200,
-            lossy_trials: 3,
-            sent: 12_000_000,
-            lost: 1_200,
+            counted: Counted {
+                duration_s: 60.0,
+                trials: 200,
+                lossy_trials: 3,
+                sent: 12_000_000,
+                lost: 1_200,
+                ..Counted::default()
+            },
             loss_ratio: Some(1e-4),
             loss_interval: Some([0.0, 2.5e-4]),
             ..Soaked::default()
@@ -116,12 +120,16 @@ mod tests {
         let line = "soak at 200.0 kpacket/s for 60.0 s: lost 1200 of 12000000 frames, 0.0100 % (95 % interval 0 % \
                     to 0.0250 %), in 3 of 200 trials\n";
         assert_eq!(soak(&soaked), line);
-        (soaked.lost, soaked.loss_ratio, soaked.loss_interval, soaked.void_trials) = (0, Some(0.0), None, 2);
+        (soaked.loss_ratio, soaked.loss_interval) = (Some(0.0), None);
+        soaked.counted = Counted { lost: 0, void_trials: 2, void_because: Some("busy"), ..soaked.counted };
         let line = "soak at 200.0 kpacket/s for 60.0 s: lost none of 12000000 frames in 200 trials, below 0.0000250 % \
-                    if frames are lost one by one; 2 more were void\n";
+                    if frames are lost one by one; 2 more were void, most since other programs used the CPUs\n";
         assert_eq!(soak(&soaked), line);
         soaked.loss_ratio = None;
-        assert_eq!(soak(&soaked), "soak at 200.0 kpacket/s: no trial counted; 2 more were void\n");
+        soaked.counted.void_because = Some("generator_short");
+        let line =
+            "soak at 200.0 kpacket/s: no trial counted; 2 more were void, most since the sender missed its rate\n";
+        assert_eq!(soak(&soaked), line);
     }
 
     #[test]
@@ -130,11 +138,14 @@ mod tests {
             loss_ratio: 1e-5,
             packet_per_s: Some(200e3),
             interval_packet_per_s: Some([190e3, 210e3]),
-            duration_s: 60.0,
-            trials: 70,
-            lossy_trials: 9,
-            sent: 12_000_000,
-            lost: 130,
+            counted: Counted {
+                duration_s: 60.0,
+                trials: 70,
+                lossy_trials: 9,
+                sent: 12_000_000,
+                lost: 130,
+                ..Counted::default()
+            },
             ..CriticalLoad::default()
         };
         let line = "load that loses 0.00100 % in the long run: 200.0 kpacket/s (95 % interval 190.0 kpacket/s to 210.0 \
@@ -174,8 +185,9 @@ mod tests {
             ": nothing was lost in the overload, so there is nothing to recover \
                                                      from\n"
         ));
-        recovered.trials = 0;
-        assert!(recovery(&recovered).ends_with(": no trial counted\n"));
+        recovered = Recovered { trials: 0, void_trials: 3, void_because: Some("stalled"), ..recovered };
+        let end = ": no trial counted; 3 more were void, most since the sending thread stalled\n";
+        assert!(recovery(&recovered).ends_with(end));
     }
 
     #[test]

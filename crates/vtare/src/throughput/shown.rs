@@ -21,6 +21,18 @@ pub(super) fn percent(share: f64) -> String {
     format!("{percent:.digits$} %")
 }
 
+/// Why a trial showed nothing about the device, by the name of the cause, for people.
+pub(super) fn void_cause(name: Option<&str>) -> Option<&'static str> {
+    Some(match name? {
+        "generator_short" => "the sender missed its rate",
+        "stalled" => "the sending thread stalled",
+        "busy" => "other programs used the CPUs",
+        "uncounted" => "frames arrived changed",
+        "overrun" => "the analyser had no room for all frames",
+        _ => return None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
