@@ -385,13 +385,19 @@ impl Known {
 }
 
 /// What half and double of each number of the trains do, and bytes: the table in path/tuning.rs is made of its output.
-/// `cargo test --release -p vtare-methods --test path_on_sim -- --ignored --nocapture train_sensitivity`.
+/// `cargo test --release -p vtare-methods --test path_on_sim -- --ignored --nocapture train_sensitivity`; minutes, so
+/// `VTARE_PATH_ONLY` may name some of the numbers, with commas between them.
 #[test]
 #[ignore = "a benchmark: the table in path/tuning.rs is made of its output"]
 fn train_sensitivity() {
     let (first, count) = (from_environment("VTARE_PATH_SEED", 21_000), from_environment("VTARE_PATH_COUNT", 24));
     let known = Known::new(first..first + count);
+    let only = std::env::var("VTARE_PATH_ONLY").ok();
+    let is_asked = |name: &str| only.as_ref().is_none_or(|only| only.split(',').any(|it| it == name));
     for most_byte in [2_300_000, 1_600_000, 1_200_000, 900_000, 600_000] {
+        if !is_asked("bytes") {
+            break;
+        }
         let budget = PathBudget { most_byte, ..PathBudget::default() };
         println!("{most_byte} B: {}", known.shown(budget, TrainTuning::SET));
     }
@@ -403,6 +409,9 @@ fn train_sensitivity() {
                 *each[index].1 *= times;
                 each[index].0
             };
+            if !is_asked(name) {
+                break;
+            }
             println!("{name} x {times}: {}", known.shown(PathBudget::default(), trains));
         }
     }

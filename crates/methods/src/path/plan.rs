@@ -1,7 +1,8 @@
 //! The next train: what it is for, and that bytes and time are left for it.
 
-use super::{Losses, PathProbe, SHARES, Stage};
+use super::{Losses, MODEL_PART, PathProbe, SHARES, Stage};
 use crate::avb::{Spacing, Train};
+use vtare_units::Random;
 
 impl PathProbe {
     /// The train of this stage; `None` where it has none.
@@ -79,9 +80,23 @@ impl PathProbe {
         self.estimate.as_ref().and_then(|estimate| estimate.token_bucket_byte).unwrap_or(0.0)
     }
 
-    /// What is free, bit/s: by the cross traffic seen so far, or by abacus.
+    /// What is free, bit/s: by the cross traffic seen so far; by abacus, but no more than the queue drains; or all of
+    /// that, where abacus found nothing (its bytes may end while a token bucket lets all pass).
     fn free_by_now(&self) -> Option<f64> {
-        self.cross().map(|(cross, rate)| cross.free_share() * rate).or(self.free())
+        if let Some((cross, rate)) = self.cross() {
+            return Some(cross.free_share() * rate);
+        }
+        let drain = self.depth().map(|depth| depth.drain_bit_per_s);
+        self.free().map(|free| drain.map_or(free, |drain| free.min(drain))).or(drain)
+    }
+
+    /// The trains so far show what waits in the queue at 90 % of what is free: its interval is short beside the depth.
+    fn is_known(&self) -> bool {
+        let known = self.cross().zip(self.depth()).and_then(|((cross, _), depth)| {
+            let waits = cross.waits(SHARES[1], &mut Random::part(self.setup.seed, MODEL_PART))?;
+            Some(waits.interval_ns[1] - waits.interval_ns[0] < self.trains.known * depth.time_ns)
+        });
+        known.unwrap_or(false)
     }
 
     /// A short burst, then what is free: the queue runs neither empty nor full.
@@ -130,7 +145,9 @@ impl PathProbe {
             Stage::Avb => Stage::Light,
             Stage::Light => Stage::Fill(self.first_burst()),
             Stage::Fill(packets) => self.next_burst(packets).map_or_else(|| self.after_filling(), Stage::Fill),
-            Stage::Held(number) if f64::from(number) < self.trains.held_trains => Stage::Held(number + 1),
+            Stage::Held(number) if f64::from(number) < self.trains.held_trains && !self.is_known() => {
+                Stage::Held(number + 1)
+            }
             Stage::Held(_) => Stage::Over,
             Stage::Over | Stage::Done => Stage::Done,
         }
