@@ -282,7 +282,8 @@ mod tests {
     #[test]
     fn a_line_that_cannot_be_read_is_one_message_with_what_was_found_and_what_is_wanted() {
         for (line, wanted) in [
-            ("slep", "found the command 'slep' (did you mean"),
+            ("slep", "found the command 'slep' (did you mean 'sleep'?)"),
+            ("reprot", "found the command 'reprot' (did you mean 'report'?)"),
             (
                 "sleep --tarket 1ms",
                 "found the argument '--tarket' (did you mean '--target'?), expected one that `vtare sleep",

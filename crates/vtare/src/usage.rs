@@ -4,6 +4,8 @@ use std::error::Error as _;
 
 use clap::error::{ContextKind, ErrorKind};
 
+use crate::nearest::did_you_mean;
+
 /// The message of a command line that cannot be read; `command` is its subcommand, where it has one.
 pub(crate) fn message(error: &clap::Error, command: Option<&str>) -> String {
     let text = |kind| error.get(kind).map(ToString::to_string).filter(|text| !text.is_empty());
@@ -11,11 +13,16 @@ pub(crate) fn message(error: &clap::Error, command: Option<&str>) -> String {
         Some(command) => format!("`vtare {command} --help`"),
         None => "`vtare --help`".to_owned(),
     };
-    let near = [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue]
-        .into_iter()
-        .find_map(text)
-        .map(|near| format!(" (did you mean {}?)", quoted(&near)))
-        .unwrap_or_default();
+    // clap may name several.
+    let near = [
+        (ContextKind::InvalidArg, ContextKind::SuggestedArg),
+        (ContextKind::InvalidSubcommand, ContextKind::SuggestedSubcommand),
+        (ContextKind::InvalidValue, ContextKind::SuggestedValue),
+    ]
+    .into_iter()
+    .find_map(|(found, near)| Some((text(found)?, text(near)?)))
+    .map(|(found, near)| did_you_mean(&found, near.split(", ").map(|name| name.trim_matches('\''))))
+    .unwrap_or_default();
     // As it is typed: `--target <TIME>` is `--target`.
     let argument = text(ContextKind::InvalidArg).unwrap_or_default();
     let name = argument.split_whitespace().next().unwrap_or_default();
@@ -45,11 +52,6 @@ pub(crate) fn message(error: &clap::Error, command: Option<&str>) -> String {
             format!("{}: see {help}", first.join(" ").trim_start_matches("error: "))
         }
     }
-}
-
-/// Names as they are, with quotes where they have none.
-fn quoted(names: &str) -> String {
-    names.split(", ").map(|name| format!("'{}'", name.trim_matches('\''))).collect::<Vec<_>>().join(" or ")
 }
 
 /// What is wrong with a value, with what is wanted where a parser of the standard library names only what it met.

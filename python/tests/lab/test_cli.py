@@ -251,7 +251,7 @@ def test_no_command_is_without_examples() -> None:
     ("words", "message"),
     [
         (["plna"], "found the command 'plna' (did you mean 'plan'?), expected one that `vtare --help` lists"),
-        (["plan", "--sede", "4"], "found the argument '--sede' (did you mean '--seed' or '--spread'?), expected one "
+        (["plan", "--sede", "4"], "found the argument '--sede' (did you mean '--seed'?), expected one "
          "that `vtare plan --help` lists"),
         (["run"], "found no PLAN, expected one: see `vtare run --help`"),
         (["compare", "a", "b", "--margin"], "Option '--margin' requires an argument"),

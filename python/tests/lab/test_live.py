@@ -59,9 +59,16 @@ def test_quiet_keeps_what_goes_wrong() -> None:
     assert not is_quiet()
 
 
-@pytest.mark.parametrize(("set_to", "coloured"), [({}, False), ({"CLICOLOR_FORCE": "1"}, True)])
-def test_clicolor_force_colours_a_pipe(set_to: dict[str, str], coloured: bool) -> None:
-    code = "from vtare.cli.options import stdout; from rich.text import Text; stdout().print(Text('a', style='bold'))"
+@pytest.mark.parametrize(
+    ("set_to", "coloured"),
+    [({}, False), ({"CLICOLOR_FORCE": "1"}, True), ({"CLICOLOR_FORCE": "1", "NO_COLOR": "1"}, False)],
+)
+@pytest.mark.parametrize("console", ["stdout()", "for_tables(stdout())"])
+def test_clicolor_force_colours_a_pipe_unless_no_color_forbids_it(
+    console: str, set_to: dict[str, str], coloured: bool
+) -> None:
+    code = "from vtare.cli.options import stdout; from vtare.terminal.tables import for_tables; "
+    code += f"from rich.text import Text; {console}.print(Text('a', style='bold'))"
     environment = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "CLICOLOR_FORCE")}
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment | set_to

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 import re
 import signal
@@ -20,7 +19,7 @@ from typer.core import TyperGroup, TyperOption
 from vtare import __version__
 from vtare.arguments import forgive_lost_readers
 from vtare.cli.examples import below
-from vtare.errors import BadInput, MachineCannot, VtareError, refusal_of
+from vtare.errors import BadInput, MachineCannot, VtareError, did_you_mean, refusal_of
 from vtare.terminal.logs import be_quiet, start_logging
 
 if TYPE_CHECKING:
@@ -152,20 +151,16 @@ def _usage(error: Any) -> str:
     lists = f"`{error.ctx.command_path} --help`"
     option = getattr(error, "option_name", None)
     if hasattr(error, "possibilities"):
-        near = [f"'{name}'" for name in error.possibilities or ()]
-        return f"found the argument '{option}'{_did_you_mean(near)}, expected one that {lists} lists"
+        near = did_you_mean(str(option), error.possibilities or ())
+        return f"found the argument '{option}'{near}, expected one that {lists} lists"
     parameter = getattr(error, "param", None)
     if parameter is not None and not str(getattr(error, "message", "")):
         return f"found no {parameter.human_readable_name}, expected one: see {lists}"
     unknown = re.match(r"No such command '([^']+)'", error.format_message())
     if unknown is not None:
-        near = [f"'{name}'" for name in difflib.get_close_matches(unknown[1], _COMMANDS)]
-        return f"found the command '{unknown[1]}'{_did_you_mean(near)}, expected one that {lists} lists"
+        near = did_you_mean(unknown[1], _COMMANDS)
+        return f"found the command '{unknown[1]}'{near}, expected one that {lists} lists"
     return f"{error.format_message().rstrip('.')}: see {lists}"
-
-
-def _did_you_mean(near: list[str]) -> str:
-    return f" (did you mean {' or '.join(near)}?)" if near else ""
 
 
 def _end(error: VtareError) -> NoReturn:

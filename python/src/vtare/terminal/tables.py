@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from rich.console import Console
 from rich.measure import Measurement
@@ -32,7 +32,11 @@ def duration(seconds: float) -> str:
 
 def for_tables(console: Console) -> Console:
     """Return what fits tables to a terminal, but in a pipe, which has no width, leaves a row on one line."""
-    return console if console.is_terminal else Console(file=console.file, width=1000, highlight=False, markup=False)
+    if console.is_terminal:
+        return console
+    # Colours in a pipe are there because they were asked for.
+    colours: Literal["standard"] | None = "standard" if console.color_system else None
+    return Console(file=console.file, width=1000, highlight=False, markup=False, color_system=colours)
 
 
 def print_table(console: Console, table: Table) -> None:
