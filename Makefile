@@ -244,7 +244,7 @@ test-faults: $(DONE)/dev $(DONE)/installed
 	$(call say,faults around stores)
 	@PATH="$(abspath $(BIN)):$$PATH" VTARE_FAULTS=$(or $(FAULTS),19) VTARE_FAULT_SEED=$(or $(FAULT_SEED),20261126) \
 	  $(BIN)/python -m pytest -q $(PYTEST_WORKERS) -m fault \
-	  --hypothesis-seed=$(or $(FAULT_SEED),20261126) python/tests tests/test_fleet_faults.py
+	  --hypothesis-seed=$(or $(FAULT_SEED),20261126) python/tests tests/test_fleet_faults.py tests/platforms/test_guests.py
 
 test-attacks: $(DONE)/dev $(DONE)/installed
 	$(call say,attacks)

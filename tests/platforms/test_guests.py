@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,7 +26,7 @@ from vtare.campaign.execute import Outcome, RunSettings, execute
 from vtare.campaign.programs import CounterPrograms, room_for
 from vtare.campaign.setup import RunSetup
 from vtare.campaign.two_hosts import SIDES, Roles, TwoHostRun, capture_name
-from vtare.contract import check_samples_file
+from vtare.contract import RUN_SCHEMA, check_samples_file
 from vtare.design import Run
 from vtare.errors import MachineCannot
 from vtare.links import TwoHosts
@@ -273,6 +274,80 @@ def test_a_guest_that_dies_costs_its_run_and_states_how(vtare: Path, tmp_path: P
         assert not guest.alive
         with pytest.raises(PlatformFailed, match="QEMU ended with signal 9"):
             guest.start(["load", "idle"], directory=tmp_path, stdout=tmp_path / "out", stderr=tmp_path / "log")
+
+
+#: Waits until a process has RUN in its command line, and sets wall time 2 s later. A guest starts nothing but its own
+#: binary; that starts the program of a counter.
+SET_WALL_TIME = r"""
+#define _GNU_SOURCE
+#include <glob.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+static int started(void) {
+    glob_t found;
+    int seen = 0;
+    if (glob("/proc/[0-9]*/cmdline", 0, 0, &found) != 0) return 0;
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        char words[4096];
+        FILE *file = fopen(found.gl_pathv[i], "r");
+        if (!file) continue;
+        seen |= memmem(words, fread(words, 1, sizeof words, file), RUN, sizeof RUN) != 0;
+        fclose(file);
+    }
+    globfree(&found);
+    return seen;
+}
+int main(void) {
+    while (!started()) usleep(50000);
+    sleep(2);
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    now.tv_sec += STEP;
+    return clock_settime(CLOCK_REALTIME, &now) != 0;
+}
+"""
+
+
+@pytest.mark.fault
+def test_wall_time_that_is_set_in_a_guest_during_a_run_is_stated_and_moves_no_duration(
+    vtare: Path, tmp_path: Path
+) -> None:
+    if (compiler := shutil.which("cc")) is None:
+        pytest.skip("no cc (Debian: gcc libc6-dev)")
+    with one_guest(vtare, Resources()) as guest:
+        for step_s, stated in ((7200, "set forward by 7200 s"), (-86_400, "set back by 86400 s")):
+            place, beside = (tmp_path / stated.split()[1] / name for name in ("run", "set"))
+            for directory in (place, beside):
+                directory.mkdir(parents=True)
+            words = [compiler, "-static", "-x", "c", "-", "-o", str(beside / "program")]
+            words += [f'-DRUN="{place}/run.json"', f"-DSTEP={step_s}"]
+            subprocess.run(words, input=SET_WALL_TIME, text=True, check=True)
+            parameters = {
+                "language": "c",
+                "program": str(beside / "program"),
+                "batches": 1,
+                "calls": 3,
+                "max_exponent": 1,
+            }
+            document = {"schema": RUN_SCHEMA, "run_id": "0" * 16, "instrument": "counter", "seed": 1, "output": None}
+            (beside / "run.json").write_text(json.dumps({**document, "parameters": parameters}))
+            child = guest.start(
+                ["measure", str(beside / "run.json")], directory=beside, stdout=beside / "out", stderr=beside / "log"
+            )
+            run = run_of("sleep", samples=100_000, seconds=6.0, target_ns=[1_000_000], method=["usleep"])
+            outcome = measure(guest, place, run, quiet())
+            # It is no counter, and its run ends with that: its program was started, though.
+            assert child.wait(120) != 0
+            assert outcome.status == "done", outcome
+            footer = check_samples_file(place / "samples.parquet", run_id=run.run_id, instrument="sleep")
+            (note,) = (note["text"] for note in footer["notes"] if note["id"] == "wall_time_set")
+            assert stated in note
+            # Neither the run nor any sleep in it is as much longer, or ends before it began.
+            assert 0 < footer["elapsed_ns"] < 600e9
+            late = pl.read_parquet(place / "samples.parquet")["miss_ns"]
+            assert -1e6 <= late.min() <= late.max() < 600e9  # type: ignore[operator]
 
 
 def test_a_guest_that_hangs_is_given_up(vtare: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

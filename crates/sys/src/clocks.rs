@@ -84,6 +84,20 @@ pub fn tai_ns() -> u64 {
     read(libc::CLOCK_TAI)
 }
 
+/// How far CLOCK_REALTIME is ahead of CLOCK_BOOTTIME, in ns: the least and the most it can be. Both are steered alike and
+/// go on in a suspend, so it changes only where wall time is set, or by a leap second.
+#[must_use]
+pub fn wall_ahead_of_boottime_ns() -> (i64, i64) {
+    let bracket = || {
+        let before = boottime_ns();
+        let wall = read(Wall::ID);
+        let after = boottime_ns();
+        (wall.wrapping_sub(after).cast_signed(), wall.wrapping_sub(before).cast_signed())
+    };
+    // The shortest of a few: between two readings a thread can wait for its CPU.
+    (0..4).map(|_| bracket()).min_by_key(|(least, most)| most - least).unwrap_or_else(bracket)
+}
+
 /// What an NTP daemon states of CLOCK_REALTIME.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NtpState {

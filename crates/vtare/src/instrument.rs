@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use vtare_sys::clocks;
 use vtare_sys::facts::MachineFacts;
-use vtare_units::Wall;
+use vtare_units::{Span, Wall};
 
 use crate::answer::{Answer, CommandLine, Shape};
 use crate::arguments::CommonArguments;
@@ -22,9 +23,13 @@ use crate::output::{print, print_json, to_json};
 use crate::parameters::{Arguments, Parameters};
 use crate::run_file::RUN_SCHEMA;
 use crate::samples::{Column, Samples};
-use crate::table::Table;
+use crate::table::{Table, time};
 use crate::terminal;
 use vtare_clock::Clock;
+
+/// The note of a run in which wall time was set.
+pub(crate) const WALL_TIME_SET: &str = "wall_time_set";
+const SMALLEST_STEP: Span = Span::from_millis(1);
 
 /// One timing instrument.
 pub(crate) trait Instrument {
@@ -165,11 +170,15 @@ pub(crate) fn carry_out<I: Instrument>(
     let mut machine = MachineFacts::read();
     let mut session = Session { context, seed: header.seed, samples, peer_lost: None };
     let clock = context.clock();
-    let started = vtare_sys::clocks::now::<Wall>();
+    let (started, ahead) = (clocks::now::<Wall>(), clocks::wall_ahead_of_boottime_ns());
     let from = clock.now();
     let mut outcome = I::measure(&parameters, &mut session)?;
     let elapsed = clock.now() - from;
     machine.note_steal_after();
+    // A capture that knows more about its stamps has its own.
+    if outcome.notes.iter().all(|note| note.id != WALL_TIME_SET) {
+        outcome.notes.extend(wall_time_set(ahead, clocks::wall_ahead_of_boottime_ns()));
+    }
 
     if let Some(lost) = &session.peer_lost {
         message!("vtare: peer lost: {lost}");
@@ -217,6 +226,21 @@ pub(crate) fn carry_out<I: Instrument>(
         other => other,
     };
     Ok(if lost.is_some() { Exit::SamplesLost } else { exit })
+}
+
+/// The note of a run in which wall time was set, by how far it was ahead of CLOCK_BOOTTIME before and after: the least
+/// and the most each can be. Steps of less than 1 ms are none: a sandbox may read both clocks by lines of its own.
+fn wall_time_set(before: (i64, i64), after: (i64, i64)) -> Option<Note> {
+    let (least, most) = (after.0 - before.1, after.1 - before.0);
+    let step = least + (most - least) / 2;
+    (least > 0 || most < 0).then_some(step).filter(|step| step.abs() >= SMALLEST_STEP.as_nanos()).map(|step| {
+        let (by, way) = (time(Some(step.abs() as f64)), if step > 0 { "forward" } else { "back" });
+        let text = format!(
+            "wall time was set {way} by {by} during this run: durations are taken on CLOCK_MONOTONIC, which nobody can \
+             set; `started_unix_ns` is the time before the step"
+        );
+        Note::new(WALL_TIME_SET, text)
+    })
 }
 
 /// The table with a head and the notes.
@@ -369,6 +393,23 @@ mod tests {
     fn cells_are_labelled_by_what_identifies_them() {
         let cells = json!([{"method": "usleep", "target_ns": 1000, "cpu_fraction": 0.1}]);
         assert_eq!(labelled(&cells, &["method", "target_ns"])[0].0, "method usleep, target_ns 1000");
+    }
+
+    #[test]
+    fn wall_time_that_was_set_is_noted_with_how_far_and_which_way() {
+        let text = |before, after| wall_time_set(before, after).map(|note| note.text);
+        let found = text((1_000, 1_200), (3_600_000_001_000, 3_600_000_001_200)).expect("set by an hour");
+        assert!(found.starts_with("wall time was set forward by 3600 s"), "{found}");
+        let found = text((9_000_000, 9_000_400), (2_000_000, 2_000_400)).expect("set by 7 ms");
+        assert!(found.starts_with("wall time was set back by 7.00 ms"), "{found}");
+    }
+
+    #[test]
+    fn two_readings_that_may_be_of_one_time_or_differ_by_less_than_a_step_are_no_note() {
+        assert_eq!(wall_time_set((0, 9_000_000), (8_000_000, 20_000_000)), None);
+        assert_eq!(wall_time_set((0, 100), (900_000, 900_100)), None);
+        let now = clocks::wall_ahead_of_boottime_ns();
+        assert!(now.0 <= now.1);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use super::aggregate::Aggregate;
 use super::cell::CaptureCell;
 use super::parameters::{Hook, Parameters};
 use crate::failure::Failure;
-use crate::instrument::{Note, Outcome, Session};
+use crate::instrument::{Note, Outcome, Session, WALL_TIME_SET};
 use crate::table::time;
 
 /// The time between two reads of what was captured. Longer ones cost the probes less.
@@ -153,7 +153,7 @@ pub(super) fn capture(
                 "wall time was set {steps} times: stamps within half a second of that may be off by the step, others \
                  by {error}"
             );
-            notes.push(Note::new("wall_time_set", text));
+            notes.push(Note::new(WALL_TIME_SET, text));
         }
     }
     cell.count(tap.tally());
