@@ -25,6 +25,7 @@ from vtare.platforms.guest import accelerator, disk, taps
 from vtare.platforms.guest.cards import GuestAttachment, Network
 from vtare.platforms.guest.image import image_for
 from vtare.platforms.guest.instance import (
+    GIVEN_MEMORY,
     LEAST_MEMORY,
     MEBIBYTE,
     READY_S,
@@ -134,7 +135,7 @@ class QemuPlatform(BasePlatform[QemuInstance]):
 
     def need(self, resources: Resources = DEFAULT_RESOURCES) -> Need:
         """What one guest takes: its memory and QEMU's own, a thread for each vCPU beside QEMU's own, and CPU time."""
-        memory = resources.memory_byte or LEAST_MEMORY[flavour_for(resources.nic, self._kernel)]
+        memory = resources.memory_byte or GIVEN_MEMORY[flavour_for(resources.nic, self._kernel)]
         processes = (resources.vcpus or 1) + _OWN_THREADS
         disk_byte = 0 if resources.disk_byte == 0 else disk.OWN_BYTE
         return Need(memory_byte=memory + _OWN_MEMORY, processes=processes, disk_byte=disk_byte, cpus=_IDLE_CPUS)
@@ -185,7 +186,7 @@ class QemuPlatform(BasePlatform[QemuInstance]):
             self._spec(attachment.name, flavour, attachment.nic, disk=wanted),
             accelerator=chosen.name,
             vcpus=resources.vcpus or 1,
-            memory_byte=resources.memory_byte or LEAST_MEMORY[flavour],
+            memory_byte=resources.memory_byte or GIVEN_MEMORY[flavour],
             clock_source=resources.clock_source,
             network=attachment.network,
             vhost=chosen.name == "kvm" and os.access(_VHOST, os.R_OK | os.W_OK),

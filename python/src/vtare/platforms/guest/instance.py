@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 MEBIBYTE: Final = 1 << 20
 #: What each flavour's kernel needs to unpack itself and the initramfs: below, it ends with "deadlocked on memory".
 LEAST_MEMORY: Final = {"cloud": 96 * MEBIBYTE, "generic": 128 * MEBIBYTE}
+#: What a guest has where a plan gives it nothing: `rtt`, which locks its memory, was ended in 96 MiB now and then.
+GIVEN_MEMORY: Final = {flavour: byte + 32 * MEBIBYTE for flavour, byte in LEAST_MEMORY.items()}
 #: Seconds on a real machine, ten emulated; a busy host gets far more before a guest counts as hung.
 READY_S: Final = 180.0
 #: Guests that boot at the same time: more only make each other slow.
