@@ -319,6 +319,27 @@ def test_journal_keeps_meta_and_refuses_other_files(tmp_path: Path) -> None:
         Journal(tmp_path / "none", read_only=True)
 
 
+@pytest.mark.parametrize("content", [b"no database", b""])
+def test_a_journal_that_is_refused_is_closed(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "journal.sqlite"
+    path.write_bytes(content)
+    with pytest.raises(BadInput) as refused:
+        Journal(path, there=True)
+    assert not [one for one in Path("/proc/self/fd").iterdir() if str(tmp_path) in os.path.realpath(one)], refused
+
+
+def test_a_new_stores_journal_that_cannot_be_written_leaves_nothing_and_asks_for_another_place(
+    tmp_path: Path, tiny_plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_self: Journal, _key: str, _value: str) -> None:
+        raise BadInput("vtare verify") from sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr(Journal, "set_meta", refused)
+    with pytest.raises(BadInput, match=r"its journal cannot be written \(disk I/O error\); name another --store"):
+        Store.create(tmp_path / "store", tiny_plan, 1)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("damage", ["other version", "emptied"])
 def test_going_on_with_another_versions_or_a_lost_journal_is_refused_and_keeps_all_runs(
     tmp_path: Path, tiny_plan: Plan, fake: Any, run_campaign: Run, damage: str

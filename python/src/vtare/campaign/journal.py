@@ -139,8 +139,13 @@ class Journal:
                 if self._meta("schema") is None:
                     self.set_meta("schema", JOURNAL_SCHEMA)
                     self._refuse_other_schema()
-        except _UNREADABLE as error:
-            self._refuse_unreadable(error)
+        except Exception as error:
+            # Else the file stays open, and its file system in use, for as long as the error is kept.
+            if hasattr(self, "_connection"):
+                self.close()
+            if isinstance(error, _UNREADABLE):
+                self._refuse_unreadable(error)
+            raise
 
     def _restrict(self) -> None:
         """Let nothing that the file states be computed, and no value of it take much memory."""

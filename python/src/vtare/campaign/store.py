@@ -98,8 +98,12 @@ class Store:
                 partial / "design.parquet", runs, plan.factor_names, seed=seed, program=__version__, plan_text=plan.text
             )
             files.make_directory(partial / "runs")
-            with Journal(partial / "journal.sqlite") as journal:
-                journal.set_meta("program", __version__)
+            try:
+                with Journal(partial / "journal.sqlite") as journal:
+                    journal.set_meta("program", __version__)
+            except BadInput as error:
+                # No repair helps a journal that is new.
+                raise OSError(errno.EIO, f"its journal cannot be written ({error.__cause__})") from error
             files.sync_tree(partial)
             if files.free_byte(partial) < _ROOM_NEEDED_BYTE:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
