@@ -84,8 +84,8 @@ pub fn tai_ns() -> u64 {
     read(libc::CLOCK_TAI)
 }
 
-/// How far CLOCK_REALTIME is ahead of CLOCK_BOOTTIME, in ns: the least and the most it can be. Both are steered alike and
-/// go on in a suspend, so it changes only where wall time is set, or by a leap second.
+/// How far CLOCK_REALTIME is ahead of CLOCK_BOOTTIME, in ns: the least and the most it can be. Both are steered alike
+/// and go on in a suspend, so it changes only where wall time is set, or by a leap second.
 #[must_use]
 pub fn wall_ahead_of_boottime_ns() -> (i64, i64) {
     let bracket = || {
