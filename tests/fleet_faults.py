@@ -141,13 +141,16 @@ def in_namespaces(place: Path) -> Iterator[Fleet]:
 
 
 @contextmanager
-def over_ssh(place: Path) -> Iterator[Fleet]:
-    """Three machines over SSH, each of which reaches the others."""
+def over_ssh(place: Path, *, agents: bool = False) -> Iterator[Fleet]:
+    """Three machines over SSH, each of which reaches the others; with an agent on each, if asked."""
+    python = place / "python"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={sources()} exec {sys.executable} "$@"\n')
+    python.chmod(0o755)
     with three_machines(place / "ssh") as machines:
         lines = ['schema = "vtare.hosts/1"']
         for role, machine in machines.items():
             lines += [f"[hosts.{role}]"]
-            settings = {"address": ROUTED[role], **machine.settings()}
+            settings = {"address": ROUTED[role], **machine.settings(), **({"agent": str(python)} if agents else {})}
             lines += [f"{key} = {json.dumps(value)}" for key, value in settings.items()]
         path = place / "fleet.toml"
         path.write_text("\n".join(lines) + "\n")
@@ -157,12 +160,20 @@ def over_ssh(place: Path) -> Iterator[Fleet]:
             found = [f"{m.namespace}: {p.name}" for m in every for p in m.work.iterdir()]
             return found + [f"{m.namespace}: process {pid}" for m in every for pid in m.processes()]
 
+        worker = (
+            {
+                "agent killed": lambda _, drawn: _kill_agent(drawn.choice(every), drawn, b"--resources"),
+                "freezer or watchdog killed": lambda _, drawn: _kill_agent(drawn.choice(every), drawn, b"-I"),
+            }
+            if agents
+            else {"worker killed": _kill_worker}
+        )
         yield Fleet(
             str(path),
-            (_sleeps(8), _sleeps(8), _pairs(10)),
+            (_sleeps(8),) if agents else (_sleeps(8), _sleeps(8), _pairs(10)),
             (),
             {
-                "worker killed": _kill_worker,
+                **worker,
                 "connection cut": lambda _, drawn: _cut_connection(drawn.choice(every)),
                 "host cut off": lambda _, drawn: _cut_off(drawn.choice(every), drawn.choice(CUTS_S)),
                 "packets dropped": lambda _, drawn: _drop(drawn.choice(every), drawn.uniform(1.0, 4.0)),
@@ -192,6 +203,19 @@ def _kill_worker(lab: subprocess.Popen[bytes], drawn: random.Random) -> bool:
         if workers:
             os.kill(drawn.choice(workers), signal.SIGKILL)
     return bool(workers)
+
+
+def _kill_agent(machine: Sshd, drawn: random.Random, word: bytes) -> bool:
+    """Kill a process with this word in its command: an agent, or one of those that stop it and let it go on."""
+    found = []
+    for pid in machine.processes():
+        with suppress(OSError):
+            if word in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+                found.append(pid)
+    with suppress(ProcessLookupError):
+        if found:
+            os.kill(drawn.choice(found), signal.SIGKILL)
+    return bool(found)
 
 
 def _cut_connection(machine: Sshd) -> bool:
@@ -453,5 +477,6 @@ def _print_of(manifest: Path) -> tuple[int, bytes]:
 FLEETS: dict[str, tuple[float, Callable[[Path], AbstractContextManager[Fleet]]]] = {
     "namespaces": (0.4, in_namespaces),
     "ssh": (0.2, over_ssh),
-    "dask": (0.4, on_dask),
+    "dask": (0.3, on_dask),
+    "agents": (0.1, partial(over_ssh, agents=True)),
 }

@@ -10,7 +10,6 @@ import ctypes
 import signal
 import socket
 import sys
-import tempfile
 import time
 from importlib import import_module
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from vtare.errors import BadInput, MachineCannot
 from vtare.fleet.cluster import PATIENT, Cluster
+from vtare.platforms.host import remove_work_directories, work_directory
 from vtare.process import start
 
 if TYPE_CHECKING:
@@ -59,7 +59,8 @@ class OwnScheduler(Cluster):
             raise BadInput(
                 f"--on {on} needs the package 'cryptography': install it with pip install cryptography"
             ) from error
-        self._place = tempfile.TemporaryDirectory(prefix="vtare-dask-")
+        remove_work_directories()
+        self._place = work_directory()
         self._port = _free_port()
         self._address = f"tls://{host}:{self._port}"
         self._scheduler = self._start_scheduler()

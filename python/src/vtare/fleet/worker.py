@@ -23,7 +23,7 @@ from vtare.campaign.stop import StopRequest
 from vtare.errors import BadInput, VtareError
 from vtare.fleet.frozen import Freezer
 from vtare.platforms import open_platform
-from vtare.platforms.host import leftovers, work_directory
+from vtare.platforms.host import remove_work_directories, work_directory
 from vtare.platforms.owner import own_prefix
 
 if TYPE_CHECKING:
@@ -105,9 +105,7 @@ def probe(host: FleetHost | None, binary: str) -> dict[str, Any]:
     `host` is None for the machine of this worker. A host that does not answer gives {"reason": ...}.
     """
     try:
-        for leftover in leftovers():
-            if leftover.kept_because is None:
-                leftover.remove()
+        remove_work_directories()
         return _facts(host, _binary(binary))
     except (VtareError, OSError) as error:
         return {"reason": str(error)}

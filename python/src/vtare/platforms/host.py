@@ -170,6 +170,13 @@ def work_directory() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix=f"{own_prefix()}-{_WORK}-", ignore_cleanup_errors=True)
 
 
+def remove_work_directories() -> None:
+    """Remove those that processes have left which are gone."""
+    for leftover in leftovers():
+        if leftover.kept_because is None:
+            leftover.remove()
+
+
 def leftovers() -> tuple[Leftover, ...]:
     """Directories of worker processes, recognised by their names."""
     found = []
