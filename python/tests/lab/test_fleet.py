@@ -7,6 +7,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -17,10 +18,12 @@ from hypothesis import strategies as st
 
 from vtare.campaign import Campaign, Journal, StopRequest, Store
 from vtare.campaign.journal import HostEvent
+from vtare.design import make_design
 from vtare.errors import BadInput
 from vtare.fleet import dry_run, load_hosts, overlaps, use_of
 from vtare.fleet.dry import simulated_number
-from vtare.fleet.needs import check_plan, request_of
+from vtare.fleet.hosts import have_agents
+from vtare.fleet.needs import check_plan, request_of, without_hosts
 from vtare.fleet.scheduler import (
     MOST_ATTEMPTS,
     PATIENCE_S,
@@ -314,8 +317,6 @@ def test_hosts_are_read_with_their_roles_and_how_they_are_reached(tmp_path: Path
 
 
 def _runs() -> Sequence[object]:
-    from vtare.design import make_design
-
     return make_design(parse_plan(PLAN, source=SOURCE), 1)
 
 
@@ -386,6 +387,25 @@ def test_settings_of_a_namespace_are_checked(before: str, after: str, message: s
     path.write_text(HOSTS.replace(before, after))
     with pytest.raises(BadInput, match=re.escape(message)):
         load_hosts(path)
+
+
+def test_hosts_with_agents_make_guests_but_measure_no_pairs(tmp_path: Path) -> None:
+    path = tmp_path / "hosts.toml"
+    path.write_text('schema = "vtare.hosts/1"\n[hosts.one]\nhost = "192.0.2.11"\nagent = "/usr/bin/python3"\n')
+    (one,) = hosts = load_hosts(path)
+    assert (one.agent, have_agents(hosts), dict(one.settings)) == (
+        "/usr/bin/python3", True, {"kind": "ssh", "host": "192.0.2.11"},
+    )  # fmt: skip
+    plan = parse_plan(PLAN, source=SOURCE)
+    # One host is enough for all runs of it: the far end is made there.
+    check_plan(plan, hosts, "hosts.toml")
+    assert without_hosts(plan, make_design(plan, 1), hosts, ()) == {}
+    with pytest.raises(BadInput, match="expected 2 or more"):
+        check_plan(plan, [replace(one, agent=None)], "hosts.toml")
+    pairs = 'schema = "vtare.plan/1"\nname = "m"\nquestion = "?"\nblocks = 1\nmesh = ["one", "two"]\n'
+    mesh = parse_plan(pairs + '[[experiment]]\nname = "rtt"\ninstrument = "rtt"\n', source=SOURCE)
+    with pytest.raises(BadInput, match="whose workers make each run on one host"):
+        check_plan(mesh, hosts, "hosts.toml")
 
 
 def test_a_host_of_this_machine_between_others_needs_an_address(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -57,6 +57,11 @@ class FleetHost:
         return f"{settings['kind']} {settings['user']}@{settings['host']}" if "user" in settings else (
             f"{settings['kind']} {settings['host']}"
         )  # fmt: skip
+
+
+def have_agents(hosts: Sequence[FleetHost]) -> bool:
+    """Whether these hosts have agents: all of them do, or none."""
+    return any(host.agent is not None for host in hosts)
 
 
 def simulated_hosts(number: int) -> tuple[FleetHost, ...]:
@@ -152,4 +157,4 @@ class _Reader:
                 raise self._error(where, f"found '{key}'{did_you_mean(key, keys)}, expected one of: {', '.join(keys)}")
 
 
-__all__ = ["HOSTS_SCHEMA", "MOST_SIMULATED", "USUAL_ROLES", "FleetHost", "load_hosts", "simulated_hosts"]
+__all__ = ["HOSTS_SCHEMA", "MOST_SIMULATED", "USUAL_ROLES", "FleetHost", "have_agents", "load_hosts", "simulated_hosts"]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from vtare.campaign.setup import AROUND_S
 from vtare.errors import BadInput, did_you_mean
+from vtare.fleet.hosts import have_agents
 from vtare.fleet.scheduler import Request, assigned
 from vtare.named_hosts import RESPONDER, ROUTER, SENDER, TESTER
 from vtare.plan import PAIR, hosts_of_pair, listed, parse_plan
@@ -35,10 +36,13 @@ def check_plan(
     """Refuse a plan that cannot run on these hosts, which `source` names.
 
     `made_there`: each host can make instances for runs, as the machine of the lab does; `alone`: and each run has one.
+    Hosts with agents can, and theirs have.
 
     Raises:
         BadInput: it names hosts itself, describes instances of the lab's machine, or needs a role that no host has.
     """
+    alone = alone or have_agents(hosts)
+    made_there = made_there or alone
     if plan.hosts:
         raise BadInput(
             f"{plan.source}: hosts: found {', '.join(plan.hosts)}, but --on {source} provides the hosts; leave one of "
@@ -135,7 +139,7 @@ def without_hosts(
     """The runs that cannot be made without the `silent` of these hosts, by the hosts that each lacks."""
     found: dict[tuple[str, ...], list[Run]] = {}
     for run in runs:
-        needs = request_of(run, plan, hosts, 0.0).needs
+        needs = request_of(run, plan, hosts, 0.0, alone=have_agents(hosts)).needs
         if assigned([(role, sorted(able.difference(silent))) for role, able in needs]) is None:
             lacking = frozenset().union(*(able for _, able in needs)).intersection(silent)
             found.setdefault(tuple(sorted(lacking)), []).append(run)

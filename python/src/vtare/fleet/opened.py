@@ -12,7 +12,7 @@ from vtare.fleet.agents import Agents
 from vtare.fleet.campaign import FleetCampaign
 from vtare.fleet.cluster import DASK, Cluster
 from vtare.fleet.dry import SIMULATED, simulated_number
-from vtare.fleet.hosts import load_hosts, simulated_hosts
+from vtare.fleet.hosts import have_agents, load_hosts, simulated_hosts
 from vtare.fleet.needs import check_plan, request_of
 from vtare.fleet.processes import Processes
 from vtare.fleet.real import RealMachines
@@ -52,10 +52,10 @@ def open_fleet(on: str, plan: Plan, store: Path, binary: Path | None = None) -> 
     if on.startswith(SIMULATED):
         raise BadInput(f"--on: found '{on}', but a dry run keeps no store; make one with `vtare run PLAN --on {on}`")
     if on.startswith(DASK):
-        check_plan(plan, (), on, made_there=True, alone=True)
+        check_plan(plan, (), on, alone=True)
         return Cluster(on)
     if on.startswith(SLURM):
-        check_plan(plan, (), on, made_there=True, alone=True)
+        check_plan(plan, (), on, alone=True)
         return SlurmCluster(on)
     path = Path(on)
     if not path.is_file():
@@ -64,11 +64,8 @@ def open_fleet(on: str, plan: Plan, store: Path, binary: Path | None = None) -> 
         )
     hosts = load_hosts(path)
     processes = Processes(hosts, store.absolute())
-    if hosts[0].agent is not None:
-        check_plan(plan, (), on, made_there=True, alone=True)
-        return Agents(on, hosts, find_binary(binary), processes)
     check_plan(plan, hosts, on)
-    return processes
+    return Agents(on, hosts, find_binary(binary), processes) if have_agents(hosts) else processes
 
 
 def fleet_campaign(store: Store, workers: Workers, binary: Path, stop: StopRequest, **others: Any) -> FleetCampaign:
