@@ -79,6 +79,13 @@ def test_a_curve_has_the_steps_of_the_still_figure_and_shows_what_lies_at_or_bel
     assert (plain.log, plain.shared) == (True, True)
 
 
+def test_a_curve_without_a_reading_above_0_is_named_and_has_no_step() -> None:
+    lines = [line("usleep", "usleep"), plots.ccdf_line("coarse", "spin", np.zeros(1000))]
+    assert "coarse (all at or below 0)" in plots.ccdf_chart(lines, quantity="cost_ns", floor=1e-5).note
+    still = plots.ccdf(lines, name="tail", quantity="cost_ns")
+    assert "coarse (all at or below 0)" in still.svg
+
+
 def test_an_estimate_is_shown_with_its_window_truth_and_error_even_where_it_is_off_the_scale() -> None:
     chart = plots.estimates_chart(np.array([0.0, 1.0]), np.array([1e8]), [mark(5e8, low=9e7)], limit=1.6e8)
     (row,) = chart.spec["datasets"]["rows"]

@@ -106,10 +106,15 @@ def ccdf(
 
 
 def steps(line: CcdfLine, scale: Scale) -> tuple[list[float], list[float], str]:
-    """A curve's steps from the left edge of the axis on: values, shares above them, and its text in the legend."""
+    """A curve's steps from the left edge of the axis on: values, shares above them, and its text in the legend.
+
+    There are none where no reading is above 0, as of a clock whose step is longer than reading it takes.
+    """
     positive = line.x > 0
     x, p = line.x[positive], line.p[positive]
     before = line.p[~positive]
+    if not x.size:
+        return [], [], f"{line.label} (all at or below 0)"
     start = float(before[-1]) if before.size else 1.0
     # Nothing lies above the last value, and P = 0 has no place on a log axis: the curve ends there at the share before.
     xs = [scale.low, *x.tolist()]
