@@ -20,7 +20,7 @@ from realpath.programs import ended, start
 MOST_S = 20
 OWN = "abacus"
 #: Its special cases, each switched off: `abacus-calm` and so on.
-ABLATED = [f"{OWN}-{case}" for case in ("tight_link", "moving", "part", "calm", "delayed_whole", "settled", "several")]
+ABLATED = [f"{OWN}-{case}" for case in ("tight_link", "moving", "part", "delayed_whole", "settled", "several")]
 #: The row of iperf3: seconds of a test, and bytes of a segment's payload and of its IP packet (with TCP time stamps).
 IPERF3, IPERF3_S, IPERF3_PORT = "iperf3", 1, "5201"
 SEGMENT = {1500: (1448, 1500), 9000: (8948, 9000)}

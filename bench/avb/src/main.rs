@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::SystemTime;
 
 use avb_sim::cells::{Cell, TROUBLES, Trouble, grid};
+use avb_sim::random::Family;
 use avb_sim::{Outcome, SimRunner, ability};
 use vtare_methods::avb::{Abacus, AbacusSettings, Case, Settings, Setup};
 use vtare_pathsim::TrainSpec;
@@ -37,8 +38,8 @@ struct Arguments {
     trace: bool,
     /// Paths drawn at random, in place of the cells.
     random: Option<usize>,
-    /// Random paths like the real ones: token buckets.
-    shaped: bool,
+    /// What random paths are drawn from: any links, token buckets like the real ones, or shallow buffers.
+    family: Family,
     /// The own method with each special case switched off.
     ablate: bool,
     /// One disturbance at a time, in place of the cells.
@@ -55,7 +56,7 @@ fn arguments() -> Result<Arguments, String> {
         threads: 2,
         trace: false,
         random: None,
-        shaped: false,
+        family: Family::Any,
         ablate: false,
         causes: false,
     };
@@ -74,14 +75,15 @@ fn arguments() -> Result<Arguments, String> {
             "--only" => out.only = value()?.split(',').map(str::to_owned).collect(),
             "--troubles" => out.troubles = true,
             "--ablate" => out.ablate = true,
-            "--shaped" => out.shaped = true,
+            "--shaped" => out.family = Family::Shaped,
+            "--shallow" => out.family = Family::Shallow,
             "--causes" => out.causes = true,
             "--trace" => out.trace = true,
             "--random" => out.random = Some(value()?.parse().map_err(|_| "--random wants a count".to_owned())?),
             _ => {
                 return Err(format!(
                     "{word} is unknown, expected --seeds N, --first-seed N, --threads N, --methods A,B, --only WORDS, \
-                     --troubles, --random N, --shaped, --ablate, --causes, --trace"
+                     --troubles, --random N, --shaped, --shallow, --ablate, --causes, --trace"
                 ));
             }
         }

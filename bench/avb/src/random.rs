@@ -5,15 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use vtare_methods::avb::{Abacus, AbacusSettings, Case, Method, Settings, Setup};
 
-use crate::avb_sim::{Outcome, SimRunner, ability, random};
+use crate::avb_sim::random::{self, Family};
+use crate::avb_sim::{Outcome, SimRunner, ability};
 use crate::{Arguments, MORE, OWN, more, quantile};
-
-/// Paths have one link to this many, in turn.
-const MOST_LINKS: usize = 4;
-
-fn most_links(arguments: &Arguments) -> usize {
-    if arguments.shaped { 2 } else { MOST_LINKS }
-}
 
 /// An error of more than this share of the truth counts as off.
 const OFF: f64 = 0.03;
@@ -55,8 +49,8 @@ impl Result {
     }
 }
 
-fn once(method: &str, without: Option<Case>, shaped: bool, links: usize, seed: u64) -> Result {
-    let spec = if shaped { random::draw_shaped(links, seed) } else { random::draw(links, seed) };
+fn once(method: &str, without: Option<Case>, family: Family, links: usize, seed: u64) -> Result {
+    let spec = family.draw(links, seed);
     let setup = Setup { ability: ability(&spec, random::PROBE_BYTE), seed, ..Setup::default() };
     let mut method: Box<dyn Method> = match without {
         _ if method == MORE => Box::new(Abacus::new(more(), setup)),
@@ -89,7 +83,7 @@ fn shares(results: &[&Result]) -> [f64; 3] {
 fn verdict(arguments: &Arguments, results: &[Result]) {
     let links = |links: usize| results.iter().filter(|it| it.links == links).collect::<Vec<_>>();
     let all = shares(&results.iter().collect::<Vec<_>>());
-    let mut words: Vec<String> = (1..=most_links(arguments))
+    let mut words: Vec<String> = (1..=arguments.family.most_links())
         .map(|n| (n, shares(&links(n))[0]))
         .filter(|it| it.1 < GOALS[0])
         .map(|(n, cover)| format!("intervals over {n} links hold in {cover:.1} %, expected {:.0}", GOALS[0]))
@@ -179,8 +173,8 @@ fn measure(arguments: &Arguments, paths: usize, method: &str, without: Option<Ca
                     let result = once(
                         method,
                         without,
-                        arguments.shaped,
-                        1 + number % most_links(arguments),
+                        arguments.family,
+                        1 + number % arguments.family.most_links(),
                         arguments.first_seed + number as u64,
                     );
                     results.lock().expect("no thread panics while it holds this").push(result);
@@ -208,7 +202,7 @@ pub(crate) fn run(arguments: &Arguments, paths: usize) {
     head(arguments, paths);
     for method in &arguments.methods {
         let results = measure(arguments, paths, method, None);
-        for links in 1..=most_links(arguments) {
+        for links in 1..=arguments.family.most_links() {
             line(&format!("{links}"), method, &results.iter().filter(|it| it.links == links).collect::<Vec<_>>());
         }
         line("all", method, &results.iter().collect::<Vec<_>>());

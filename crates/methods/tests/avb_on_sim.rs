@@ -2,6 +2,7 @@
 
 mod avb_sim;
 
+use avb_sim::random::{self, Family};
 use avb_sim::{Outcome, SimRunner, ability};
 use vtare_methods::avb::{Abacus, AbacusSettings, Budget, Estimate, METHODS, Method, Settings, Setup, Step, Stopped};
 use vtare_pathsim::{
@@ -78,7 +79,7 @@ fn fluid_cross_traffic_is_shown_to_a_few_hundredths() {
 }
 
 #[test]
-fn an_idle_path_is_found_from_two_short_trains() {
+fn an_idle_path_is_found_from_three_short_trains() {
     for (capacity, hops) in [(10, 1), (10, 3), (100, 1), (100, 3)] {
         let mut spec = on(hop(capacity * MBIT));
         spec.path.hops = vec![hop(capacity * MBIT); hops];
@@ -86,23 +87,37 @@ fn an_idle_path_is_found_from_two_short_trains() {
         assert_near(value(&outcome.estimate), (capacity * MBIT) as f64, 0.005);
         let [low, high] = outcome.estimate.interval_bit_per_s.expect("an interval");
         assert!((low..=high).contains(&outcome.truth), "{outcome:?}");
-        // 24 packets, and a stream of 200 kB or 50 ms.
-        assert_eq!(outcome.estimate.stopped, Stopped::Converged);
-        assert!(outcome.estimate.probe_byte <= if capacity < 100 { 110_000 } else { 260_000 }, "{outcome:?}");
+        assert_eq!((outcome.estimate.stopped, outcome.estimate.trains), (Stopped::Converged, 3));
+        assert!(outcome.estimate.probe_byte <= 350_000, "{outcome:?}");
     }
 }
 
+/// Of `paths` drawn at random from a family: answers, intervals that hold, and those off by more than three half-widths.
+fn drawn(family: Family, links: usize, paths: u64) -> [usize; 3] {
+    let outcomes = (0..paths).map(|seed| {
+        let spec = family.draw(links, seed);
+        let mut method = Abacus::new(AbacusSettings::default(), setup(&spec));
+        SimRunner::new(&spec, random::warm_ns(&spec)).run(&mut method)
+    });
+    let half_widths_off = |it: Outcome| {
+        let [low, high] = it.estimate.interval_bit_per_s?;
+        Some((it.truth - (low + high) / 2.0).abs() / ((high - low) / 2.0))
+    };
+    let off: Vec<f64> = outcomes.filter_map(half_widths_off).collect();
+    [off.len(), off.iter().filter(|it| **it <= 1.0).count(), off.iter().filter(|it| **it > 3.0).count()]
+}
+
+// The shares that `bench/avb --random 3000` gives for these families are 99 % of answers, 98 % that hold, 0.9 % beyond.
 #[test]
 fn a_second_link_whose_bucket_passes_the_start_of_a_stream_is_found() {
-    // With streams of 34 packets each of these is off by 7 to 23 %, at half-widths of 3 %.
-    for seed in [5_560_015, 5_560_049, 5_560_517, 5_560_687, 5_560_827, 5_561_949] {
-        let spec = avb_sim::random::draw_shaped(2, seed);
-        let mut method = Abacus::new(AbacusSettings::default(), setup(&spec));
-        let outcome = SimRunner::new(&spec, avb_sim::random::warm_ns(&spec)).run(&mut method);
-        let [low, high] = outcome.estimate.interval_bit_per_s.expect("an interval");
-        assert!(low <= outcome.truth && outcome.truth <= high, "{seed}: {outcome:?}");
-        assert_near(value(&outcome.estimate), outcome.truth, 0.03);
-    }
+    let [answers, hold, beyond] = drawn(Family::Shaped, 2, 100);
+    assert!(answers >= 97 && hold >= 94 && beyond <= 3, "{answers} answers of 100, {hold} hold, {beyond} far off");
+}
+
+#[test]
+fn buffers_of_10_to_200_packets_are_measured() {
+    let [answers, hold, beyond] = drawn(Family::Shallow, 1, 100);
+    assert!(answers >= 95 && hold >= 92 && beyond <= 2, "{answers} answers of 100, {hold} hold, {beyond} far off");
 }
 
 #[test]

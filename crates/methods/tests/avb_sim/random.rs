@@ -9,9 +9,63 @@ const SIZES: [u32; 5] = [100, 300, 576, 1000, 1500];
 /// Largest probe packet, bytes of IP.
 pub(crate) const PROBE_BYTE: u32 = 1500;
 
+/// What paths are drawn from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Family {
+    /// Links of any rate, with room for all.
+    Any,
+    /// Token buckets.
+    Shaped,
+    /// Links whose buffers hold 10 to 200 packets.
+    Shallow,
+}
+
+impl Family {
+    /// Paths of it have one link to this many.
+    pub(crate) const fn most_links(self) -> usize {
+        match self {
+            Self::Any => 4,
+            Self::Shaped | Self::Shallow => 2,
+        }
+    }
+
+    /// The path of a seed, with this number of links.
+    pub(crate) fn draw(self, links: usize, seed: u64) -> TrainSpec {
+        match self {
+            Self::Any => draw(links, seed),
+            Self::Shaped => draw_shaped(links, seed),
+            Self::Shallow => draw_shallow(links, seed),
+        }
+    }
+}
+
+/// A path as of [`draw`], of 20 Mbit/s to 10 Gbit/s and with loads of 0 to 80 %, whose buffers hold 10 to 200 packets, as
+/// those of switches do.
+fn draw_shallow(links: usize, seed: u64) -> TrainSpec {
+    let random = &mut Random::part(seed, 3);
+    let base = log_uniform(random, 2e7, 1e10);
+    let room_byte = (log_uniform(random, 10.0, 200.0) * f64::from(PROBE_BYTE)) as u64;
+    let hops = (0..links).map(|link| {
+        let like = if link == 0 { 1.0 } else { uniform(random, 0.8, 4.0) };
+        let capacity = base * like;
+        let hop = HopSpec::new(capacity as u64, room_byte, log_uniform(random, 2e4, 1e7) as u64);
+        let cross = capacity * uniform(random, 0.05, 0.8);
+        match (random.unit() * 4.0) as u32 {
+            0 => hop,
+            1 => hop.with_cross(constant(random, cross)),
+            _ => hop.with_cross(poisson(random, cross)),
+        }
+    });
+    let hops = hops.collect::<Vec<_>>();
+    let slowest = hops.iter().map(|hop| hop.capacity_bit_per_s).min().unwrap_or(0) as f64;
+    let answer_ns = hops.iter().map(|hop| hop.delay_ns).sum::<u64>() + 50_000;
+    let sender = sender(random, slowest);
+    TrainSpec { path: PathSpec { hops, ..PathSpec::default() }, sender, answer_ns, seed, ..TrainSpec::default() }
+}
+
 /// The path of a seed, with this number of links: 8 Mbit/s to 20 Gbit/s, loads of 0 to 95 %, traffic of four kinds, and
 /// hosts with up to six faults.
-pub(crate) fn draw(links: usize, seed: u64) -> TrainSpec {
+fn draw(links: usize, seed: u64) -> TrainSpec {
     let random = &mut Random::part(seed, 1);
     let base = log_uniform(random, 8e6, 2e10);
     let hops = (0..links).map(|link| hop(random, base, link == 0)).collect::<Vec<_>>();
@@ -37,7 +91,7 @@ pub(crate) fn draw(links: usize, seed: u64) -> TrainSpec {
 
 /// A path like the real ones of `bench/avb/real --random`: one link or two of 10 Mbit/s to 1 Gbit/s, each a token
 /// bucket of 10 us to 2 ms, traffic at the last one or at both, and a sender whose calls take as long as a machine's.
-pub(crate) fn draw_shaped(links: usize, seed: u64) -> TrainSpec {
+fn draw_shaped(links: usize, seed: u64) -> TrainSpec {
     let random = &mut Random::part(seed, 2);
     let base = log_uniform(random, 1e7, 1e9);
     let mut rates = vec![base];

@@ -11,8 +11,6 @@ pub enum Case {
     Moving,
     /// The busiest part of a train whose queue ran empty.
     Part,
-    /// A short stream without a head where nothing crosses.
-    Calm,
     /// Trains that were delayed as a whole.
     DelayedWhole,
     /// The account begins when links before the tight one have drained.
@@ -23,6 +21,6 @@ pub enum Case {
 
 impl Case {
     /// All of them.
-    pub const ALL: [Self; 7] =
-        [Self::TightLink, Self::Moving, Self::Part, Self::Calm, Self::DelayedWhole, Self::Settled, Self::Several];
+    pub const ALL: [Self; 6] =
+        [Self::TightLink, Self::Moving, Self::Part, Self::DelayedWhole, Self::Settled, Self::Several];
 }

@@ -34,10 +34,6 @@ pub(super) struct History {
     pub(super) base_ns: f64,
     /// Where the first, back-to-back train lets the value be expected, bit/s.
     pub(super) first_guess: f64,
-    /// Nothing came between the packets of that train.
-    pub(super) calm: bool,
-    /// Where nothing crosses, a stream shows the link without a head: no token bucket, and packets leave one by one.
-    pub(super) headless: bool,
     /// How long an arrival may wait for its stamp, s.
     pub(super) grain_s: f64,
     /// Depth of a token bucket, bytes.
@@ -65,10 +61,6 @@ pub(super) struct Reading {
 #[derive(Clone, Debug)]
 pub(super) struct Evidence {
     pub(super) path: Path,
-    /// Nothing crosses the path, as far as all trains show.
-    pub(super) calm: bool,
-    /// And a stream without a head shows it.
-    pub(super) headless: bool,
     pub(super) readings: Vec<Reading>,
     /// The value to plan the next train by, bit/s.
     pub(super) near: f64,
@@ -136,30 +128,21 @@ impl History {
         };
         let responses: Vec<Response> = narrow.iter().map(respond).collect();
         // Where a run follows changes, what moved from train to train may be the path.
-        let agree = narrow.iter().filter(|reading| stays_calm(&reading.whole, first.capacity)).count();
-        let calm = self.calm && 2 * agree >= narrow.len();
-        let ratio = if follows || calm || !self.has(Case::TightLink) {
-            Ratio::ONE
-        } else {
-            tight::ratio(&responses, first.narrow)
-        };
-        // Where nothing crosses, what single trains show is the sender that stalled.
-        let counts = |reading: &&Reading| !calm || stays_calm(&reading.whole, first.capacity);
-        let dispersion = narrow.iter().filter(counts).map(|reading| reading.best.dispersion).fold(0.0, f64::max);
+        let ratio =
+            if follows || !self.has(Case::TightLink) { Ratio::ONE } else { tight::ratio(&responses, first.narrow) };
+        let dispersion = narrow.iter().map(|reading| reading.best.dispersion).fold(0.0, f64::max);
         let path = self.path(ability, packet_byte, &ratio, dispersion)?;
         let mut readings = self.readings(&path);
         if self.has(Case::Moving) {
             doubt(&mut readings, path.ratio.other);
         }
-        Some(self.steer(path, calm, readings))
+        Some(self.steer(path, readings))
     }
 
     /// Where the next train should go.
-    fn steer(&self, path: Path, calm: bool, readings: Vec<Reading>) -> Evidence {
+    fn steer(&self, path: Path, readings: Vec<Reading>) -> Evidence {
         let mut out = Evidence {
             path,
-            calm,
-            headless: calm && self.headless,
             readings: Vec::new(),
             near: self.first_guess,
             burst: 0.0,
@@ -192,12 +175,6 @@ impl History {
         out.readings = readings;
         out
     }
-}
-
-/// Whether a train showed nothing that crosses: evenly spaced traffic in the first train looks like a slower link.
-fn stays_calm(whole: &Bounds, capacity: f64) -> bool {
-    // Where a stream above the capacity finds no queue, a shaper loses tokens only while it has one.
-    whole.value() + t::SIDES * whole.error > t::CALM_VALUE * capacity && whole.value() < t::CALM_EXCEEDED * capacity
 }
 
 /// Where the tight link may not be the narrow one, a value that still moves from train to train may go on moving: other
@@ -248,9 +225,8 @@ impl Evidence {
     }
 
     /// Rate at which packets sent back to back come to the tight link, bit/s: a link before it may be as slow as that.
-    /// Where nothing crosses, none is known to be slower than the sender.
     pub(super) fn inflow(&self, history: &History) -> f64 {
-        let slowest = if self.calm { f64::INFINITY } else { self.path.capacity };
+        let slowest = if self.room_bit.is_finite() { f64::INFINITY } else { self.path.capacity };
         history.line.min(slowest).max(1.15 * self.near)
     }
 }

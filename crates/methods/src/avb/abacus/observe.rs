@@ -4,7 +4,7 @@ use super::account::Bounds;
 use super::cases::Case;
 use super::evidence::{Evidence, Record};
 use super::points::{Epoch, Point, points};
-use super::{Abacus, Stage, anomalies, capacity, plan, policer, span, tuning as t};
+use super::{Abacus, Stage, anomalies, capacity, policer, span, tuning as t};
 use crate::avb::{Observation, Packet, Stopped};
 
 impl Abacus {
@@ -150,7 +150,7 @@ impl Abacus {
             self.stage = Stage::Burst { packets, sent_before_bit, came: received };
             return;
         }
-        let (capacity, error) = self.history.capacity.estimate().unwrap_or((received, 0.3));
+        let capacity = self.history.capacity.estimate().map_or(received, |(capacity, _)| capacity);
         let base_ns = self.history.base_ns;
         let seen = anomalies::bucket_byte(points, base_ns, capacity.max(received), self.packet_bit(), sent_before_bit);
         self.history.bucket_byte = self.history.bucket_byte.or(seen).or(credit_byte);
@@ -161,14 +161,8 @@ impl Abacus {
         // Cross traffic that came between the packets: this share, if a link as fast as the tight one had stretched
         // them before. If not, less could come between them and there is more of it.
         let crossing = if bucket { 0.0 } else { capacity * (capacity / received - 1.0) };
-        let single = plan::group(received, self.packet_byte, &self.setup.ability) == 1;
-        self.history.headless = !bucket && single;
-        self.history.calm = self.history.has(Case::Calm)
-            && !self.history.capacity.clumps()
-            && received > t::CALM_SHARE * capacity
-            && error < 1.0 - t::CALM_SHARE;
-        let guess = 0.9 * if bucket { capacity } else { (capacity - crossing).clamp(0.5 * received, received) };
-        self.history.first_guess = if self.history.calm && self.history.headless { received } else { guess };
+        self.history.first_guess =
+            0.9 * if bucket { capacity } else { (capacity - crossing).clamp(0.5 * received, received) };
         if capacity < t::SMALL_BELOW && self.packet_byte > t::SMALL {
             // Large packets are few at low rates. The least delay of small ones is another.
             self.packet_byte = t::SMALL;
@@ -228,7 +222,6 @@ impl Abacus {
             return;
         };
         self.may_be_another = self.history.has(Case::Several)
-            && !evidence.calm
             && evidence.path.ratio.other > t::NOT_EXCLUDED
             && evidence.readings.iter().filter(|it| it.measured).count() > 1
             && evidence.answer().is_none_or(|(bounds, _)| {

@@ -35,15 +35,6 @@ pub(super) fn seconds(
     // A point is an arrival with a stamp of its own: the last of a call, or of those that share a stamp.
     let point_s = (group * packet_bit / near).max(history.grain_s);
     let last = evidence.readings.last().map(|it| it.whole);
-    if evidence.headless {
-        // Twice as long each time, as long as the interval is not narrow.
-        let longer = evidence.readings.iter().filter(|it| it.measured).count() as i32;
-        // A token bucket that fills nearly as fast as it is drained passes the start of a stream. A run that follows
-        // has many streams, and short ones show a change of the path.
-        let bytes = if settings.follow_ns.is_some() { 0.0 } else { t::CALM_BYTE };
-        let calm_s = (bytes * 8.0 / near).min(t::CALM_S).max(f64::from(settings.calm_points) * point_s);
-        return calm_s * 2.0_f64.powi(longer);
-    }
     if !measures {
         return (f64::from(settings.search_points) * point_s).max(settings.least_search_ns as f64 / 1e9);
     }
@@ -87,8 +78,6 @@ pub(super) fn primed(
         + path.capacity * (history.grain_s + t::BLUR * path.others_ns(path.dispersion) / 1e9)
         + history.bucket_byte.unwrap_or(history.capacity.credit_bit() / 8.0) * 8.0
         + (t::FILL_PACKETS + f64::from(2 * (group - 1))) * path.packet_bit;
-    let headless = evidence.headless;
-    let held = if headless { 0.0 } else { held };
     let held = held.min(t::MOST_QUEUE_S * path.capacity).min(evidence.room_bit).min(left.bytes as f64 * 8.0 / 3.0);
     // A link before the tight one may stretch the head to its own capacity, and the tight link sends on meanwhile.
     let inflow = evidence.inflow(history);
@@ -96,11 +85,7 @@ pub(super) fn primed(
     let needed = (held - left.queued_bit).max(0.0);
     let prime_bit = needed / kept.max(t::LEAST_KEPT);
     let prime_bit = prime_bit.min(0.2 * left.seconds.max(0.0) * inflow).min(left.bytes as f64 * 8.0 / 2.5);
-    let margin = match (measures, headless) {
-        (_, true) => t::CALM_MARGIN,
-        (true, _) => t::MARGIN,
-        (false, _) => t::APPROACH_MARGIN,
-    };
+    let margin = if measures { t::MARGIN } else { t::APPROACH_MARGIN };
     // A queue that ran empty is filled faster by as much as the value changes from train to train.
     let swing = f64::from(evidence.drained) * (evidence.burst / seconds).sqrt();
     // Where hardly anything of a head is kept, the stream fills the queue.

@@ -20,8 +20,6 @@ pub struct AbacusSettings {
     pub least_search_ns: u64,
     /// Points that a measuring train shall have.
     pub points: u32,
-    /// The same where nothing was seen to cross the path, if 200 kB or 50 ms are not more.
-    pub calm_points: u32,
     /// Shortest measuring train, ns, ...
     pub least_train_ns: u64,
     /// ... unless it has this number of bytes before.
@@ -61,7 +59,6 @@ impl Default for AbacusSettings {
             search_points: 16,
             least_search_ns: 200_000,
             points: 40,
-            calm_points: 34,
             least_train_ns: 2_500_000,
             least_train_byte: 150_000,
             most_train_ns: 600_000_000,

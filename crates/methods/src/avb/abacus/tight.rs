@@ -4,6 +4,9 @@
 //! bandwidth, the *tight* one, may be faster and carry more. What a train of rate `R` corrects itself by is the slope
 //! of its delays times the capacity of the tight link: `A = R - C s`. Two trains at different rates determine both: `C
 //! = (R1 - R2)/(s1 - s2)`, as far as `A` is the same in both. Hence a posterior over `C/C_narrow` from all trains.
+//!
+//! Where nothing crosses, just the narrow link's capacity is free. That is as likely beforehand as all other values
+//! together, and another link's value lies there by chance alone: one train next to it tells.
 //= Melander, Bjorkman, Gunningberg 2000 (TOPP): the slope of offered over measured rate is that of the tight link
 
 use super::tuning as t;
@@ -123,7 +126,11 @@ fn log_likelihood(trains: &[Response], ratio: f64, narrow: f64, narrow_error: f6
     let most = ratio.recip().min(1.0);
     let known = t::RATIO_OUTSIDE.hypot(narrow_error) * most;
     let outside = (mean - mean.clamp(0.0, most)).powi(2) / (1.0 / weight + known.powi(2));
-    -0.5 * (fits.sum::<f64>() + outside)
+    // An idle link leaves just its capacity free, which is as likely as all other values; another link's value lies there
+    // by chance alone.
+    let error = (1.0 / weight + narrow_error.powi(2)).sqrt();
+    let idle = (-0.5 * ((mean - 1.0) / error).powi(2)).exp() / (error * std::f64::consts::TAU.sqrt());
+    -0.5 * (fits.sum::<f64>() + outside) + if ratio == 1.0 { idle.ln_1p() } else { 0.0 }
 }
 
 #[cfg(test)]
@@ -146,6 +153,17 @@ mod tests {
     fn two_trains_at_different_rates_show_a_tight_link_that_is_not_the_narrow_one() {
         let found = ratio(&trains(&[6e7, 4.2e7]), (1e8, 0.03));
         assert!(found.value > 2.0 && found.other > 0.9, "{found:?}");
+    }
+
+    #[test]
+    fn one_train_that_finds_just_the_narrow_links_capacity_free_shows_that_it_is_the_tight_one() {
+        let train = |free: f64| {
+            let rate = 1.1e8;
+            ratio(&[Response { rate, slope: (rate - free) / 1e8, slope_error: 1e-3, spread: 1e-3 }], (1e8, 0.005))
+        };
+        let (idle, used) = (train(9.99e7), train(9e7));
+        assert!(idle.other < 0.05 && idle.value == 1.0, "{idle:?}");
+        assert!(used.other > 0.2, "{used:?}");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! before, where they were set on the 100 cells of `bench/avb` with seeds 1 to 200, or were set on random paths drawn
 //! anew, never on those that the answers are from. Eight numbers that showed nothing were deleted in mid-run: those of
 //! the narrow and the tight link and `HELD_SHARE` are measured after it (30.8 %, 97.2 %, 0.5 %, 1596 kB, 8 troubles).
-//! `POLICE_...`, `CREDIT_...`, `TAIL_...`, `CLUMP_PACKETS`, `CALM_BYTE` and `CALM_S` are measured on paths of token
+//! `POLICE_...`, `CREDIT_...`, `TAIL_...` and `CLUMP_PACKETS` are measured on paths of token
 //! buckets (`--shaped`: 400 from seed 98810000) and on 68 troubles, 4 seeds each: as they are 8.8 % off, cover 99.2 %,
 //! 0.0 % beyond, 996 kB, 12 troubles missed, troubles off by 5.3 %. `nothing`: on those paths; what policers, clumps
 //! and several links' ratios need shows on other ones (`crates/methods/tests`).
@@ -114,22 +114,6 @@ pub(super) const FIRST_CALLS: u32 = 12;
 /// Unit: bytes. And each of this size.
 /// Half: nothing; double: nothing.
 pub(super) const FIRST_CALL_BYTE: u32 = 36_000;
-/// Unit: share of the capacity. A first train that came this fast met nothing.
-/// Half: nothing; double: nothing.
-pub(super) const CALM_SHARE: f64 = 0.97;
-/// Unit: share of the capacity. And where this may be free.
-/// Half: cover 96.0 %, beyond 1.3 %; double: nothing.
-pub(super) const CALM_VALUE: f64 = 0.95;
-/// Unit: capacities. A stream on such a path that shows more found no queue: a queue is filled first.
-/// Half: 1932 kB; double: nothing.
-pub(super) const CALM_EXCEEDED: f64 = 1.01;
-/// Unit: bytes. A stream on such a path has this number: a token bucket that fills nearly as fast as the stream comes
-/// passes its start.
-/// Half: off 10.8 %, cover 97.8 %, beyond 0.5 %; double: nothing.
-pub(super) const CALM_BYTE: f64 = 200_000.0;
-/// Unit: s. Unless it takes longer than this.
-/// Half: nothing; double: off 7.8 %.
-pub(super) const CALM_S: f64 = 0.05;
 /// Unit: bit/s. Below this capacity packets are no larger than `SMALL`.
 /// Half: nothing; double: nothing.
 pub(super) const SMALL_BELOW: f64 = 5e8;
@@ -147,9 +131,6 @@ pub(super) const MARGIN: f64 = 0.02;
 /// Unit: share of the value. The same of a stream that approaches.
 /// Half: off 30.5 %; double: off 31.0 %.
 pub(super) const APPROACH_MARGIN: f64 = 0.1;
-/// Unit: share of the capacity. The same where nothing crosses.
-/// Half: 1791 kB; double: nothing.
-pub(super) const CALM_MARGIN: f64 = 0.03;
 /// Unit: standard deviations. The head fills the queue for this multiple of what the cross traffic may do in the
 /// train's time.
 /// Half: off 30.5 %, 6 troubles missed; double: off 35.9 %.
