@@ -18,8 +18,8 @@ pub(super) fn policed(
         return None;
     }
     let highest = points.iter().map(|point| point.delay_ns).fold(f64::NEG_INFINITY, f64::max);
-    // A full queue would hold as much as a good part of the train.
-    if highest - base_ns > 0.05 * (last.at_ns - first.at_ns) {
+    // A full queue would hold as much as a good part of the train, or lose where it delays most.
+    if highest - base_ns > 0.05 * (last.at_ns - first.at_ns) || !losses_ignore_delay(observation) {
         return None;
     }
     let packets = || observation.packets.iter();
@@ -58,9 +58,8 @@ pub(super) fn bucket_byte(
     (knee >= 6 && flat_bit > 6.0 * packet_bit).then_some(flat_bit / 8.0)
 }
 
-/// Whether packets were lost where the delay was highest: a full queue, which loses cross traffic too, and then it
-/// looks like less.
-pub(super) fn overflows(observation: &Observation) -> bool {
+/// Ranks of the delays, 0 to 1, behind which packets were lost, and how many of those were next to the highest.
+fn losses(observation: &Observation) -> (Vec<f64>, usize) {
     let delay = |packet: &Packet| Some(packet.received?.as_nanos() as f64 - packet.left()?.as_nanos() as f64);
     let mut sorted: Vec<f64> = observation.packets.iter().filter_map(delay).collect();
     sorted.sort_by(f64::total_cmp);
@@ -77,8 +76,25 @@ pub(super) fn overflows(observation: &Observation) -> bool {
             (None, None) => {}
         }
     }
-    let high_up = ranks.iter().sum::<f64>() / ranks.len() as f64 > t::LOST_HIGH;
-    ranks.len() >= t::LOST_AT_LEAST && (high_up || at_top * 10 > ranks.len() * 7)
+    (ranks, at_top)
+}
+
+fn mean(ranks: &[f64]) -> f64 {
+    ranks.iter().sum::<f64>() / ranks.len() as f64
+}
+
+/// Whether packets were lost where the delay was highest: a full queue, which loses cross traffic too, and then it
+/// looks like less.
+pub(super) fn overflows(observation: &Observation) -> bool {
+    let (ranks, at_top) = losses(observation);
+    ranks.len() >= t::LOST_AT_LEAST && (mean(&ranks) > t::LOST_HIGH || at_top * 10 > ranks.len() * 7)
+}
+
+/// Whether packets were lost behind high delays no more often than chance has it (three standard deviations of the mean
+/// of uniform ranks): no queue did that.
+fn losses_ignore_delay(observation: &Observation) -> bool {
+    let (ranks, _) = losses(observation);
+    mean(&ranks) < 0.5 + 3.0 / (12.0 * ranks.len() as f64).sqrt()
 }
 
 /// Whether most of the time that a train took to leave passed between two of its packets.

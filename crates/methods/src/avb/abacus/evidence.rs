@@ -158,6 +158,7 @@ impl History {
                 out.room_bit =
                     (0.6 * path.capacity * queued_ns / 1e9).min(0.8 * out.room_bit).max(8.0 * path.packet_bit);
                 out.near = (0.7 * whole.rate).min(out.near);
+                out.drained = 0;
                 continue;
             }
             out.burst = whole.burst.max(0.5 * out.burst);
