@@ -6,7 +6,7 @@
 //! = (R1 - R2)/(s1 - s2)`, as far as `A` is the same in both. Hence a posterior over `C/C_narrow` from all trains.
 //!
 //! Where nothing crosses, just the narrow link's capacity is free. That is as likely beforehand as all other values
-//! together, and another link's value lies there by chance alone: one train next to it tells.
+//! together, and another link's value lies there by chance alone: one train next to it shows.
 //= Melander, Bjorkman, Gunningberg 2000 (TOPP): the slope of offered over measured rate is that of the tight link
 
 use super::tuning as t;
