@@ -92,7 +92,7 @@ fn an_idle_path_is_found_from_three_short_trains() {
     }
 }
 
-/// Of `paths` drawn at random from a family: answers, intervals that hold, and those off by more than three half-widths.
+/// Of `paths` drawn at random from a family: answers, intervals that hold, those off by more than three half-widths.
 fn drawn(family: Family, links: usize, paths: u64) -> [usize; 3] {
     let outcomes = (0..paths).map(|seed| {
         let spec = family.draw(links, seed);

@@ -39,8 +39,8 @@ impl Family {
     }
 }
 
-/// A path as of [`draw`], of 20 Mbit/s to 10 Gbit/s and with loads of 0 to 80 %, whose buffers hold 10 to 200 packets, as
-/// those of switches do.
+/// A path as of [`draw`], of 20 Mbit/s to 10 Gbit/s and with loads of 0 to 80 %, whose buffers hold 10 to 200 packets,
+/// as those of switches do.
 fn draw_shallow(links: usize, seed: u64) -> TrainSpec {
     let random = &mut Random::part(seed, 3);
     let base = log_uniform(random, 2e7, 1e10);

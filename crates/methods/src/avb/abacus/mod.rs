@@ -21,8 +21,8 @@
 //!
 //! is a straight line of the slopes over the rates, of slope `1/C`. It gives each ratio of `C` to the narrow link's
 //! capacity a probability. The interval of (1) is the mixture over all those ratios: where `s` is next to 0, `C` does
-//! not matter, and the interval is narrow. The same where `A` is just the narrow link's capacity: that link is idle, and
-//! another one's `A` would lie there by chance alone.
+//! not matter, and the interval is narrow. The same where `A` is just the narrow link's capacity: that link is idle,
+//! and another one's `A` would lie there by chance alone.
 //!
 //! **One train** (`plan.rs`): its *head*, back to back, fills the queue; its *stream* holds it filled, 2 % above the
 //! value expected. The head lasts for what the cross traffic may drain in the train's time, `PRIME` standard deviations

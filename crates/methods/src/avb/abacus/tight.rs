@@ -6,7 +6,7 @@
 //! = (R1 - R2)/(s1 - s2)`, as far as `A` is the same in both. Hence a posterior over `C/C_narrow` from all trains.
 //!
 //! Where nothing crosses, just the narrow link's capacity is free. That is as likely beforehand as all other values
-//! together, and another link's value lies there by chance alone: one train next to it shows.
+//! together, and another link's value lies there by chance alone: one train next to it is enough.
 //= Melander, Bjorkman, Gunningberg 2000 (TOPP): the slope of offered over measured rate is that of the tight link
 
 use super::tuning as t;
@@ -126,8 +126,8 @@ fn log_likelihood(trains: &[Response], ratio: f64, narrow: f64, narrow_error: f6
     let most = ratio.recip().min(1.0);
     let known = t::RATIO_OUTSIDE.hypot(narrow_error) * most;
     let outside = (mean - mean.clamp(0.0, most)).powi(2) / (1.0 / weight + known.powi(2));
-    // An idle link leaves just its capacity free, which is as likely as all other values; another link's value lies there
-    // by chance alone.
+    // An idle link leaves just its capacity free, which is as likely as all other values; another link's value lies
+    // there by chance alone.
     let error = (1.0 / weight + narrow_error.powi(2)).sqrt();
     let idle = (-0.5 * ((mean - 1.0) / error).powi(2)).exp() / (error * std::f64::consts::TAU.sqrt());
     -0.5 * (fits.sum::<f64>() + outside) + if ratio == 1.0 { idle.ln_1p() } else { 0.0 }
