@@ -122,7 +122,8 @@ impl Default for ModelTuning {
 /// `train_sensitivity` of the same test (24 paths, seeds 34000 to 34023, on which nothing was set, and 16 queues of
 /// other kinds). As they are: depth 24 of 24 within 10 %, its interval 24; round trips 24, 20 and 24; queues 16 of 16;
 /// 1.42 MB. With 1.6 MB in place of 2.3 depth 22, interval 21; 23, 19, 22; queues 15; 1.10 MB. All but the lines of
-/// `over_packets` and of the bytes were measured with 125 packets in the last train: the same counts, 1.33 MB.
+/// `over_packets` and of the bytes were measured with 125 packets in the last train: the same counts, 1.33 MB. Numbers
+/// without such a line have not been measured yet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TrainTuning {
     /// Unit: share of the bytes. For abacus, which finds roughly what is free.
