@@ -32,6 +32,8 @@ const MOST_SESSION_NS: u64 = 3_600_000_000_000;
 /// others delayed appears slow.
 const SOUNDING: u32 = 24;
 const MAKING_SURE: u32 = 120;
+/// Silence behind the soundings where they made a queue: it drains, and a token bucket fills again.
+const SOUNDED: Span = Span::from_nanos(30_000_000);
 /// Arrivals at this share of the rate at which single packets were sent: the path may be faster than single sends. Of
 /// the few of a sounding: a sender that does the path's work, too, slows down only after them.
 const AS_FAST: f64 = 0.85;
@@ -231,6 +233,11 @@ impl<'c> ProbePath<'c> {
             let text = "the path is as fast as single sends and packets cannot leave several in one call: faster \
                 cannot be probed";
             notes.push(Note::new("single_sends", text));
+        }
+        if !as_fast {
+            // A token bucket that the soundings emptied shows only once it is full again.
+            let until = self.now() + SOUNDED;
+            self.session.pause(until).map_err(lost)?;
         }
         Ok(())
     }

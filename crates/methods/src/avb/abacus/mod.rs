@@ -245,7 +245,9 @@ impl Abacus {
         let ability = self.setup.ability;
         let size_byte = self.packet_byte;
         match self.stage {
-            Stage::Burst { packets, .. } => {
+            Stage::Burst { packets, sent_before_bit, .. } => {
+                // A token bucket that something emptied shows only once it is full again.
+                let idle_before_ns = if sent_before_bit > 0.0 { 0 } else { self.settings.rest_ns };
                 // More, if the ones before came too close together for their stamps.
                 self.head = (packets << self.faults.spoiled.min(10)).min(ability.most_packets);
                 if self.faults.spoiled > 0 && ability.most_group > 1 {
@@ -254,9 +256,9 @@ impl Abacus {
                     self.head = self.head.max(t::FIRST_CALLS * packets).min(ability.most_packets);
                     // A gap that no sender keeps: as close together as calls can be.
                     let spacing = Spacing::Groups { packets, gap_ns: 1.0 };
-                    return Train { packets: self.head, size_byte, spacing, idle_before_ns: 0 };
+                    return Train { packets: self.head, size_byte, spacing, idle_before_ns };
                 }
-                Train::back_to_back(self.head, size_byte)
+                Train { idle_before_ns, ..Train::back_to_back(self.head, size_byte) }
             }
             Stage::Police { rate } => {
                 let left = if self.policed.is_empty() { 0.0 } else { t::REST_SHARE };
