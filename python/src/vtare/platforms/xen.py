@@ -22,7 +22,7 @@ from vtare.platforms.guest import disk, xen_tools
 from vtare.platforms.guest.cards import GuestAttachment, Network
 from vtare.platforms.guest.image import image_for
 from vtare.platforms.guest.instance import (
-    LEAST_MEMORY,
+    GIVEN_MEMORY,
     MEBIBYTE,
     READY_S,
     GuestInstance,
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 _OVERHEAD: Final = 4 * MEBIBYTE
 #: `xl` in dom0, which waits for the guest's end.
 _OWN_MEMORY: Final = 8 * MEBIBYTE
-#: Of 96 MiB a paravirtual kernel keeps 35 to itself; what is left was too little for `throughput` to measure in.
-_LEAST_MEMORY: Final = {flavour: byte + 32 * MEBIBYTE for flavour, byte in LEAST_MEMORY.items()}
 _CLOCK_SOURCES: Final = ("xen", "tsc")
 _SUFFIX: Final = "-xen"
 
@@ -86,7 +84,7 @@ class XenPlatform(BasePlatform[GuestInstance[XenDomain]]):
         for cpu in resources.pinned or ():
             if hypervisor.cpus is not None and cpu >= hypervisor.cpus:
                 return f"CPU {cpu} to pin to is not there; expected some of 0 to {hypervisor.cpus - 1}"
-        return short_of_memory(hypervisor, 1, resources.memory_byte or _LEAST_MEMORY[flavour])
+        return short_of_memory(hypervisor, 1, resources.memory_byte or GIVEN_MEMORY[flavour])
 
     def need(self, resources: Resources = DEFAULT_RESOURCES) -> Need:
         """What one guest takes of dom0: a guest's own memory is the hypervisor's, and looked at by `start`."""
@@ -114,7 +112,7 @@ class XenPlatform(BasePlatform[GuestInstance[XenDomain]]):
         A paravirtual guest's memory is the hypervisor's, which is asked first.
         """
         flavour = flavour_for(NETFRONT, self._kernel)
-        memory_byte = resources.memory_byte or _LEAST_MEMORY[flavour]
+        memory_byte = resources.memory_byte or GIVEN_MEMORY[flavour]
         hypervisor = xen_tools.ask_hypervisor()
         short = short_of_memory(hypervisor, len(attachments), memory_byte)
         if short is not None:
@@ -162,7 +160,8 @@ def _beyond(resources: Resources, flavour: str) -> str | None:
             f"a paravirtual guest has no clock source '{resources.clock_source}'; "
             f"expected {' or '.join(_CLOCK_SOURCES)}"
         )
-    least = _LEAST_MEMORY[flavour]
+    # Of 96 MiB a paravirtual kernel keeps 35 to itself: what is left was too little for `throughput` to measure in.
+    least = GIVEN_MEMORY[flavour]
     if resources.memory_byte is not None and resources.memory_byte < least:
         found = resources.memory_byte / MEBIBYTE
         return f"a guest of {found:.0f} MiB does not boot; give it {least // MEBIBYTE} MiB or more"

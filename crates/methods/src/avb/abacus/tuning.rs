@@ -9,7 +9,8 @@
 //! `POLICE_...`, `CREDIT_...`, `TAIL_...` and `CLUMP_PACKETS` are measured on paths of token
 //! buckets (`--shaped`: 400 from seed 98810000) and on 68 troubles, 4 seeds each: as they are 8.8 % off, cover 99.2 %,
 //! 0.0 % beyond, 996 kB, 12 troubles missed, troubles off by 5.3 %. `nothing`: on those paths; what policers, clumps
-//! and several links' ratios need shows on other ones (`crates/methods/tests`).
+//! and several links' ratios need shows on other ones (`crates/methods/tests`). All of it is from before an idle link
+//! was known by its probability (`tight.rs`); none was measured again since.
 
 // ---- The account
 /// Unit: standard errors. Half of the interval: 95 % of a normal error.
