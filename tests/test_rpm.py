@@ -6,6 +6,8 @@ import json
 import os
 import re
 import shutil
+import socket
+import ssl
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -158,10 +160,10 @@ def test_the_command_measures_its_own_far_end_judges_limits_and_keeps_probes(
     assert "round trips a minute" in table.stdout
 
 
-def curl(*words: str | Path) -> str:
+def curl(*words: str | Path, version: str = "2") -> str:
     """What curl prints: the version of HTTP, the status and the bytes at least."""
     form = "%{http_version} %{response_code} %{size_download}"
-    whole = ["curl", "--silent", "--insecure", "--http2", "--max-time", "30", "--write-out", form, *words]
+    whole = ["curl", "--silent", "--insecure", f"--http{version}", "--max-time", "30", "--write-out", form, *words]
     return subprocess.run(whole, capture_output=True, text=True, check=False).stdout
 
 
@@ -184,3 +186,19 @@ def test_curl_gets_all_of_the_far_end(far: str, tmp_path: Path) -> None:
     # It takes what it wants of the large one.
     part = curl(*got, "--max-filesize", "9000000000", "--max-time", "1", urls["large_download_url"])
     assert re.fullmatch(r"2 200 [1-9]\d{6,}", part), part
+    # Clients of some makes probe the idle path in HTTP/1.1; a load they make in HTTP/2.
+    assert curl(f"https://{far}/.well-known/nq", version="1.1") == f"{match[1]}1.1 200 {match[2]}"
+    assert curl(*got, urls["small_download_url"], version="1.1") == "1.1 200 1"
+    assert curl(*got, urls["large_download_url"], version="1.1") == "1.1 505 0"
+
+
+def test_a_client_without_a_protocol_in_common_is_told_so(far: str) -> None:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(["h3"])
+    host, port = far.rsplit(":", 1)
+    with (
+        socket.create_connection((host, int(port))) as plain,
+        pytest.raises(ssl.SSLError, match="no application protocol"),
+    ):
+        context.wrap_socket(plain)

@@ -61,7 +61,7 @@ pub async fn answer(
 }
 
 /// The configuration of a far end that its clients know by this name.
-fn configuration(place: &str) -> Vec<u8> {
+pub(crate) fn configuration(place: &str) -> Vec<u8> {
     let url = |path: &str| format!("https://{place}{path}");
     let urls = Urls { large_download_url: url(LARGE), small_download_url: url(SMALL), upload_url: url(UPLOAD) };
     serde_json::to_vec(&Configuration { version: 1, urls, test_endpoint: None })

@@ -13,6 +13,7 @@ pub mod confine;
 pub mod connect;
 pub mod content;
 mod error;
+mod http1;
 mod load;
 pub mod measure;
 pub mod meter;

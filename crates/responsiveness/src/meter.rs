@@ -1,7 +1,7 @@
 //! A connection with bounds: bytes of its own, and a rate that it shares with all others. Whatever is read or written
 //! passes here, valid or not.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -107,12 +107,25 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(context, &[IoSlice::new(from)])
+    }
+
+    /// All that is ready at once: TLS has one try for a refusal, behind what is still unsent.
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        from: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
         let this = &mut *self;
         ready!(waited(&mut this.write_wait, context));
-        let byte = ready!(Pin::new(&mut this.inner).poll_write(context, from))?;
+        let byte = ready!(Pin::new(&mut this.inner).poll_write_vectored(context, from))?;
         this.write_wait = wait_for(this.rates.sent.charge(byte, now()));
         Poll::Ready(this.take(byte).map(|()| byte))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -18,7 +18,7 @@ use vtare_sys::net::tcp;
 use crate::connect::{choose_congestion, provider, unqueued};
 use crate::content::{STALL_TIME, answer};
 use crate::meter::{Metered, Rates, SharedRate};
-use crate::{RpmError, UNSENT_MOST};
+use crate::{RpmError, UNSENT_MOST, http1};
 
 /// For each handshake, TLS and HTTP/2, and for the first or the next request.
 const QUIET_TIME: Duration = STALL_TIME;
@@ -29,6 +29,8 @@ const WINDOW_BYTE: u32 = 1 << 20;
 const CONNECTION_WINDOW_BYTE: u32 = 4 << 20;
 /// Headers of a request, bytes.
 const HEADER_BYTE: u32 = 8_192;
+/// By its name in TLS: for clients that probe an idle path in HTTP/1.1, as cf-mach does.
+const HTTP1: &[u8] = b"http/1.1";
 /// After a failed accept: descriptors may come free.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -185,6 +187,9 @@ impl Server {
 /// Handshakes, then requests until the connection ends or has none for too long.
 async fn converse(tls: TlsAcceptor, metered: Metered<TcpStream>, address: String) -> Option<()> {
     let mut stream = timeout(QUIET_TIME, tls.accept(metered)).await.ok()?.ok()?;
+    if stream.get_ref().1.alpn_protocol() == Some(HTTP1) {
+        return timeout(QUIET_TIME, http1::answer(stream, &address)).await.ok()?.ok();
+    }
     stream.get_mut().1.set_buffer_limit(Some(UNSENT_MOST));
     let mut builder = h2::server::Builder::new();
     builder
@@ -230,7 +235,8 @@ fn server_config(address: SocketAddr) -> Result<ServerConfig, RpmError> {
         .with_no_client_auth()
         .with_single_cert(vec![made.cert.der().clone()], key)
         .map_err(|error| failed(&error))?;
-    config.alpn_protocols = vec![b"h2".to_vec()];
+    // Those that offer both get the first.
+    config.alpn_protocols = vec![b"h2".to_vec(), HTTP1.to_vec()];
     // Clients measure whole handshakes.
     config.send_tls13_tickets = 0;
     Ok(config)
