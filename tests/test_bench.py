@@ -54,6 +54,7 @@ def test_random_real_paths_are_of_every_kind_and_within_the_stated_ranges(monkey
     rng = random.Random(1)
     drawn = [module.draw(rng) for _ in range(500)]
     assert {path.group for path in drawn} == {"tbf", "htb", "police", "link", "two near", "two apart"}
+    assert any(path.is_deep and not path.polices for path in drawn)
     assert {path.cross for path in drawn} == {"none", "constant", "onoff", "iperf3"}
     for path in drawn:
         narrow = min(link.bit_per_s for link in path.links)
@@ -61,7 +62,8 @@ def test_random_real_paths_are_of_every_kind_and_within_the_stated_ranges(monkey
         assert (path.cross_bit_per_s == 0) == (path.cross == "none")
         for link in path.links:
             assert 1e7 - 1 <= link.bit_per_s <= 1e9 + 1
-            # A bucket holds a frame at least, and 2 ms of its rate at most.
-            assert link.depth_byte is None or 1514 <= link.depth_byte <= max(4 * 1514, 2e-3 * link.bit_per_s / 8 + 1)
+            # A bucket holds a frame at least, and at most 20 ms of its rate; a policer's 2 ms.
+            most_s = 2e-3 if link.kind == "police" else 20e-3
+            assert link.depth_byte is None or 1514 <= link.depth_byte <= max(4 * 1514, most_s * link.bit_per_s / 8 + 1)
         if path.group == "two near":
             assert max(link.bit_per_s for link in path.links) <= 1.2 * narrow + 1

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 RATES = {"tbf": (1e7, 1e9), "htb": (1e7, 1e9), "police": (1e7, 1e9), "link": (1e7, 1e8)}
 #: What may stand before another link: the emulator is the last wire to the receiver.
 FIRST = ("tbf", "htb", "police")
-#: Depth of buckets, s, and the bytes of a frame, which a bucket holds at least.
-DEPTH_S = (10e-6, 2e-3)
+#: Depth of buckets, s; that of the share of shapers that are deep, as those of providers often are; and the bytes of a
+#: frame, which a bucket holds at least.
+DEPTH_S, DEEP_S = (10e-6, 2e-3), (2e-3, 20e-3)
+DEEP = 1 / 3
 FRAME_BYTE = 1514
 #: A policer holds nothing, so with fewer frames than this in its bucket it passes no two packets that meet.
 POLICED_FRAMES = 4
@@ -49,6 +51,11 @@ class Drawn:
     through_all: bool
 
     @property
+    def is_deep(self) -> bool:
+        """Whether a bucket among its links holds more than those of most hosts."""
+        return any(link.depth_byte and link.depth_byte * 8 > DEEP_S[0] * link.bit_per_s for link in self.links)
+
+    @property
     def polices(self) -> bool:
         """Whether a policer is among its links."""
         return any(link.kind == "police" for link in self.links)
@@ -69,7 +76,8 @@ def even_in_log(rng: random.Random, low: float, high: float) -> float:
 def bucket(rng: random.Random, kind: str, bit_per_s: float) -> Link:
     """A link of this kind and rate, with a depth drawn for it."""
     least = FRAME_BYTE * (POLICED_FRAMES if kind == "police" else 1)
-    depth_byte = max(least, round(even_in_log(rng, *DEPTH_S) * bit_per_s / 8))
+    deep = kind != "police" and rng.random() < DEEP
+    depth_byte = max(least, round(even_in_log(rng, *(DEEP_S if deep else DEPTH_S)) * bit_per_s / 8))
     return Link(kind, round(bit_per_s), None if kind == "link" else depth_byte)
 
 

@@ -188,6 +188,7 @@ def parts(rows: Sequence[Judged]) -> list[tuple[str, Callable[[Drawn], bool]]]:
     ]
     return [
         *kinds,
+        ("deep", lambda drawn: drawn.is_deep and not drawn.polices),
         ("idle", lambda drawn: drawn.cross == "none"),
         ("shapers", lambda drawn: not drawn.polices),
         ("policers", lambda drawn: drawn.polices),
@@ -277,7 +278,8 @@ def report(rows: list[Judged], wrong: Sequence[str], methods: Sequence[str], thr
                 line(name, method, some)
     print("\nerror: median of absolute errors of answers that are no bounds; lost: share of its rate that a link's")
     print("timer lost; >=: lower bounds, and those where single sends reach 1.2 times what is free; shapers, policers:")
-    print("paths without and with a policer among their links; idle: without cross traffic")
+    print("paths without and with a policer among their links; deep: of the shapers, with a bucket of more than 2 ms;")
+    print("idle: without cross traffic")
     for text in wrong:
         print(text)
     for method in filter(is_own, methods):

@@ -24,6 +24,8 @@ struct Result {
     links: usize,
     seed: u64,
     label: String,
+    /// A token bucket of the path is deep.
+    deep: bool,
     outcome: Outcome,
 }
 
@@ -58,7 +60,7 @@ fn once(method: &str, without: Option<Case>, family: Family, links: usize, seed:
         None => Settings::named(method).and_then(|it| it.method(setup)).unwrap_or_else(|error| panic!("{error}")),
     };
     let outcome = SimRunner::new(&spec, random::warm_ns(&spec)).run(method.as_mut());
-    Result { links, seed, label: random::label(&spec), outcome }
+    Result { links, seed, label: random::label(&spec), deep: random::is_deep(&spec), outcome }
 }
 
 /// Shares of intervals that hold, of those off by more than three half-widths, and of estimates that are off, %.
@@ -204,6 +206,9 @@ pub(crate) fn run(arguments: &Arguments, paths: usize) {
         let results = measure(arguments, paths, method, None);
         for links in 1..=arguments.family.most_links() {
             line(&format!("{links}"), method, &results.iter().filter(|it| it.links == links).collect::<Vec<_>>());
+        }
+        if arguments.family == Family::Shaped {
+            line("deep", method, &results.iter().filter(|it| it.deep).collect::<Vec<_>>());
         }
         line("all", method, &results.iter().collect::<Vec<_>>());
         if method == OWN {

@@ -6,6 +6,10 @@ use vtare_units::Random;
 /// Sizes of cross-traffic packets, bytes of IP.
 const SIZES: [u32; 5] = [100, 300, 576, 1000, 1500];
 
+/// From here on a token bucket is deep, s of its rate, and the deepest: one in three is.
+const DEEP_S: f64 = 2e-3;
+const DEEPEST_S: f64 = 2e-2;
+
 /// Largest probe packet, bytes of IP.
 pub(crate) const PROBE_BYTE: u32 = 1500;
 
@@ -90,9 +94,11 @@ fn draw(links: usize, seed: u64) -> TrainSpec {
 }
 
 /// A path like the real ones of `bench/avb/real --random`: one link or two of 10 Mbit/s to 1 Gbit/s, each a token
-/// bucket of 10 us to 2 ms, traffic at the last one or at both, and a sender whose calls take as long as a machine's.
+/// bucket, traffic at the last one or at both, and a sender whose calls take as long as a machine's.
 fn draw_shaped(links: usize, seed: u64) -> TrainSpec {
     let random = &mut Random::part(seed, 2);
+    // Apart, so that paths without a deep bucket are as they were drawn before there were deep ones.
+    let depths = &mut Random::part(seed, 4);
     let base = log_uniform(random, 1e7, 1e9);
     let mut rates = vec![base];
     if links > 1 {
@@ -104,8 +110,12 @@ fn draw_shaped(links: usize, seed: u64) -> TrainSpec {
     let (kind, through) = ((random.unit() * 4.0) as u32, one_in(random, 2));
     let last = rates.len() - 1;
     let hops = rates.iter().enumerate().map(|(place, &rate)| {
-        let depth = (log_uniform(random, 1e-5, 2e-3) * rate / 8.0).max(1514.0) as u64;
-        let hop = HopSpec { bucket_byte: depth, ..HopSpec::new(rate as u64, (rate / 80.0) as u64 + 30_000, 20_000) };
+        let depth_s =
+            if one_in(depths, 3) { log_uniform(depths, DEEP_S, DEEPEST_S) } else { log_uniform(random, 1e-5, DEEP_S) };
+        let hop = HopSpec {
+            bucket_byte: (depth_s * rate / 8.0).max(1514.0) as u64,
+            ..HopSpec::new(rate as u64, (rate / 80.0) as u64 + 30_000, 20_000)
+        };
         match kind {
             _ if place < last && !through => hop,
             0 => hop,
@@ -128,6 +138,12 @@ fn draw_shaped(links: usize, seed: u64) -> TrainSpec {
     };
     let sender = SenderSpec { call_ns, group: 44, line_bit_per_s: Some(1e10), noise, ..SenderSpec::default() };
     TrainSpec { path, sender, answer_ns: 100_000, seed, ..TrainSpec::default() }
+}
+
+/// Whether a token bucket of the path is deep.
+pub(crate) fn is_deep(spec: &TrainSpec) -> bool {
+    let deep = |hop: &HopSpec| hop.bucket_byte as f64 * 8.0 > DEEP_S * hop.capacity_bit_per_s as f64;
+    spec.path.hops.iter().any(deep)
 }
 
 /// Time for which the path runs before the measurement, ns: 2000 packets of its slowest link, at least 20 ms.

@@ -167,7 +167,10 @@ impl History {
                 out.drained += 1;
                 out.prime *= t::PRIME_MORE;
                 let part = if reading.best.drained() { None } else { Some(reading.best.value()) };
-                out.near = part.map_or(whole.value(), |part| part.max(whole.least)).min(path.carries());
+                // What a token bucket passes without a queue shows no more than that: what was expected may still hold.
+                let bucket = path.bucket_ns > 0.0;
+                let open = if bucket { out.near.clamp(whole.least, whole.least + whole.idle) } else { whole.value() };
+                out.near = part.map_or(open, |part| part.max(whole.least)).min(path.carries());
             } else {
                 out.drained = out.drained.saturating_sub(1);
                 out.near = steered(&reading.best).min(path.carries());
@@ -227,7 +230,8 @@ impl Evidence {
 
     /// Rate at which packets sent back to back come to the tight link, bit/s: a link before it may be as slow as that.
     pub(super) fn inflow(&self, history: &History) -> f64 {
-        let slowest = if self.room_bit.is_finite() { f64::INFINITY } else { self.path.capacity };
+        let slowest =
+            if self.room_bit.is_finite() || history.bucket_byte.is_some() { f64::INFINITY } else { self.path.capacity };
         history.line.min(slowest).max(1.15 * self.near)
     }
 }

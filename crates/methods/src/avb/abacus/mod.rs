@@ -129,7 +129,8 @@ pub struct Abacus {
     packet_byte: u32,
     /// Packets at the head of the train under way.
     head: u32,
-    /// Queue that the last train left: when, ns since the epoch, and how much, ns.
+    /// Queue that the last train left: when, ns since the epoch, and how much, ns; below 0: what a token bucket may
+    /// have got meanwhile.
     left: (f64, f64),
     /// The tight link may be another than the narrow one.
     may_be_another: bool,
@@ -274,8 +275,12 @@ impl Abacus {
             Stage::Primed { measures } => {
                 let Some(evidence) = self.evidence() else { return Train::back_to_back(self.head.max(1), size_byte) };
                 let since_s = self.epoch.map_or(0.0, |(epoch, _)| (epoch.since_ns(now) - self.left.0) / 1e9);
-                let queued = evidence.path.capacity * self.left.1 / 1e9 - evidence.near * since_s.max(0.0);
-                let left = Left { bytes: self.bytes_left(), seconds: self.seconds_left(), queued_bit: queued.max(0.0) };
+                // A token bucket fills at most as fast as the link sends.
+                let bucket = self.history.bucket_byte.is_some();
+                let emptied = if bucket { evidence.path.capacity } else { evidence.near } * since_s.max(0.0);
+                let queued = evidence.path.capacity * self.left.1 / 1e9 - emptied;
+                let queued_bit = queued.max(-8.0 * self.history.bucket_byte.unwrap_or(0.0));
+                let left = Left { bytes: self.bytes_left(), seconds: self.seconds_left(), queued_bit };
                 let seconds = plan::seconds(&evidence, &self.history, &self.settings, &ability, measures, &left);
                 let (train, head) = plan::primed(&evidence, &self.history, &ability, seconds, measures, &left);
                 self.head = head;

@@ -52,8 +52,23 @@ impl Abacus {
             (Stage::Primed { measures }, None) => self.observe_primed(observation, &points, epoch, held_ns, measures),
         }
         if let Some(last) = points.last() {
-            self.left = (last.at_ns, (last.delay_ns - self.history.base_ns).max(0.0));
+            self.left = (last.at_ns, self.queue_left_ns(observation, last));
         }
+    }
+
+    /// How long the queue is behind a train's last packet, ns; where that found none, by how much less than empty it is
+    /// at most: what flowed into a token bucket since the train before, less what this one took out of it.
+    fn queue_left_ns(&self, observation: &Observation, last: &Point) -> f64 {
+        let delay_ns = (last.delay_ns - self.history.base_ns).max(0.0);
+        let (Some((capacity, _)), Some(bucket_byte)) = (self.history.narrow(), self.history.bucket_byte) else {
+            return delay_ns;
+        };
+        if delay_ns > t::EMPTY_SERVICES * self.packet_bit() * 1e9 / capacity {
+            return delay_ns;
+        }
+        let took_ns = observation.received() as f64 * self.packet_bit() * 1e9 / capacity;
+        let got_ns = last.at_ns - self.left.0;
+        (self.left.1 + took_ns - got_ns).clamp(-8e9 * bucket_byte / capacity, 0.0)
     }
 
     /// What passes of a train at another rate than those before shows what is free.
@@ -167,6 +182,12 @@ impl Abacus {
             // Large packets are few at low rates. The least delay of small ones is another.
             self.packet_byte = t::SMALL;
             self.history.base_ns = f64::INFINITY;
+        }
+        if bucket {
+            // What emptied the bucket leaves as much to measure with, but for the most that is decent on any link.
+            let spent_byte = self.spent.probe_byte - self.round.spent.0;
+            let most_byte = (t::MORE * self.settings.most_byte).saturating_sub(self.decent_byte());
+            self.round.spent.0 += spent_byte.min(most_byte);
         }
         self.stage = Stage::Primed { measures: false };
         // What delayed the first train does not delay the next one. But a token bucket would fill again.

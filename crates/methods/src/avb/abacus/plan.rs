@@ -10,7 +10,8 @@ use crate::avb::{Ability, Spacing, Train};
 pub(super) struct Left {
     pub(super) bytes: u64,
     pub(super) seconds: f64,
-    /// Bits of this method's own that are in the queue of the tight link already.
+    /// Bits of this method's own that are in the queue of the tight link already; below 0: what a token bucket passes
+    /// before there is one.
     pub(super) queued_bit: f64,
 }
 
@@ -74,9 +75,10 @@ pub(super) fn primed(
     let size_byte = (path.packet_bit / 8.0) as u32;
     let near = evidence.near.max(t::LEAST_SHARE * path.capacity);
     let group = group(near, size_byte, ability);
+    let clumps_bit = history.bucket_byte.map_or(history.capacity.credit_bit(), |_| 0.0);
     let held = evidence.prime * (evidence.burst * seconds).sqrt()
         + path.capacity * (history.grain_s + t::BLUR * path.others_ns(path.dispersion) / 1e9)
-        + history.bucket_byte.unwrap_or(history.capacity.credit_bit() / 8.0) * 8.0
+        + clumps_bit
         + (t::FILL_PACKETS + f64::from(2 * (group - 1))) * path.packet_bit;
     let held = held.min(t::MOST_QUEUE_S * path.capacity).min(evidence.room_bit).min(left.bytes as f64 * 8.0 / 3.0);
     // A link before the tight one may stretch the head to its own capacity, and the tight link sends on meanwhile.

@@ -33,7 +33,8 @@ pub struct AbacusSettings {
     pub most_spoiled: u32,
     /// Time after which it answers with what it has, ns, where no budget is given.
     pub most_ns: u64,
-    /// Bytes of probes after which it answers with what it has, where no budget is given ...
+    /// Bytes of probes after which it answers with what it has, where no budget is given; what emptied a token bucket
+    /// comes on top, up to four times as many in all ...
     pub most_byte: u64,
     /// ... or, on fast links, as many as the link carries in this time, ns, up to eight times as many, ...
     pub most_byte_ns: u64,
