@@ -93,6 +93,17 @@ fn constant(rate: u64, packets: u64) -> Schedule {
 }
 
 fn measure(spec: &SimSpec, schedule: &Schedule, options: Options, counted: bool) -> Outcome {
+    measure_against(&[], spec, schedule, options, counted)
+}
+
+/// The same with what is read of UTC here, where the far end states UTC, too.
+fn measure_against(
+    utc: &[(Timestamp<Monotonic>, UtcHere)],
+    spec: &SimSpec,
+    schedule: &Schedule,
+    options: Options,
+    counted: bool,
+) -> Outcome {
     let from = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9);
     let mut table = Table::new(Limits { rate_packet_per_s: 2_000_000, ..Limits::default() });
     let wanted = Open {
@@ -110,8 +121,10 @@ fn measure(spec: &SimSpec, schedule: &Schedule, options: Options, counted: bool)
     let grant = table.open(Timestamp::ZERO, from.ip(), &wanted, secrets).expect("within the limits");
     let mut link = SimLink::new(spec, Responder { table, from }).expect("a good path");
     let session = grant.session;
-    let utc_error = options.utc.map(|_| UTC_ERROR);
-    let mut prober = Prober { grant, run: Run::new(options), records: Vec::new(), foreign: 0, utc_error };
+    let utc_error = (!utc.is_empty()).then_some(UTC_ERROR);
+    let mut run = Run::new(options);
+    utc.iter().for_each(|(at, here)| run.against_utc(*at, Some(*here)));
+    let mut prober = Prober { grant, run, records: Vec::new(), foreign: 0, utc_error };
     let launch = options.launched.then_some(Lead { ahead_ns: 4_000_000, least_ns: 0 });
     let loop_options =
         open_loop::Options { linger_ns: 3 * options.timeout_ns, launch, ..open_loop::Options::default() };
@@ -282,15 +295,45 @@ fn true_delays(records: &[Record], clock: PeerClock) -> [Figures; 2] {
     [Figures::of(&mut there), Figures::of(&mut back)]
 }
 
+/// What is known of UTC here in a simulated run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Utc {
+    NotKnown,
+    /// Read at the start alone, or four times a second; wrong by this much, 5 us stated.
+    Once(i64),
+    Often(i64),
+}
+
+impl Utc {
+    fn read(self, clock: PeerClock) -> Vec<(Timestamp<Monotonic>, UtcHere)> {
+        let (times, wrong_ns) = match self {
+            Self::NotKnown => (0, 0),
+            Self::Once(wrong_ns) => (1, wrong_ns),
+            Self::Often(wrong_ns) => (45, wrong_ns),
+        };
+        let read = |time: u64| {
+            let at = Timestamp::from_nanos(250_000_000 * time);
+            let ahead_ns = clock.at(at).as_nanos().cast_signed() - at.as_nanos().cast_signed() + wrong_ns;
+            (at, UtcHere { ahead_ns, error_ns: 5_000 })
+        };
+        (0..times).map(read).collect()
+    }
+}
+
 #[test]
 fn one_way_delays_lie_within_their_bounds_on_asymmetric_paths_whatever_the_clocks_show() {
-    for (offset_ns, skew_ppb, held) in [
-        (3_600_000_000_000, 150_000, None),
-        (7, -150_000, None),
+    const EPOCH: i64 = 1_700_000_000_000_000_000;
+    for (offset_ns, skew_ppb, utc) in [
+        (3_600_000_000_000, 150_000, Utc::NotKnown),
+        (7, -150_000, Utc::NotKnown),
         // Held at UTC: 5 us off here, 3 us there; stated so.
-        (1_700_000_000_000_000_000, 0, Some((5_000, 5_000))),
-        // A clock that is off by more than it states.
-        (1_700_000_000_000_000_000, 0, Some((40_000_000, 5_000))),
+        (EPOCH, 0, Utc::Often(5_000)),
+        // This host's clock runs away from UTC, and is compared with it again, or never again.
+        (EPOCH, 60_000, Utc::Often(-5_000)),
+        (EPOCH, -60_000, Utc::Once(0)),
+        // A clock that is off by more than it states: no round trip allows that, or only those that waited.
+        (EPOCH, 0, Utc::Often(40_000_000)),
+        (EPOCH, 0, Utc::Often(5_100_000)),
     ] {
         let mut spec = quiet();
         let clock = PeerClock { offset_ns, skew_ppb };
@@ -299,9 +342,8 @@ fn one_way_delays_lie_within_their_bounds_on_asymmetric_paths_whatever_the_clock
         spec.forward.hops[0] = HopSpec::new(92 * MBIT, 1_000_000, 5_000_000)
             .with_cross(Traffic::Poisson { rate_bit_per_s: 60 * MBIT, size_byte: 1_500 });
         spec.reverse.hops[0] = HopSpec::new(736 * MBIT, 1_000_000, 1_000_000);
-        let utc = held.map(|(wrong_ns, error_ns)| UtcHere { ahead_ns: offset_ns + wrong_ns, error_ns });
-        let options = Options { utc, ..short_timeout() };
-        let Outcome { report, records, .. } = measure(&spec, &constant(1_000, 10_000), options, true);
+        let Outcome { report, records, .. } =
+            measure_against(&utc.read(clock), &spec, &constant(1_000, 10_000), short_timeout(), true);
         let bounds = report.one_way.expect("both ends state their times");
         let [there, back] = true_delays(&records, clock);
         for (low, truth, high) in
@@ -309,18 +351,25 @@ fn one_way_delays_lie_within_their_bounds_on_asymmetric_paths_whatever_the_clock
         {
             for figure in [|it: &Figures| it.min, |it: &Figures| it.median, |it: &Figures| it.p99] {
                 let [low, truth, high] = [figure(low), figure(&truth), figure(high)].map(|it| it.expect("estimable"));
-                assert!(low <= truth + 1.0 && truth <= high + 1.0, "{low} <= {truth} <= {high}");
+                assert!(low <= truth + 1.0 && truth <= high + 1.0, "{utc:?}: {low} <= {truth} <= {high}");
             }
         }
         let width = bounds.there_high_ns.median.expect("estimable") - bounds.there_low_ns.median.expect("estimable");
         let shortest = report.rtt_kernel_ns.min.expect("estimable");
-        match held {
-            Some((5_000, _)) => {
+        println!("{utc:?}: {width} ns of {shortest}, {} contradict", bounds.contradicted);
+        match utc {
+            Utc::Often(-5_000..=5_000) => {
                 assert!(bounds.from_utc && bounds.contradicted == 0);
-                assert!(width <= 16_001.0, "{width}: twice the errors of both clocks");
+                // Twice the errors of both clocks, and 100 ppm of at most 125 ms.
+                assert!(width <= 16_001.0 + 25_001.0, "{utc:?}: {width}");
             }
-            Some(_) => assert_eq!((bounds.from_utc, bounds.contradicted), (false, report.received)),
-            None => assert!((0.9..=1.02).contains(&(width / shortest)), "{width} of {shortest}"),
+            // 100 ppm of some seconds.
+            Utc::Once(_) => assert!(bounds.from_utc && (0.5e6..2.0e6).contains(&width), "{width}"),
+            Utc::NotKnown | Utc::Often(_) => {
+                assert!(!bounds.from_utc && (0.9..=1.02).contains(&(width / shortest)), "{width} of {shortest}");
+                assert_eq!(bounds.contradicted > 0, utc != Utc::NotKnown);
+                assert_eq!(bounds.contradicted == report.received, utc == Utc::Often(40_000_000));
+            }
         }
     }
 }

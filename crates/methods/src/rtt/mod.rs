@@ -53,13 +53,11 @@ pub struct Options {
     /// Packets are handed over before they are due, with a launch time: [`Sent::sent`] is that time, and the kernel's
     /// stamp of the departure takes its place as the actual send time.
     pub launched: bool,
-    /// This host's clock against UTC, where it is held there: for far ends that state theirs.
-    pub utc: Option<UtcHere>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { timeout_ns: 2_000_000_000, late_send_ns: 100_000, exact_samples: 1 << 22, launched: false, utc: None }
+        Self { timeout_ns: 2_000_000_000, late_send_ns: 100_000, exact_samples: 1 << 22, launched: false }
     }
 }
 

@@ -3,6 +3,7 @@ use std::collections::VecDeque;
 use vtare_units::figures::LogHistogram;
 use vtare_units::{Monotonic, Span, Timestamp};
 
+use super::UtcHere;
 use super::launches::Launches;
 use super::loss::InBand;
 use super::one_way::{OneWay, OneWayDelays};
@@ -121,7 +122,7 @@ impl Run {
             interval: LogHistogram::default(),
             whole: LogHistogram::default(),
             variation: Variation::new(options.exact_samples),
-            one_way: OneWayDelays::new(options.exact_samples, options.utc),
+            one_way: OneWayDelays::new(options.exact_samples),
             rtt: series(),
             rtt_scheduled: series(),
             rtt_kernel: series(),
@@ -130,6 +131,12 @@ impl Run {
             tally: Tally::default(),
             launches: Launches::default(),
         }
+    }
+
+    /// What was read of this host's clock against UTC, later than all that was read before; `None` where nothing bounds
+    /// it. For far ends that state theirs: from before the first packet until after the last, a few times a second.
+    pub fn against_utc(&mut self, at: Timestamp<Monotonic>, here: Option<UtcHere>) {
+        self.one_way.against_utc(at, here);
     }
 
     /// A slot's packet was taken by the kernel.

@@ -9,7 +9,7 @@ fn at(us: u64) -> Timestamp<Monotonic> {
 
 /// Timeout 1 ms.
 fn run() -> Run {
-    Run::new(Options { timeout_ns: 1_000_000, late_send_ns: 5_000, exact_samples: 1_000, launched: false, utc: None })
+    Run::new(Options { timeout_ns: 1_000_000, late_send_ns: 5_000, exact_samples: 1_000, launched: false })
 }
 
 fn send(run: &mut Run, sequence: u64, us: u64) {
@@ -45,8 +45,7 @@ fn a_slot_out_of_turn_is_refused_and_changes_nothing() {
 
 #[test]
 fn a_launched_packet_was_sent_when_it_left_or_else_when_it_was_to_leave_and_that_is_stated() {
-    let options =
-        Options { timeout_ns: 1_000_000, late_send_ns: 5_000, exact_samples: 1_000, launched: true, utc: None };
+    let options = Options { timeout_ns: 1_000_000, late_send_ns: 5_000, exact_samples: 1_000, launched: true };
     let mut run = Run::new(options);
     for sequence in 0..3 {
         send(&mut run, sequence, 100 + sequence * 100);

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
+use vtare_clock::Clock;
 use vtare_methods::rtt::{
     Fate, LocalDrops, Options, OutOfOrder, Record, Report, ResponderCounters, Run, Series, Unsent,
 };
@@ -11,6 +12,7 @@ use vtare_units::figures::{Figures, LogHistogram};
 use vtare_units::{Monotonic, Peer, Span, Timestamp};
 
 use super::log::Page;
+use super::stamp;
 use crate::samples::{Samples, SamplesError};
 
 /// Pages that may lie unread while a fast run goes on: 0.5 GB.
@@ -148,6 +150,13 @@ impl<'s> Aggregate<'s> {
             defer: rate.is_none_or(|rate| rate > READ_AT_ONCE_UP_TO),
             seen: (0, 0),
         }
+    }
+
+    /// Has what is known of UTC here now bound one-way delays; for far ends that state theirs.
+    pub(super) fn against_utc(&mut self, clock: Option<&Clock>) {
+        let Some(clock) = clock else { return };
+        let (at, here) = (clock.now_ordered(), stamp::utc_here(clock));
+        self.peers.iter_mut().for_each(|peer| peer.run.against_utc(at, here));
     }
 
     /// Reads pages until the sending thread is done. `show` is called a few times a second with the state of the run.

@@ -295,8 +295,7 @@ fn probe(parameters: &Parameters, ready: Vec<Ready<'_>>, session: &mut Session<'
         sessions.push(session);
     }
     let peers = names.len();
-    let utc = (parameters.mode == Mode::Stamp).then(|| stamp::utc_here(session.clock())).flatten();
-    let options = Options { timeout_ns: parameters.timeout_ns(), launched: lead.is_some(), utc, ..Options::default() };
+    let options = Options { timeout_ns: parameters.timeout_ns(), launched: lead.is_some(), ..Options::default() };
     let rate = (!parameters.flood).then(|| parameters.rate() * peers as f64);
     let label = format!("rtt {}", if peers == 1 { names[0].clone() } else { format!("to {peers} peers") });
     let planned = parameters.planned() * peers as u64;
@@ -305,7 +304,9 @@ fn probe(parameters: &Parameters, ready: Vec<Ready<'_>>, session: &mut Session<'
         false => context.progress(&label, if parameters.flood { 0 } else { planned }),
     };
     let mut screen = context.is_live().then(live::Screen::default);
+    let clock = (parameters.mode == Mode::Stamp).then(|| session.clock());
     let mut aggregate = Aggregate::new(&carried, options, rate, &mut session.samples);
+    aggregate.against_utc(clock);
     let (full, full_pages) = mpsc::channel();
     let (empty, empty_pages) = mpsc::channel();
     for _ in 0..PAGES {
@@ -320,6 +321,7 @@ fn probe(parameters: &Parameters, ready: Vec<Ready<'_>>, session: &mut Session<'
         });
         aggregate
             .keep(&full_pages, &empty, |aggregate| {
+                aggregate.against_utc(clock);
                 let (slots, replies) = aggregate.seen();
                 progress.set(slots);
                 let look = aggregate.look();
