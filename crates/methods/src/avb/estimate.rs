@@ -18,7 +18,7 @@ pub struct Estimate {
     pub at_least: bool,
     /// Capacity of the link that forms the queue, bit/s.
     pub capacity_bit_per_s: Option<f64>,
-    /// Depth of a token bucket on the way, where one was seen, bytes.
+    /// Depth of a token bucket on the way, where one was seen, bytes: at least that, since it may not have been full.
     pub token_bucket_byte: Option<f64>,
     /// The most that the probes themselves made the queue wait, ns.
     pub queued_ns: Option<f64>,

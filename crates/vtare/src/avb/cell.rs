@@ -116,7 +116,7 @@ pub(crate) struct AvbCell {
     pub(crate) capacity_bit_per_s: Option<f64>,
     /// The value is a lower bound, in at least half of the estimates.
     pub(crate) at_least: bool,
-    /// Depth of a token bucket on the path, where one was seen.
+    /// Depth of a token bucket on the path, at least, where one was seen: the most that an estimate saw.
     pub(crate) token_bucket_byte: Option<f64>,
     /// The most that the probes made the queue wait, ns.
     pub(crate) queued_ns: Option<f64>,
@@ -212,7 +212,8 @@ impl Gathered {
             _ => low.zip(high).map(|(low, high)| [low, high]),
         };
         cell.capacity_bit_per_s = self.capacity_bit_per_s();
-        cell.token_bucket_byte = of(&|it| it.token_bucket_byte);
+        // One that earlier estimates emptied looks shallower.
+        cell.token_bucket_byte = all().filter_map(|it| it.token_bucket_byte).max_by(f64::total_cmp);
         cell.queued_ns = of(&|it| it.queued_ns);
         cell.occupied_bit_per_s = of(&|it| it.occupied_bit_per_s);
         cell.occupied_share = of(&occupied_share);

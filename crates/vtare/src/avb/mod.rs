@@ -204,7 +204,7 @@ impl Instrument for Avb {
             text.push_str(&burden(cell.occupied_bit_per_s, cell.occupied_share, cell.queued_ns));
             text.push_str(&window(cell.window_s, cell.long_run_bit_per_s));
             if let Some(depth) = cell.token_bucket_byte {
-                text.push_str(&format!("a token bucket of {} lies on the way\n", sized(Some(depth))));
+                text.push_str(&format!("a token bucket of {} or more lies on the way\n", sized(Some(depth))));
             }
         }
         text

@@ -72,6 +72,7 @@ pub(super) fn estimates(
     let ends = parameters.seconds.map(|seconds| first + Span::from_nanos((seconds * 1e9) as i64));
     let wanted = parameters.wanted().unwrap_or(u64::MAX);
     let mut near = None;
+    let mut bucket_byte = None;
     for number in 0..wanted {
         let setup = Setup { ability: path.ability, budget, seed: seed.wrapping_add(number) };
         let mut method = settings.method(setup).map_err(|error| Failure::Input(error.to_string()))?;
@@ -81,7 +82,7 @@ pub(super) fn estimates(
         let began = path.now();
         let mut keep = |timed: &TimedEstimate| {
             near = timed.estimate.avb_bit_per_s.or(near);
-            show(timed)
+            show(&deepest(timed, &mut bucket_byte))
         };
         match one(path, method.as_mut(), parameters.follow, began, ends, context, &mut keep) {
             EstimateEnd::Done => {}
@@ -103,6 +104,15 @@ pub(super) fn estimates(
         }
     }
     Ok(Ended::default())
+}
+
+/// The estimate with the deepest token bucket of those so far, bytes: it is as deep at least, and one that earlier
+/// estimates emptied looks shallower.
+fn deepest(timed: &TimedEstimate, bucket_byte: &mut Option<f64>) -> TimedEstimate {
+    let mut timed = timed.clone();
+    *bucket_byte = timed.estimate.token_bucket_byte.into_iter().chain(*bucket_byte).max_by(f64::total_cmp);
+    timed.estimate.token_bucket_byte = *bucket_byte;
+    timed
 }
 
 /// One estimate; of a method that follows changes, all of them.
@@ -225,6 +235,17 @@ mod tests {
         fn interim(&self) -> Option<Estimate> {
             (self.0 > 0).then(|| Estimate::none(&Spent { trains: self.0, ..Spent::default() }, Stopped::Running))
         }
+    }
+
+    #[test]
+    fn a_token_bucket_that_was_not_full_again_stays_as_deep_as_it_was_seen() {
+        let mut so_far = None;
+        let shown = [None, Some(50e3), Some(13.5e3), None, Some(60e3)].map(|token_bucket_byte| {
+            let estimate = Estimate { token_bucket_byte, ..Estimate::none(&Spent::default(), Stopped::Running) };
+            let timed = TimedEstimate { began: Timestamp::ZERO, estimate, extra_byte: 0 };
+            deepest(&timed, &mut so_far).estimate.token_bucket_byte
+        });
+        assert_eq!(shown, [None, Some(50e3), Some(50e3), Some(50e3), Some(60e3)]);
     }
 
     #[test]

@@ -38,6 +38,8 @@ pub(super) struct History {
     pub(super) grain_s: f64,
     /// Depth of a token bucket, bytes.
     pub(super) bucket_byte: Option<f64>,
+    /// The longest train that kept the queue busy, s.
+    pub(super) longest_s: f64,
     /// The special case that is switched off.
     pub(super) without: Option<Case>,
     /// The primed trains.

@@ -37,7 +37,7 @@
 //!   after each train:  evidence = history of all trains                                         (evidence.rs)
 //!     next rate:   the value of the last train; higher where the queue ran empty
 //!     next length: as long as bursts ask for, and as would make the interval 5 % wide
-//!     end:         interval 5 % wide, or bytes or time spent                                     -> narrowest account
+//!     end:         interval 5 % wide and a train of 30 ms or 1 MB; or bytes or time spent        -> narrowest account
 //! ```
 //!
 //! **State.** A [`History`](evidence::History) of what was observed. [`account`](account::account), the

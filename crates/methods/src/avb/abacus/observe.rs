@@ -272,6 +272,8 @@ impl Abacus {
         self.faults.spoiled = 0;
         let drained = last.whole.drained();
         self.stage = Stage::Primed { measures: measures || !drained };
+        let lasted_s = if drained { 0.0 } else { last.whole.seconds() };
+        self.history.longest_s = self.history.longest_s.max(lasted_s);
         self.judge();
     }
 

@@ -46,7 +46,10 @@ pub(super) fn seconds(
     let wanted = evidence.answer().map_or(0.0, |(answer, _)| {
         let ratio = answer.width() / (settings.interval_share * answer.value()).max(1.0);
         let lasting = last.map_or(0.0, |last| last.seconds());
-        if ratio <= 1.0 { 0.0 } else { lasting * (1.6 * ratio).clamp(1.5, t::LONGER_FAR) }
+        // A link before a token bucket has the queue until the bucket is empty, and looks like the tight one.
+        let sure = (settings.sure_train_ns as f64 / 1e9).min(settings.sure_train_byte as f64 * 8.0 / near);
+        let narrow = if history.longest_s < t::LONG * sure { sure } else { 0.0 };
+        if ratio <= 1.0 { narrow } else { lasting * (1.6 * ratio).clamp(1.5, t::LONGER_FAR) }
     });
     // A train at a wrong rate is lost as a whole: step by step.
     let (share, longer) = match (evidence.drained > 0, evidence.astray) {

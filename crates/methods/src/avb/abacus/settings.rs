@@ -24,6 +24,11 @@ pub struct AbacusSettings {
     pub least_train_ns: u64,
     /// ... unless it has this number of bytes before.
     pub least_train_byte: u64,
+    /// No narrow interval is the answer before a train of this length, ns: it empties a deep token bucket behind a
+    /// faster link ...
+    pub sure_train_ns: u64,
+    /// ... unless it has this number of bytes before.
+    pub sure_train_byte: u64,
     /// Longest train, ns.
     pub most_train_ns: u64,
     /// Trains are made longer until the cross traffic's bursts let the mean of a train differ from the mean of many by
@@ -62,6 +67,8 @@ impl Default for AbacusSettings {
             points: 40,
             least_train_ns: 2_500_000,
             least_train_byte: 150_000,
+            sure_train_ns: 30_000_000,
+            sure_train_byte: 1_000_000,
             most_train_ns: 600_000_000,
             burst_share: 0.05,
             most_spoiled: 8,
