@@ -45,6 +45,7 @@ mod yaz;
 
 use vtare_units::{Monotonic, Timestamp};
 
+pub(crate) use abacus::group;
 pub use abacus::{Abacus, AbacusSettings, Case};
 pub use abing::AbingSettings;
 pub use adr::{Adr, AdrSettings};

@@ -12,6 +12,8 @@ pub(super) struct Reading {
     pub(super) top_ns: f64,
     /// The rate at which packets left the queue, all traffic, and how far it may be off, bit/s.
     pub(super) drain_bit_per_s: Option<(f64, f64)>,
+    /// What a token bucket passed before the queue began, in time of the link, ns.
+    pub(super) credit_ns: f64,
     /// What the losses are like.
     pub(super) losses: Losses,
 }
@@ -74,22 +76,22 @@ fn drain(
     let long = |index: &usize| waits[*index].is_some_and(|wait| wait >= tuning.busy_share * top_ns);
     let full = waits
         .iter()
-        .position(|wait| wait.is_some_and(|wait| wait >= (1.0 - tuning.top_share) * top_ns))
+        .position(|wait| wait.is_some_and(|wait| wait >= tuning.early_wait * top_ns))
         .unwrap_or(waits.len());
     let busy: Vec<usize> = (0..waits.len()).filter(long).collect();
     let filling: Vec<usize> = busy.iter().copied().filter(|&index| index <= full).collect();
-    let least = tuning.least_arrivals as usize;
+    let least = tuning.least_lost as usize;
     let used = if filling.len() >= least { filling } else { busy };
     let (first, last) = (*used.first()?, *used.last()?);
     let (count, left) = arrivals_bit_per_s(trace, used.iter().copied()).filter(|it| it.0 + 1 >= least)?;
     let sent_ns = trace.probes[last].sent_ns - trace.probes[first].sent_ns;
     let came = count as f64 * trace.packet_bit * 1e9 / sent_ns.max(1.0);
     // Probes that come hardly faster than they leave share the queue with others as those like.
-    (came > tuning.fast * left).then(|| {
+    (came > (1.0 + tuning.fast) * left).then(|| {
         let others = free.filter(|free| *free < left);
         let rate = others.map_or(left, |free| left * (came - free) / (came - left));
-        // Half a packet at each end, and half of what is taken for the others: in so short a time they may send more.
-        (rate, rate / count as f64 + tuning.others_off * (rate - left))
+        // Half a packet at each end, and what is taken for the others: in so short a time they may send twice that.
+        (rate, rate / count as f64 + (rate - left))
     })
 }
 
@@ -107,23 +109,39 @@ pub(super) fn read(
     let drain_bit_per_s = drain(trace, waits, top_ns, free, tuning);
     let packet_ns = drain_bit_per_s.map(|it| it.0).or(rate).map_or(0.0, |rate| trace.packet_bit * 1e9 / rate);
     let missing = if trace.overrun { Vec::new() } else { missing(trace, waits) };
-    Reading { top_ns, drain_bit_per_s, losses: losses(&missing, &known, top_ns, packet_ns, tuning) }
+    let credit_ns = credit_of_ns(trace, waits, tuning.busy_share * top_ns, packet_ns);
+    Reading { top_ns, drain_bit_per_s, credit_ns, losses: losses(&missing, waits, top_ns, packet_ns, tuning) }
 }
 
-fn losses(missing: &[Missing], waits: &[f64], top_ns: f64, packet_ns: f64, tuning: &TrainTuning) -> Losses {
+/// What came of a burst until its packets waited, less what the link sent meanwhile and what waits, ns; 0 where that is
+/// less than a packet. Where the queue begins, since an error of the rate counts for each packet before.
+fn credit_of_ns(trace: &Trace, waits: &[Option<f64>], most_ns: f64, packet_ns: f64) -> f64 {
+    let Some(first) = trace.probes.first() else { return 0.0 };
+    let arrived = trace.probes.iter().zip(waits).enumerate();
+    let credits: Vec<f64> = arrived
+        .take_while(|(_, (probe, _))| probe.received_ns.is_some())
+        .filter_map(|(number, (probe, wait))| {
+            let wait = wait.filter(|wait| packet_ns < *wait && *wait < most_ns)?;
+            Some(number as f64 * packet_ns - (probe.sent_ns - first.sent_ns) - wait)
+        })
+        .collect();
+    median(&credits).map_or(0.0, |credit| credit.max(0.0))
+}
+
+fn losses(missing: &[Missing], waits: &[Option<f64>], top_ns: f64, packet_ns: f64, tuning: &TrainTuning) -> Losses {
     if (missing.len() as f64) < tuning.least_lost {
         return Losses::Elsewhere;
     }
     let met: Vec<f64> = missing.iter().map(|it| it.wait_ns).collect();
     let often_ns = quantile(&met, tuning.often).unwrap_or(0.0);
-    let near_ns = (tuning.top_share * often_ns).max(tuning.top_packets * packet_ns);
+    let near_ns = (1.0 - tuning.early_wait) * often_ns;
     let full: Vec<&Missing> = missing.iter().filter(|it| (it.wait_ns - often_ns).abs() <= near_ns).collect();
-    let arrived = waits.iter().filter(|wait| (*wait - often_ns).abs() <= near_ns).count();
+    let arrived = waits.iter().flatten().filter(|wait| (*wait - often_ns).abs() <= near_ns).count();
     let few = (full.len() as f64) < tuning.lost_share * (full.len() + arrived) as f64;
-    if few || (full.len() as f64) < tuning.at_the_top * missing.len() as f64 || often_ns < top_ns - near_ns {
+    if few || often_ns < top_ns - near_ns {
         return Losses::Elsewhere;
     }
-    if often_ns < tuning.no_queue_packets * packet_ns {
+    if often_ns < packet_ns {
         return Losses::Policed;
     }
     // What fitted: the packet before, with what was queued ahead of it. What did not: the one lost, with what was left
@@ -132,14 +150,16 @@ fn losses(missing: &[Missing], waits: &[f64], top_ns: f64, packet_ns: f64, tunin
     let next = full.iter().skip(1).map(|it| it.before).chain([usize::MAX]);
     let last = full.iter().zip(next).filter(|(it, next)| it.before != *next && it.after_ns < 2.0 * packet_ns);
     let too_much: Vec<f64> = last.map(|(it, _)| it.wait_ns + 2.0 * packet_ns - it.after_ns).collect();
-    let (Some(low), Some(least), Some(most)) =
-        (quantile(&fitted, tuning.often), quantile(&fitted, tuning.edge), quantile(&fitted, 1.0 - tuning.edge))
-    else {
-        return Losses::Elsewhere;
-    };
+    let Some(low) = quantile(&fitted, tuning.often) else { return Losses::Elsewhere };
+    let [least, most] = [f64::min, f64::max].map(|of| fitted.iter().copied().fold(low, of));
     let high = quantile(&too_much, 1.0 - tuning.often).filter(|high| *high > low);
     let time_ns = high.map_or(low, |high| f64::midpoint(low, high));
     Losses::Full { time_ns, interval_ns: [least, high.unwrap_or(most).max(most)] }
+}
+
+/// What a token bucket passes at once, in time of the link, ns: a burst that comes before it is full again shows less.
+pub(super) fn credit_ns(readings: &[Reading]) -> f64 {
+    readings.iter().map(|reading| reading.credit_ns).fold(0.0, f64::max)
 }
 
 /// The depth that several readings show together; `None` where none filled the queue. `rate` is what the drain rate is

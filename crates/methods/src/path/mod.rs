@@ -48,8 +48,8 @@ pub use tuning::{ModelTuning, TrainTuning};
 use crate::avb::{
     Abacus, AbacusSettings, Budget, Ecn, Estimate, Method, Observation, Setup, Spent, Step, Train, median, quantile,
 };
-use depth::{Losses, Reading};
-use queue_model::{Cross, Waits};
+use depth::{Losses, Reading, credit_ns};
+use queue_model::{Cross, Link, Waits};
 use trace::{Epoch, Trace};
 
 /// Shares of what is free at which latency is measured.
@@ -207,7 +207,7 @@ impl PathProbe {
     /// Bits per second that are free, where that is known by now: abacus's.
     #[must_use]
     pub fn free(&self) -> Option<f64> {
-        self.estimate.as_ref()?.avb_bit_per_s.filter(|rate| *rate > self.trains.least_rate)
+        self.estimate.as_ref()?.avb_bit_per_s.filter(|rate| *rate > 0.0)
     }
 
     /// What the link's rate is taken for where no burst shows it.
@@ -254,24 +254,25 @@ impl PathProbe {
     /// seen, or a policer.
     fn cross(&self) -> Option<(Cross, f64)> {
         let readings = self.readings();
-        if self.estimate.as_ref()?.at_least || readings.iter().any(|reading| reading.losses == Losses::Policed) {
+        let full = self.depth();
+        let no_queue = self.estimate.as_ref()?.at_least && full.is_none();
+        if no_queue || readings.iter().any(|reading| reading.losses == Losses::Policed) {
             return None;
         }
-        let full = self.depth();
         let depth = full.or_else(|| at_least(&readings, self.rate()));
         let rate = depth.map(|depth| depth.drain_bit_per_s).or(self.rate())?;
         let packet_ns = f64::from(self.size_byte()) * 8e9 / rate;
         let depth_ns = full.map_or(f64::INFINITY, |depth| depth.time_ns);
         // What both directions send at once is no cross traffic.
         let trains = self.of_stage(|stage| stage != Stage::Over || full.is_none());
-        Some((Cross::seen(&trains, packet_ns, depth_ns, self.tuning)?, rate))
+        let link = Link { packet_ns, depth_ns, credit_ns: credit_ns(&readings) };
+        Some((Cross::seen(&trains, link, self.tuning)?, rate))
     }
 
     /// Packets sent into a short and into a long queue, with the chance of the losses in the long one. A queue that
     /// manages itself may act on its length or only where it stands: the clearer of both, with both counted as tries.
     fn by_queue(&self) -> ([Lost; 2], Option<f64>) {
-        let packet_ns = f64::from(self.size_byte()) * 8e9 / self.rate().unwrap_or(f64::INFINITY);
-        let long_ns = self.trains.long_ns.max(self.trains.long_packets * packet_ns);
+        let long_ns = self.trains.long_ns;
         let trains: Vec<_> = self.of_stage(|_| true).into_iter().filter(|(trace, _)| !trace.overrun).collect();
         let sums = [0.0, self.trains.stood_ns].map(|stood_ns| {
             let counts = trains.iter().map(|(trace, waits)| depth::by_queue(trace, waits, 0, long_ns, stood_ns));
@@ -291,8 +292,8 @@ impl PathProbe {
             readings.last().is_some_and(|last| last.top_ns >= self.trains.stood_ns && last.losses == Losses::Elsewhere);
         let ([short, long], _) = self.by_queue();
         let share = |of: Lost| of.hit() as f64 / of.sent.max(1) as f64;
-        let hit = long.hit() as f64 >= self.trains.suspect_lost;
-        stood && hit && share(long) > self.trains.suspect_times * share(short) && !self.is_marking()
+        let hit = long.hit() as f64 >= self.trains.least_lost;
+        stood && hit && share(long) > share(short) && !self.is_marking()
     }
 
     /// Packets are lost or marked in a long queue that is not full, and not in a short one.
@@ -305,7 +306,7 @@ impl PathProbe {
     fn is_marking(&self) -> bool {
         let ([short, long], _) = self.by_queue();
         let share = |of: Lost| of.marked as f64 / of.sent.max(1) as f64;
-        long.marked as f64 >= self.trains.least_lost && share(long) > self.trains.suspect_times * share(short)
+        long.marked as f64 >= self.trains.least_lost && share(long) > share(short)
     }
 
     fn ecn(&self) -> Option<EcnSeen> {
@@ -318,7 +319,8 @@ impl PathProbe {
         (seen.arrived > 0).then_some(seen)
     }
 
-    /// The queue was cut well before the depth that a burst showed.
+    /// Most packets that the queue dropped were lost well before the depth that a burst showed: a queue with a mean, as
+    /// RED's, passes a burst.
     fn cut_early(&self, depth_ns: f64) -> bool {
         let over = self.of_stage(|stage| stage == Stage::Over);
         let lost = over.iter().filter(|(trace, _)| !trace.overrun).map(|(trace, waits)| {
@@ -326,7 +328,7 @@ impl PathProbe {
             (early.lost, full.lost)
         });
         let (early, full) = lost.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
-        early as f64 >= self.trains.least_lost && early as f64 > self.trains.early_share * (early + full) as f64
+        early as f64 >= self.trains.least_lost && early > full
     }
 
     fn figures(&self) -> PathFigures {
@@ -342,11 +344,14 @@ impl PathProbe {
             None => QueueKind::NotSeen,
         };
         let depth = full.or_else(|| at_least(&readings, self.rate()));
-        let estimate =
+        let mut estimate =
             self.estimate.clone().unwrap_or_else(|| Estimate::none(&self.spent, crate::avb::Stopped::Running));
+        // A queue that was full bounds what a token bucket let pass.
+        estimate.at_least &= full.is_none();
+        let most = full.map_or(f64::INFINITY, |depth| depth.drain_bit_per_s);
         let mut random = Random::part(self.setup.seed, MODEL_PART);
         let cross = self.cross();
-        let (free, interval) = free_of(cross.as_ref(), &estimate, &mut random);
+        let (free, interval) = free_of(cross.as_ref(), &estimate, most, &mut random);
         PathFigures {
             free_bit_per_s: free,
             free_interval_bit_per_s: interval,
@@ -417,9 +422,15 @@ impl PathProbe {
 }
 
 /// What is free, with its interval, bit/s: by the cross traffic of all trains, or by abacus's estimate where that
-/// agrees and is narrower.
-fn free_of(cross: Option<&(Cross, f64)>, estimate: &Estimate, random: &mut Random) -> (Option<f64>, Option<[f64; 2]>) {
-    let by_abacus = (estimate.avb_bit_per_s, estimate.interval_bit_per_s);
+/// agrees and is narrower; `most` at most, at which the queue drains.
+fn free_of(
+    cross: Option<&(Cross, f64)>,
+    estimate: &Estimate,
+    most: f64,
+    random: &mut Random,
+) -> (Option<f64>, Option<[f64; 2]>) {
+    let bounded = |rate: f64| if cross.is_none() { rate.min(most) } else { rate };
+    let by_abacus = (estimate.avb_bit_per_s.map(bounded), estimate.interval_bit_per_s.map(|ends| ends.map(bounded)));
     let Some((cross, rate)) = cross else { return by_abacus };
     let [low, high] = cross.free_interval(random).map(|share| share * rate);
     match by_abacus {

@@ -1,7 +1,8 @@
 //! The next train: what it is for, and that bytes and time are left for it.
 
+use super::depth::credit_ns;
 use super::{Losses, MODEL_PART, PathProbe, SHARES, Stage};
-use crate::avb::{Spacing, Train};
+use crate::avb::{Spacing, Train, group};
 use vtare_units::Random;
 
 impl PathProbe {
@@ -20,7 +21,7 @@ impl PathProbe {
             Stage::Over => self.over()?,
         };
         let packets = train.packets.min(self.setup.ability.most_packets);
-        let idle_ns = self.longest_ns() + self.trains.rest_ns;
+        let idle_ns = self.longest_ns();
         // The burst is the measurement: what it takes to send it does not depend on the path.
         let lasts_ns = if matches!(self.stage, Stage::Fill(_)) { 0.0 } else { train.duration_ns() };
         (packets > 0 && f64::from(packets) * byte <= left && idle_ns + lasts_ns <= self.left_ns())
@@ -45,16 +46,13 @@ impl PathProbe {
 
     /// A train at this rate: single packets, or groups where single sends are too slow.
     fn paced(&self, packets: u32, rate: f64) -> Train {
-        let (size_byte, ability) = (self.size_byte(), &self.setup.ability);
+        let size_byte = self.size_byte();
         let train = Train::constant(packets, size_byte, rate);
-        let gap_ns = f64::from(size_byte) * 8e9 / rate;
-        let group = (self.trains.group_times * ability.least_gap_ns / gap_ns)
-            .ceil()
-            .clamp(1.0, f64::from(ability.most_group.max(1))) as u32;
+        let group = group(rate, size_byte, &self.setup.ability);
         if group < 2 {
             return train;
         }
-        let gap_ns = gap_ns * f64::from(group);
+        let gap_ns = f64::from(group) * f64::from(size_byte) * 8e9 / rate;
         Train { packets: packets.next_multiple_of(group), spacing: Spacing::Groups { packets: group, gap_ns }, ..train }
     }
 
@@ -76,8 +74,11 @@ impl PathProbe {
         Some(Train { packets: head + stream.packets, size_byte: self.size_byte(), spacing, idle_before_ns: 0 })
     }
 
+    /// What a token bucket passes at once, bytes: by abacus, or by the bursts.
     fn bucket_byte(&self) -> f64 {
-        self.estimate.as_ref().and_then(|estimate| estimate.token_bucket_byte).unwrap_or(0.0)
+        let by_abacus = self.estimate.as_ref().and_then(|estimate| estimate.token_bucket_byte).unwrap_or(0.0);
+        let drain = self.depth().map_or(0.0, |depth| depth.drain_bit_per_s);
+        by_abacus.max(credit_ns(&self.readings()) * drain / 8e9)
     }
 
     /// What is free, bit/s: by the cross traffic seen so far; by abacus, but no more than the queue drains; or all of
@@ -99,18 +100,13 @@ impl PathProbe {
         known.unwrap_or(false)
     }
 
-    /// A short burst, then what is free: the queue runs neither empty nor full.
+    /// A stream at what is free: the queue runs neither empty nor full.
     fn held(&self) -> Option<Train> {
         let rate = self.trains.held_rate * self.free_by_now()?;
-        let drain = self.depth().map(|depth| depth.drain_bit_per_s).or(self.rate())?;
-        let longest_ns = self.readings().iter().map(|reading| reading.top_ns).fold(0.0, f64::max);
-        let head_ns = (self.trains.held_head * self.depth().map_or(longest_ns, |depth| depth.time_ns))
-            .min(self.trains.held_head_ns);
-        let head_byte = (head_ns * drain / 8e9).max(self.trains.held_head_packets * f64::from(self.size_byte()));
         // What the last train needs is kept for it.
         let last_byte = self.depth().map_or(0.0, |depth| self.last_byte(depth.byte));
         let most_byte = (self.trains.held_byte * self.budget.most_byte as f64).min(self.left_byte() - last_byte);
-        let head_byte = head_byte + self.bucket_byte();
+        let head_byte = self.bucket_byte();
         self.primed(head_byte, self.train_byte(most_byte, rate).min(most_byte - head_byte), rate)
     }
 
@@ -131,9 +127,8 @@ impl PathProbe {
             }
             // All that is left.
             None if self.is_suspect() => {
-                let left_ns = self.left_ns() - self.longest_ns() - self.trains.rest_ns - self.trains.managed_ns;
-                let head_byte = self.rate()? * self.trains.managed_ns / 8e9 + bucket_byte;
-                self.primed(head_byte, rate * left_ns.max(0.0) / 8e9, rate)
+                let left_ns = self.left_ns() - self.longest_ns();
+                self.primed(bucket_byte, rate * left_ns.max(0.0) / 8e9, rate)
             }
             None => None,
         }
@@ -182,6 +177,6 @@ impl PathProbe {
         let most = (self.left_byte() / self.trains.growth / byte) as u32;
         ((self.trains.first_times * queued_ns * self.rate().unwrap_or(0.0) / 8e9 / byte) as u32)
             .min(most)
-            .max(self.trains.first_packets as u32)
+            .max(self.trains.least_packets as u32)
     }
 }

@@ -43,14 +43,22 @@ struct Slot {
     work_ns: f64,
 }
 
+/// The link, and the queue before it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Link {
+    /// What the link takes for a probe, ns.
+    pub(super) packet_ns: f64,
+    /// Wait in a full queue, ns; infinite where it is not known.
+    pub(super) depth_ns: f64,
+    /// What passes at once when nothing came for long, in time of the link, ns: a token bucket.
+    pub(super) credit_ns: f64,
+}
+
 /// The record of the cross traffic.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Cross {
     slots: Vec<Slot>,
-    /// What the link takes for a probe, ns.
-    packet_ns: f64,
-    /// Wait in a full queue, ns; infinite where it is not known.
-    depth_ns: f64,
+    link: Link,
     tuning: ModelTuning,
 }
 
@@ -65,12 +73,8 @@ pub(super) struct Waits {
 
 impl Cross {
     /// What the trains show; `None` where that is too little.
-    pub(super) fn seen(
-        trains: &[(&Trace, Vec<Option<f64>>)],
-        packet_ns: f64,
-        depth_ns: f64,
-        tuning: ModelTuning,
-    ) -> Option<Self> {
+    pub(super) fn seen(trains: &[(&Trace, Vec<Option<f64>>)], link: Link, tuning: ModelTuning) -> Option<Self> {
+        let packet_ns = link.packet_ns;
         let lost = |trace: &Trace| {
             let lost = trace.probes.iter().filter(|probe| probe.received_ns.is_none()).count();
             if trace.overrun { f64::INFINITY } else { lost as f64 / trace.probes.len().max(1) as f64 }
@@ -86,11 +90,11 @@ impl Cross {
             };
             let (mut idle_share, mut slots) = (0.5, Vec::new());
             for _ in 0..ROUNDS {
-                let model = Pairs { packet_ns, depth_ns, idle_share, tuning };
+                let model = Pairs { link, idle_share, tuning };
                 slots = good().flat_map(|(trace, waits)| model.of(trace, waits)).collect();
                 idle_share = free_share(&slots);
             }
-            let cross = Self { slots, packet_ns, depth_ns, tuning };
+            let cross = Self { slots, link, tuning };
             if cross.slots.len() as f64 >= tuning.least && cross.span_ns() >= tuning.least * packet_ns {
                 return Some(cross);
             }
@@ -135,11 +139,11 @@ impl Cross {
     /// of them for each that the link carries.
     fn grain_ns(&self) -> f64 {
         let load = (1.0 - self.free_share()).max(f64::MIN_POSITIVE);
-        let grain_ns = self.dispersion(self.tuning.grain_stretch * self.packet_ns) / load;
+        let grain_ns = self.dispersion(self.tuning.grain_stretch * self.link.packet_ns) / load;
         if grain_ns.is_finite() {
-            grain_ns.clamp(self.tuning.least_grain * self.packet_ns, self.packet_ns)
+            grain_ns.clamp(self.tuning.least_grain * self.link.packet_ns, self.link.packet_ns)
         } else {
-            self.packet_ns
+            self.link.packet_ns
         }
     }
 
@@ -178,7 +182,7 @@ impl Cross {
 
     /// What probes wait that take `share` of what is free.
     pub(super) fn waits(&self, share: f64, random: &mut Random) -> Option<Waits> {
-        let gap_ns = |free: f64| self.packet_ns / (share * free);
+        let gap_ns = |free: f64| self.link.packet_ns / (share * free);
         let (span_ns, tuning) = (self.span_ns(), &self.tuning);
         let free = self.free_share();
         let long = drawn(&self.slots, span_ns / tuning.parts, 1, tuning.probes * gap_ns(free), random);
@@ -191,7 +195,7 @@ impl Cross {
                 let record = drawn(&self.slots, part_ns, 1, span_ns, random);
                 // Bursts as long as the record are seen once or not at all: parts follow themselves as often as makes
                 // the dispersion what it is in the long run.
-                let times = (tuning.long_run * self.packet_ns / part_ns)
+                let times = (tuning.long_run * self.link.packet_ns / part_ns)
                     .max(1.0)
                     .powf(self.growth_draw(growth, random))
                     .round()
@@ -207,7 +211,9 @@ impl Cross {
 
     /// Waits of probes this far apart beside these slots; those that found no room are not among them.
     fn queue(&self, slots: &[Slot], gap_ns: f64, share: f64, random: &mut Random) -> Vec<f64> {
-        let mut queued = if share > 1.0 && self.depth_ns.is_finite() { self.depth_ns } else { 0.0 };
+        let Link { packet_ns, depth_ns, credit_ns } = self.link;
+        // Below 0 it is the credit of a token bucket.
+        let mut queued = if share > 1.0 && depth_ns.is_finite() { depth_ns } else { -credit_ns };
         let (mut waits, mut next, mut others) = (Vec::new(), 0.0, Vec::new());
         let grain_ns = self.grain_ns();
         for slot in slots {
@@ -223,20 +229,20 @@ impl Cross {
                 if at >= slot.ns {
                     break;
                 }
-                queued = f64::max(queued - (at - now), 0.0);
+                queued = f64::max(queued - (at - now), -credit_ns);
                 now = at;
                 let probes = next <= other;
-                let work = if probes { self.packet_ns } else { slot.work_ns / packets };
-                let fits = queued <= 0.0 || queued + work <= self.depth_ns;
+                let work = if probes { packet_ns } else { slot.work_ns / packets };
+                let fits = queued <= 0.0 || queued + work <= depth_ns;
                 if probes {
-                    waits.extend(fits.then_some(queued));
+                    waits.extend(fits.then_some(queued.max(0.0)));
                     next += gap_ns;
                 } else {
                     of.next();
                 }
                 queued += if fits { work } else { 0.0 };
             }
-            queued = f64::max(queued - (slot.ns - now), 0.0);
+            queued = f64::max(queued - (slot.ns - now), -credit_ns);
             next -= slot.ns;
         }
         waits.drain(..(self.tuning.warm_up * waits.len() as f64) as usize);
@@ -261,8 +267,7 @@ fn empty_share(trace: &Trace, waits: &[Option<f64>], packet_ns: f64) -> f64 {
 /// What the times between the packets of a train are made with.
 #[derive(Clone, Copy, Debug)]
 struct Pairs {
-    packet_ns: f64,
-    depth_ns: f64,
+    link: Link,
     /// This share of the time that the queue may have been empty for it was.
     idle_share: f64,
     tuning: ModelTuning,
@@ -271,7 +276,7 @@ struct Pairs {
 impl Pairs {
     /// The times between the packets of a train, by equation (1).
     fn of(&self, trace: &Trace, waits: &[Option<f64>]) -> Vec<Slot> {
-        let Self { packet_ns, depth_ns, idle_share, ref tuning } = *self;
+        let Self { link: Link { packet_ns, depth_ns, .. }, idle_share, ref tuning } = *self;
         let (mut slots, mut open) = (Vec::new(), Slot::default());
         // When the packet before was sent, and what was queued behind it; and the wait of the last that arrived.
         let (mut before, mut last_ns): (Option<(f64, f64)>, f64) = (None, 0.0);
@@ -345,7 +350,8 @@ mod tests {
     const PACKET_NS: f64 = 1e6;
 
     fn seen(trains: &[(&Trace, Vec<Option<f64>>)]) -> Option<Cross> {
-        Cross::seen(trains, PACKET_NS, f64::INFINITY, ModelTuning::SET)
+        let link = Link { packet_ns: PACKET_NS, depth_ns: f64::INFINITY, credit_ns: 0.0 };
+        Cross::seen(trains, link, ModelTuning::SET)
     }
 
     /// Cross traffic of Poisson at this share of the link, in slots of half a packet.
@@ -367,8 +373,7 @@ mod tests {
         };
         Cross {
             slots: (0..slots).map(slot).collect(),
-            packet_ns: PACKET_NS,
-            depth_ns: 50.0 * PACKET_NS,
+            link: Link { packet_ns: PACKET_NS, depth_ns: 50.0 * PACKET_NS, credit_ns: 0.0 },
             tuning: ModelTuning::SET,
         }
     }
@@ -383,9 +388,26 @@ mod tests {
     }
 
     #[test]
+    fn the_credit_of_a_token_bucket_carries_bursts() {
+        let cross = poisson(0.5, 20_000);
+        let median_ns = |credit_ns: f64| {
+            let cross = Cross { link: Link { credit_ns, ..cross.link }, ..cross.clone() };
+            cross.waits(0.9, &mut Random::new(2)).expect("enough slots").median_ns
+        };
+        let (without, with) = (median_ns(0.0), median_ns(2.0 * PACKET_NS));
+        // The same queue, 2 packets shorter.
+        assert!((without - with - 2.0 * PACKET_NS).abs() < 0.1 * PACKET_NS, "{without} {with}");
+        assert_eq!(median_ns(40.0 * PACKET_NS), 0.0);
+    }
+
+    #[test]
     fn nothing_waits_beside_no_cross_traffic_until_more_is_sent_than_the_link_carries() {
         let slots = vec![Slot { ns: PACKET_NS, work_ns: 0.0 }; 500];
-        let cross = Cross { slots, packet_ns: PACKET_NS, depth_ns: 20.0 * PACKET_NS, tuning: ModelTuning::SET };
+        let cross = Cross {
+            slots,
+            link: Link { depth_ns: 20.0 * PACKET_NS, ..poisson(0.5, 1).link },
+            tuning: ModelTuning::SET,
+        };
         let waits = [0.5, 0.9, 1.1].map(|share| cross.waits(share, &mut Random::new(3)).expect("enough slots"));
         assert_eq!(cross.free_interval(&mut Random::new(3)), [1.0, 1.0]);
         assert!(waits[0].median_ns < 1.0 && waits[1].median_ns < 1.0, "{waits:?}");
@@ -397,7 +419,11 @@ mod tests {
         // Sent every 2 ms; each takes 1 ms. The second finds 2 ms queued: 3 ms came beside the first packet.
         let trace = trace(&[(0.0, Some(1.5e6)), (2e6, Some(2.5e6)), (8e6, Some(0.0)), (10e6, Some(0.0))]);
         let waits = waits_ns(&trace, 0.0);
-        let pairs = Pairs { packet_ns: PACKET_NS, depth_ns: f64::INFINITY, idle_share: 1.0, tuning: ModelTuning::SET };
+        let pairs = Pairs {
+            link: Link { depth_ns: f64::INFINITY, ..poisson(0.5, 1).link },
+            idle_share: 1.0,
+            tuning: ModelTuning::SET,
+        };
         let slots = pairs.of(&trace, &waits);
         let work: Vec<f64> = slots.iter().map(|slot| slot.work_ns).collect();
         // From the packet before all, 1 ms earlier, to the first: what it found.

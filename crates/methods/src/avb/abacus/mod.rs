@@ -75,6 +75,7 @@ use policer::Policed;
 use tuning as t;
 
 pub use cases::Case;
+pub(crate) use plan::group;
 pub use settings::AbacusSettings;
 
 /// What the train under way is for.

@@ -16,7 +16,7 @@ pub(super) struct Left {
 }
 
 /// Packets that must leave in one call for this rate, bit/s.
-pub(super) fn group(rate: f64, size_byte: u32, ability: &Ability) -> u32 {
+pub(crate) fn group(rate: f64, size_byte: u32, ability: &Ability) -> u32 {
     let gap_ns = f64::from(size_byte) * 8e9 / rate;
     ((t::ROOM * ability.least_gap_ns / gap_ns).ceil() as u32).clamp(1, ability.most_group.max(1))
 }
