@@ -62,6 +62,8 @@ pub(crate) enum Broken {
     Lost(AvbError),
     /// This method cannot do what was asked for.
     Unable(String),
+    /// What trains back cost could not be sent by [`ProbePath::earn_until`].
+    Late,
 }
 
 impl From<AvbError> for Broken {
@@ -86,6 +88,7 @@ pub(crate) struct ProbePath<'c> {
     pub(crate) extra_byte: u64,
     quiet: Timestamp<Monotonic>,
     opened: Timestamp<Monotonic>,
+    earn_until: Option<Timestamp<Monotonic>>,
 }
 
 impl<'c> ProbePath<'c> {
@@ -169,6 +172,7 @@ impl<'c> ProbePath<'c> {
             extra_byte: 0,
             quiet,
             opened: quiet,
+            earn_until: None,
         };
         path.sound(parameters, notes)?;
         Ok(path)
@@ -273,6 +277,11 @@ impl<'c> ProbePath<'c> {
     /// From now on trains go to the far end, or come from there.
     pub(crate) fn set_reverse(&mut self, reverse: bool) {
         self.reverse = reverse;
+    }
+
+    /// From now on nothing is sent for credit after this.
+    pub(crate) fn earn_until(&mut self, end: Timestamp<Monotonic>) {
+        self.earn_until = Some(end);
     }
 
     /// Own time minus the far end's as it is taken for trains back, ns; none before the first of them.
@@ -409,6 +418,10 @@ impl<'c> ProbePath<'c> {
             }
             let missing = (wanted.byte.saturating_sub(credit.byte)).div_ceil(size.into());
             let missing = missing.max(wanted.packets.saturating_sub(credit.packets)).min(FILL_PACKETS.into()) as u32;
+            let missing = missing.min(self.earn_until.map_or(u32::MAX, |end| fits(end - self.now(), size, rate)));
+            if missing == 0 {
+                return Err(Broken::Late);
+            }
             let fill = Train::constant(missing, size, rate);
             self.extra_byte += fill.bytes();
             let sent = convert::forward(&fill, self.ability.ip_header_byte, Grouped::Never).map_err(AvbError::from)?;
@@ -429,4 +442,9 @@ impl<'c> ProbePath<'c> {
         let (_, far) = self.session.into_parts();
         far.close().map_err(AvbError::Far)
     }
+}
+
+/// Packets of this size that pass in a time.
+pub(crate) fn fits(time: Span, size_byte: u32, rate_bit_per_s: f64) -> u32 {
+    (time.as_secs_f64() * rate_bit_per_s / 8.0 / f64::from(size_byte)) as u32
 }

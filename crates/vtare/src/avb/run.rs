@@ -42,6 +42,9 @@ impl Ended {
         match broken {
             Broken::Lost(error) => Self { lost: Some(error.to_string()), ..Self::default() },
             Broken::Unable(why) => Self { unable: Some(why), ..Self::default() },
+            Broken::Late => {
+                Self { unable: Some("no time is left for what its trains cost".to_owned()), ..Self::default() }
+            }
         }
     }
 }

@@ -8,7 +8,7 @@ mod parameters;
 mod saturate;
 
 use vtare_control::client::ControlError;
-use vtare_methods::avb::{Observation, Setup, Train};
+use vtare_methods::avb::{Observation, Setup, Spacing, Train};
 use vtare_methods::path::{Both, PathBudget, PathFigures, PathProbe, PathStep, both, forth_after_ns};
 use vtare_probe::train;
 use vtare_sys::sched;
@@ -17,7 +17,7 @@ use vtare_wire::session::ClientError;
 
 use crate::answer::{Answer, CommandLine};
 use crate::avb;
-use crate::avb::probe_path::{AvbError, Broken, ProbePath};
+use crate::avb::probe_path::{AvbError, Broken, ProbePath, fits};
 use crate::avb::shown::{megabits, sized};
 use crate::failure::Failure;
 use crate::instrument::{self, Instrument, Note, Outcome, Session};
@@ -36,6 +36,10 @@ const DIRECTION_SHARE: f64 = 0.44;
 /// Time for one direction as a share of all: the rest is for the soundings and for what pays for trains down. A train
 /// may be under way at its end.
 const DIRECTION_TIME: f64 = 0.44;
+/// Share of all time by which the trains up have arrived: a burst that began in time may take long to drain.
+const UP_TIME: f64 = 0.6;
+/// A burst that is cut to what drains in time keeps this share of its packets at least: a shorter one shows nothing.
+const LEAST_CUT: f64 = 0.5;
 /// Time that is kept for a train that is under way, and for the end of the session, ns.
 const CLOSING_NS: u64 = 700_000_000;
 
@@ -101,7 +105,10 @@ impl Instrument for Path {
             let last_ns: f64 = measured.iter().filter_map(|it| it.last.as_ref()).map(lasts_ns).sum();
             let left_ns = (deadline - path.now()).as_nanos().max(0).cast_unsigned().saturating_sub(last_ns as u64);
             let budget = PathBudget { most_byte: most, most_ns: share_ns.min(left_ns) };
-            match one(&mut path, session, name == "down", budget, deadline) {
+            let up_until = path.opened() + Span::from_nanos((UP_TIME * parameters.most_ns as f64) as i64);
+            let until = if name == "down" { path.now() + Span::from_nanos(left_ns.cast_signed()) } else { up_until };
+            path.earn_until(until);
+            match one(&mut path, session, name == "down", budget, until) {
                 End::Ended(probe, last) => {
                     measured.push(Direction { name, probe, last, extra_byte: std::mem::take(&mut path.extra_byte) });
                 }
@@ -124,6 +131,7 @@ impl Instrument for Path {
         }
         drop(progress);
         let (mut at_once, began) = (None, path.now());
+        path.earn_until(deadline);
         if !interrupted && session.peer_lost.is_none() {
             match send_last(&mut path, &mut measured).map_err(unable) {
                 Ok(found) => at_once = found,
@@ -214,6 +222,7 @@ impl Instrument for Path {
 fn unable(broken: Broken) -> Result<String, AvbError> {
     match broken {
         Broken::Unable(why) => Ok(format!("there cannot do it: {why}")),
+        Broken::Late => Ok("there may not send that much: no time was left to send it as much".to_owned()),
         Broken::Lost(error @ train::AvbError::Far(ControlError::Session(ClientError::Refused(_)))) => {
             Ok(format!("there refuses it: {error}"))
         }
@@ -264,7 +273,7 @@ fn one(
     session: &Session<'_>,
     reverse: bool,
     budget: PathBudget,
-    deadline: Timestamp<Monotonic>,
+    until: Timestamp<Monotonic>,
 ) -> End {
     let setup = Setup { ability: path.ability, seed: session.seed, ..Setup::default() };
     let mut probe = Box::new(PathProbe::new(setup, budget));
@@ -272,22 +281,41 @@ fn one(
         if session.context.stop_requested() {
             return End::Stopped;
         }
-        if path.now() >= deadline {
+        if path.now() >= until {
             return End::Ended(probe, None);
         }
         let done = match probe.step(path.now()) {
-            PathStep::Send(train) => path.send(&train, probe.free()).map(|seen| {
-                let lost = reverse && path.all_left();
-                probe.observe(&if lost { with_lost(seen) } else { seen });
-            }),
+            PathStep::Send(train) => {
+                let Some(train) = in_time(train, until - path.now(), probe.free()) else {
+                    return End::Ended(probe, None);
+                };
+                path.send(&train, probe.free()).map(|seen| {
+                    let lost = reverse && path.all_left();
+                    probe.observe(&if lost { with_lost(seen) } else { seen });
+                })
+            }
             PathStep::Wait(ns) => path.pause(Span::from_nanos(ns.min(i64::MAX as u64).cast_signed())),
             PathStep::Last(train) => return End::Ended(probe, Some(train)),
             PathStep::Done(_) => return End::Ended(probe, None),
         };
-        if let Err(broken) = done {
-            return End::Broken(broken);
+        match done {
+            Ok(()) => {}
+            Err(Broken::Late) => return End::Ended(probe, None),
+            Err(broken) => return End::Broken(broken),
         }
     }
+}
+
+/// The train if it arrives within `left` where the path carries `near`, bit/s; a burst may be cut for that.
+fn in_time(train: Train, left: Span, near: Option<f64>) -> Option<Train> {
+    let Some(near) = near else { return Some(train) };
+    let left = left - Span::from_nanos(train.idle_before_ns.min(i64::MAX as u64).cast_signed());
+    let packets = fits(left, train.size_byte, near);
+    if packets >= train.packets {
+        return Some(train);
+    }
+    let cut = train.spacing == Spacing::BackToBack && f64::from(packets) >= LEAST_CUT * f64::from(train.packets);
+    cut.then_some(Train { packets, ..train })
 }
 
 /// The train back with those that were lost: their send times are in them, and are taken from their neighbours'.
@@ -347,6 +375,21 @@ mod tests {
         };
         let sent: Vec<u64> = with_lost(seen).packets.iter().filter_map(|it| Some(it.sent?.as_nanos())).collect();
         assert_eq!(sent, [900, 1_000, 1_100, 1_200, 1_300, 1_400, 1_500]);
+    }
+
+    #[test]
+    fn a_burst_is_cut_to_what_drains_in_time_and_another_train_left_out() {
+        // 1,500 B take 2.4 ms at 5 Mbit/s: 400 of them 0.96 s.
+        let (burst, near) = (Train::back_to_back(400, 1_500), Some(5e6));
+        let sent = |train: &Train, ms, near| in_time(train.clone(), Span::from_millis(ms), near).map(|it| it.packets);
+        assert_eq!(sent(&burst, 960, near), Some(400));
+        assert_eq!(sent(&burst, 600, near), Some(250));
+        assert_eq!(sent(&burst, 400, near), None, "less than half");
+        assert_eq!(sent(&burst, 1, None), Some(400), "nothing is known of the path");
+        assert_eq!(sent(&burst.clone().after_idle(500_000_000), 1_100, near), Some(250), "it waits first");
+        assert_eq!(sent(&burst, -5, near), None);
+        let even = Train::constant(400, 1_500, 5e6);
+        assert_eq!((sent(&even, 960, near), sent(&even, 900, near)), (Some(400), None));
     }
 
     #[test]
