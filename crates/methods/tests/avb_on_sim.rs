@@ -249,6 +249,15 @@ fn what_empties_a_deep_token_bucket_leaves_bytes_to_measure_with() {
 }
 
 #[test]
+fn a_sender_hardly_faster_than_a_path_with_a_deep_token_bucket_is_not_its_limit() {
+    let mut spec = on(HopSpec { bucket_byte: 500_000, ..hop(500 * MBIT) });
+    spec.sender.line_bit_per_s = Some(1e9);
+    let estimate = run("abacus", &spec).estimate;
+    assert!(!estimate.at_least, "{estimate:?}");
+    assert_near(value(&estimate), 5e8, 0.01);
+}
+
+#[test]
 fn a_deep_token_bucket_behind_a_faster_link_is_not_taken_for_that_link() {
     for (first, second) in [(800, 240), (1_000, 400), (300, 100)] {
         let mut spec = on(hop(first * MBIT));

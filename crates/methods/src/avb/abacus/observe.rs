@@ -138,7 +138,10 @@ impl Abacus {
                 return;
             }
             let packet_bit = self.packet_bit();
-            let long = f64::from(self.head) * packet_bit / sent >= self.settings.least_train_ns as f64 / 1e9;
+            // A deep token bucket passes a short train as fast as the sender is.
+            let sure_s =
+                (self.settings.sure_train_ns as f64 / 1e9).min(self.settings.sure_train_byte as f64 * 8.0 / sent);
+            let long = f64::from(self.head) * packet_bit / sent >= sure_s;
             if long || self.head >= self.setup.ability.most_packets {
                 let best = capacity::fastest(observation, self.settings.least_train_ns).unwrap_or(0.0);
                 self.stop_sender_limited(best.max(received.min(sent)));
