@@ -38,7 +38,8 @@ struct Arguments {
     trace: bool,
     /// Paths drawn at random, in place of the cells.
     random: Option<usize>,
-    /// What random paths are drawn from: any links, token buckets like the real ones, or shallow buffers.
+    /// What random paths are drawn from: any links, token buckets like the real ones, shallow buffers, or
+    /// policers.
     family: Family,
     /// The own method with each special case switched off.
     ablate: bool,
@@ -77,13 +78,14 @@ fn arguments() -> Result<Arguments, String> {
             "--ablate" => out.ablate = true,
             "--shaped" => out.family = Family::Shaped,
             "--shallow" => out.family = Family::Shallow,
+            "--policed" => out.family = Family::Policed,
             "--causes" => out.causes = true,
             "--trace" => out.trace = true,
             "--random" => out.random = Some(value()?.parse().map_err(|_| "--random wants a count".to_owned())?),
             _ => {
                 return Err(format!(
                     "{word} is unknown, expected --seeds N, --first-seed N, --threads N, --methods A,B, --only WORDS, \
-                     --troubles, --random N, --shaped, --shallow, --ablate, --causes, --trace"
+                     --troubles, --random N, --shaped, --shallow, --policed, --ablate, --causes, --trace"
                 ));
             }
         }

@@ -1,5 +1,5 @@
 use serde::{Deserialize, Serialize};
-use vtare_units::Span;
+use vtare_units::{Random, Span};
 
 /// How the packets of one train follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -36,20 +36,33 @@ pub enum Shape {
         /// From the start of a group to the start of the next, ns.
         gap_ns: u64,
     },
+    /// The same with random gaps between groups: exponential, as those of a Poisson process.
+    Scattered {
+        /// Packets back to back at the head.
+        head: u32,
+        /// From the start to the first group behind the head, ns.
+        after_ns: u64,
+        /// Packets of a group.
+        group: u32,
+        /// From the start of a group to the start of the next in the mean, ns.
+        gap_ns: u64,
+        /// The gaps are those of this seed.
+        seed: u64,
+    },
 }
 
 impl Shape {
     /// Whether packets that are due at the same time belong together.
     #[must_use]
     pub const fn is_grouped(self) -> bool {
-        matches!(self, Self::Primed { .. })
+        matches!(self, Self::Primed { .. } | Self::Scattered { .. })
     }
 
     /// Whether packets fill a queue first and then hold it filled: such a train may have any gaps but must not let it
     /// run empty.
     #[must_use]
     pub const fn keeps_a_queue(self) -> bool {
-        matches!(self, Self::Primed { head: 1.., .. })
+        matches!(self, Self::Primed { head: 1.., .. } | Self::Scattered { head: 1.., .. })
     }
 
     /// When each of `packets` is due after the first one. A chirp at a spread of 0 has no gap but the first.
@@ -61,9 +74,16 @@ impl Shape {
     /// assert_eq!(due(Shape::Pairs { gap_ns: 5, period_ns: 100 }, 4), [0, 5, 100, 105]);
     /// assert_eq!(due(Shape::Chirp { first_gap_ns: 1_200, spread_per_mille: 1_200 }, 4), [0, 1_200, 2_200, 3_033]);
     /// assert_eq!(due(Shape::Primed { head: 2, after_ns: 50, group: 2, gap_ns: 10 }, 6), [0, 0, 50, 50, 60, 60]);
+    /// let scattered = due(Shape::Scattered { head: 1, after_ns: 50, group: 2, gap_ns: 10, seed: 7 }, 9_001);
+    /// assert_eq!((scattered[0], scattered[1], scattered[2]), (0, 50, 50));
+    /// assert!((44_000..46_100).contains(&scattered[9_000]), "4499 gaps of 10 in the mean");
     /// ```
     pub fn offsets(self, packets: u32) -> impl Iterator<Item = Span> {
         let mut chirp = (0.0, 0.0);
+        let mut scattered = match self {
+            Self::Scattered { seed, .. } => (Random::new(seed), 0.0),
+            _ => (Random::new(0), 0.0),
+        };
         (0..u64::from(packets)).map(move |number| {
             let ns = match self {
                 Self::Even { gap_ns } => gap_ns.saturating_mul(number),
@@ -74,6 +94,15 @@ impl Shape {
                     let behind = number.checked_sub(u64::from(head));
                     behind.map_or(0, |number| {
                         gap_ns.saturating_mul(number / u64::from(group.max(1))).saturating_add(after_ns)
+                    })
+                }
+                Self::Scattered { head, after_ns, group, gap_ns, .. } => {
+                    let (random, due) = &mut scattered;
+                    number.checked_sub(u64::from(head)).map_or(0, |number| {
+                        if number > 0 && number.is_multiple_of(u64::from(group.max(1))) {
+                            *due += random.exponential(gap_ns as f64);
+                        }
+                        after_ns.saturating_add(*due as u64)
                     })
                 }
                 Self::Chirp { first_gap_ns, spread_per_mille } => {

@@ -1,4 +1,5 @@
 use serde::{Deserialize, Serialize};
+use vtare_units::Random;
 
 /// Packets to be sent on one schedule, of which the receiver notes each arrival.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -53,6 +54,21 @@ pub enum Spacing {
         /// From group to group.
         gap_ns: f64,
     },
+    /// As [`Spacing::Primed`], but the gaps between groups are random: exponential, so that the packets come as those of
+    /// a Poisson process do and see the path as it is in the mean of time.
+    //= Wolff 1982: Poisson arrivals see time averages
+    Scattered {
+        /// Packets back to back at the head.
+        head: u32,
+        /// From the start of the train to the first packet behind the head.
+        after_ns: f64,
+        /// Packets of a group behind it; 1: single packets.
+        packets: u32,
+        /// From group to group in the mean.
+        gap_ns: f64,
+        /// The gaps are those of this seed.
+        seed: u64,
+    },
     /// Each gap by itself (chirps): the gap before packet 1, 2, ...; a gap of 0 is back to back. Packets beyond the
     /// list keep its last gap.
     Gaps {
@@ -102,6 +118,17 @@ impl Train {
             &Spacing::Primed { head, after_ns, packets, gap_ns } => each
                 .map(|i| i.checked_sub(head).map_or(0.0, |i| after_ns + f64::from(i / packets.max(1)) * gap_ns))
                 .collect(),
+            &Spacing::Scattered { head, after_ns, packets, gap_ns, seed } => {
+                let (mut random, mut at) = (Random::new(seed), after_ns);
+                each.map(|i| {
+                    let Some(i) = i.checked_sub(head) else { return 0.0 };
+                    if i > 0 && i.is_multiple_of(packets.max(1)) {
+                        at += random.exponential(gap_ns);
+                    }
+                    at
+                })
+                .collect()
+            }
             Spacing::Gaps { gaps_ns } => {
                 let mut at = 0.0;
                 each.map(|i| {

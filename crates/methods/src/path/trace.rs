@@ -84,7 +84,7 @@ pub(super) fn trace(observation: &Observation, epoch: &Epoch) -> Trace {
         probes,
         packet_bit: f64::from(observation.train.size_byte) * 8.0,
         head: match observation.train.spacing {
-            Spacing::Primed { head, .. } => head as usize,
+            Spacing::Primed { head, .. } | Spacing::Scattered { head, .. } => head as usize,
             _ => 0,
         },
         overrun: observation.receiver_drops.is_some_and(|drops| drops > 0),

@@ -22,6 +22,8 @@ pub(crate) enum Family {
     Shaped,
     /// Links whose buffers hold 10 to 200 packets.
     Shallow,
+    /// Policers.
+    Policed,
 }
 
 impl Family {
@@ -30,6 +32,7 @@ impl Family {
         match self {
             Self::Any => 4,
             Self::Shaped | Self::Shallow => 2,
+            Self::Policed => 1,
         }
     }
 
@@ -39,6 +42,7 @@ impl Family {
             Self::Any => draw(links, seed),
             Self::Shaped => draw_shaped(links, seed),
             Self::Shallow => draw_shallow(links, seed),
+            Self::Policed => draw_policed(seed),
         }
     }
 }
@@ -131,13 +135,33 @@ fn draw_shaped(links: usize, seed: u64) -> TrainSpec {
         }
     });
     let path = PathSpec { hops: hops.collect(), ..PathSpec::default() };
-    let call_ns = log_uniform(random, 8e3, 2.5e4);
-    let noise = Noise {
-        late_ns: (0..1009).map(|_| random.exponential(0.05 * call_ns).min(2e4) as u32).collect(),
-        ..Noise::default()
+    TrainSpec { path, sender: slow_sender(random), answer_ns: 100_000, seed, ..TrainSpec::default() }
+}
+
+/// A link that is a policer of 10 Mbit/s to 1 Gbit/s and 10 us to 20 ms (at least four packets), with loads of 10 to
+/// 85 % or none, and a sender as of [`draw_shaped`].
+fn draw_policed(seed: u64) -> TrainSpec {
+    let random = &mut Random::part(seed, 4);
+    let rate = log_uniform(random, 1e7, 1e9);
+    let bucket_byte = (log_uniform(random, 1e-5, 2e-2) * rate / 8.0).max(4.0 * f64::from(PROBE_BYTE)) as u64;
+    let hop = HopSpec { bucket_byte, polices: true, ..HopSpec::new(rate as u64, 100_000, 20_000) };
+    let cross = (uniform(random, 0.1, 0.85) * rate).min(5e8);
+    let hop = match (random.unit() * 4.0) as u32 {
+        0 => hop,
+        1 => hop.with_cross(constant(random, cross)),
+        2 => hop.with_cross(poisson(random, cross)),
+        _ => on_off(random, hop, cross),
     };
-    let sender = SenderSpec { call_ns, group: 44, line_bit_per_s: Some(1e10), noise, ..SenderSpec::default() };
-    TrainSpec { path, sender, answer_ns: 100_000, seed, ..TrainSpec::default() }
+    let path = PathSpec { hops: vec![hop], ..PathSpec::default() };
+    TrainSpec { path, sender: slow_sender(random), answer_ns: 100_000, seed, ..TrainSpec::default() }
+}
+
+/// A sender whose calls take as long as a machine's.
+fn slow_sender(random: &mut Random) -> SenderSpec {
+    let call_ns = log_uniform(random, 8e3, 2.5e4);
+    let late_ns = (0..1009).map(|_| random.exponential(0.05 * call_ns).min(2e4) as u32).collect();
+    let noise = Noise { late_ns, ..Noise::default() };
+    SenderSpec { call_ns, group: 44, line_bit_per_s: Some(1e10), noise, ..SenderSpec::default() }
 }
 
 /// Whether a token bucket of the path is deep.

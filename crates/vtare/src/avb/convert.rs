@@ -25,7 +25,7 @@ pub(super) enum Grouped {
 impl Grouped {
     fn bursts(self, spacing: &Spacing) -> Bursts {
         let together = match spacing {
-            Spacing::Groups { .. } | Spacing::Primed { .. } => self != Self::Never,
+            Spacing::Groups { .. } | Spacing::Primed { .. } | Spacing::Scattered { .. } => self != Self::Never,
             Spacing::BackToBack => self == Self::BackToBack,
             Spacing::Constant { .. } | Spacing::Pairs { .. } | Spacing::Gaps { .. } => false,
         };
@@ -46,7 +46,11 @@ pub(super) fn forward(
     let due = train.offsets_ns().into_iter().map(|ns| Span::from_nanos(ns.round() as i64)).collect();
     let bursts = grouped.bursts(&train.spacing);
     // A train that fills a queue and holds it filled must not let it run empty; all others are their gaps.
-    let behind = if matches!(train.spacing, Spacing::Primed { .. }) { Behind::CaughtUp } else { Behind::Moved };
+    let behind = if matches!(train.spacing, Spacing::Primed { .. } | Spacing::Scattered { .. }) {
+        Behind::CaughtUp
+    } else {
+        Behind::Moved
+    };
     Ok(train::TrainPlan::at(due, payload)?.with_bursts(bursts).with_behind(behind))
 }
 
@@ -62,6 +66,9 @@ pub(super) fn backward(train: &Train, ip_header_byte: u32, grouped: Grouped) -> 
         }
         Spacing::Primed { head, after_ns, packets, gap_ns } => {
             Shape::Primed { head, after_ns: ns(after_ns), group: packets, gap_ns: ns(gap_ns) }
+        }
+        Spacing::Scattered { head, after_ns, packets, gap_ns, seed } => {
+            Shape::Scattered { head, after_ns: ns(after_ns), group: packets, gap_ns: ns(gap_ns), seed }
         }
         Spacing::Gaps { .. } => return None,
     };

@@ -5,36 +5,39 @@ use super::points::Point;
 use super::tuning as t;
 use crate::avb::{Observation, Packet};
 
-/// A policer drops what is too much and delays nothing: what arrived of the second half of the train's time, bit/s, and
-/// what the first half had more than the second, bytes, if the train met one.
-pub(super) fn policed(
-    observation: &Observation,
-    points: &[Point],
-    base_ns: f64,
-    packet_bit: f64,
-) -> Option<(f64, f64)> {
-    let (first, last) = (points.first()?, points.last()?);
-    if observation.loss()? < 0.1 || points.len() < 3 {
+/// What a train shows of a policer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Dropped {
+    /// Rate at which packets passed behind the first drop, bit/s; one packet at least, so at most a bound.
+    pub(super) rate: f64,
+    /// What passed before, bytes.
+    pub(super) bucket_byte: f64,
+}
+
+/// A policer drops what is too much and delays nothing.
+pub(super) fn policed(observation: &Observation, packet_bit: f64) -> Option<Dropped> {
+    let delays = delays(observation);
+    let passed = delays.iter().flatten().count();
+    if observation.loss()? < 0.1 || passed < 2 {
         return None;
     }
-    let highest = points.iter().map(|point| point.delay_ns).fold(f64::NEG_INFINITY, f64::max);
-    // A full queue would hold as much as a good part of the train, or lose where it delays most.
-    if highest - base_ns > 0.05 * (last.at_ns - first.at_ns) || !losses_ignore_delay(observation) {
+    let packets: Vec<&Packet> = observation.packets.iter().filter(|packet| packet.left().is_some()).collect();
+    let since = |packet: &Packet| Some((packet.left()? - packets[0].left()?).as_nanos() as f64);
+    let all_ns = since(packets.last()?)?;
+    let (lowest, highest) = delays
+        .iter()
+        .flatten()
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &it| (low.min(it), high.max(it)));
+    // A full queue delays by a good part of the train, and sends a packet in this part of it at best.
+    let least_wait = (0.5 / passed as f64).max(0.05) * all_ns;
+    if highest - lowest > least_wait || !losses_ignore_delay(observation) {
         return None;
     }
-    let packets = || observation.packets.iter();
-    let (begin, end) = (packets().find_map(Packet::left)?, packets().rev().find_map(Packet::left)?);
-    let half_ns = (end - begin).as_nanos() / 2;
-    let bits = |early: bool| {
-        let inside = packets().filter(|packet| {
-            packet.received.is_some()
-                && packet.left().is_some_and(|left| ((left - begin).as_nanos() < half_ns) == early)
-        });
-        inside.count() as f64 * packet_bit
-    };
-    // One packet at least: its share is what the time is too short to show.
-    let rate = bits(false).max(packet_bit) * 1e9 / half_ns.max(1) as f64;
-    Some((rate, ((bits(true) - bits(false)) / 8.0).max(0.0)))
+    let first = packets.iter().position(|packet| packet.received.is_none())?;
+    let behind = packets[first..].iter().filter(|packet| packet.received.is_some()).count().max(1);
+    let ns = all_ns - since(packets[first])?;
+    let rate = behind as f64 * packet_bit * 1e9 / ns.max(1.0);
+    Some(Dropped { rate, bucket_byte: first as f64 * packet_bit / 8.0 })
 }
 
 /// A token bucket passes a train as it comes until it is empty; then the delay rises. Its depth, bytes;
@@ -58,17 +61,31 @@ pub(super) fn bucket_byte(
     (knee >= 6 && flat_bit > 6.0 * packet_bit).then_some(flat_bit / 8.0)
 }
 
+/// The delay of each packet, up to a constant, ns. Those that were handed over at once left one behind the other, as
+/// fast as all of them did in the mean.
+fn delays(observation: &Observation) -> Vec<Option<f64>> {
+    let gap_ns = observation.sent_bit_per_s().map_or(0.0, |rate| f64::from(observation.train.size_byte) * 8e9 / rate);
+    let (mut last, mut together) = (None, 0.0);
+    let delay = |packet: &Packet| {
+        let left = packet.left()?;
+        together = if last == Some(left) { together + 1.0 } else { 0.0 };
+        last = Some(left);
+        Some(packet.received?.as_nanos() as f64 - left.as_nanos() as f64 - together * gap_ns)
+    };
+    observation.packets.iter().map(delay).collect()
+}
+
 /// Ranks of the delays, 0 to 1, behind which packets were lost, and how many of those were next to the highest.
 fn losses(observation: &Observation) -> (Vec<f64>, usize) {
-    let delay = |packet: &Packet| Some(packet.received?.as_nanos() as f64 - packet.left()?.as_nanos() as f64);
-    let mut sorted: Vec<f64> = observation.packets.iter().filter_map(delay).collect();
+    let delays = delays(observation);
+    let mut sorted: Vec<f64> = delays.iter().flatten().copied().collect();
     sorted.sort_by(f64::total_cmp);
     let of = |share: f64| sorted.get((sorted.len() as f64 * share) as usize).copied().unwrap_or(0.0);
     let (low, high) = (of(0.1), of(0.98));
     let (mut last, mut ranks, mut at_top) = (None, Vec::new(), 0_usize);
-    for packet in &observation.packets {
-        match (packet.received, last) {
-            (Some(_), _) => last = delay(packet),
+    for delay in delays {
+        match (delay, last) {
+            (Some(_), _) => last = delay,
             (None, Some(before)) => {
                 ranks.push(sorted.partition_point(|&it| it < before) as f64 / sorted.len() as f64);
                 at_top += usize::from(before > high - t::LOST_NEAR * (high - low));

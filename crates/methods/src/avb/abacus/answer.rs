@@ -106,7 +106,7 @@ impl Abacus {
 
     /// The best there is.
     pub(super) fn best(&self, stopped: Stopped) -> Estimate {
-        if let Some(found) = policer::free(&self.policed) {
+        if let Some(found) = policer::free(&self.policed, self.bucket_packets()) {
             let mut estimate = Estimate::of(&self.spent, Stopped::Policed, found.value);
             estimate.interval_bit_per_s = Some(found.interval);
             estimate.long_run_bit_per_s = Some(found.interval);

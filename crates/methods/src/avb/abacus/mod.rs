@@ -32,7 +32,7 @@
 //!
 //! ```text
 //! Burst:    24 packets back to back; four times as many as long as no queue builds up          -> C, first guess of A
-//! Police:   only where packets are dropped and none is delayed: trains at two rates in turn  -> policed (policer.rs)
+//! Police:   only where packets are dropped and none is delayed: trains at three rates         -> policed (policer.rs)
 //! Primed:   short trains, until one does not empty the queue; then long ones
 //!   after each train:  evidence = history of all trains                                         (evidence.rs)
 //!     next rate:   the value of the last train; higher where the queue ran empty
@@ -185,6 +185,10 @@ impl Abacus {
         f64::from(self.packet_byte) * 8.0
     }
 
+    fn bucket_packets(&self) -> f64 {
+        self.history.bucket_byte.unwrap_or(0.0) / f64::from(self.packet_byte)
+    }
+
     fn evidence(&self) -> Option<Evidence> {
         self.history.evidence(&self.setup.ability, self.packet_byte, self.settings.follow_ns.is_some())
     }
@@ -266,12 +270,15 @@ impl Abacus {
                 let left = if self.policed.is_empty() { 0.0 } else { t::REST_SHARE };
                 let bytes = left * (self.bytes_left() as f64).min(rate * self.seconds_left() / 8.0);
                 let bits = (8.0 * bytes).max(t::POLICE_LEAST * self.packet_bit());
-                let bucket_bit = t::POLICE_BUCKET * self.history.bucket_byte.unwrap_or(0.0) * 8.0;
+                // The bucket has filled since the last train.
+                let since_s = self.epoch.map_or(0.0, |(epoch, _)| (epoch.since_ns(now) - self.left.0) / 1e9);
+                let bucket_bit = (self.history.bucket_byte.unwrap_or(0.0) * 8.0).min(self.history.at_least * since_s);
+                let bucket_bit = t::POLICE_BUCKET * (bucket_bit + t::FILL_PACKETS * self.packet_bit());
                 let inflow = self.history.line.min(ability.most_bit_per_s(size_byte));
                 let (train, head) =
                     plan::train(bucket_bit, rate, bits / rate, inflow, size_byte, &ability, self.bytes_left());
                 self.head = head;
-                train
+                plan::scattered(train, self.setup.seed.wrapping_add(u64::from(self.spent.trains)))
             }
             Stage::Primed { measures } => {
                 let Some(evidence) = self.evidence() else { return Train::back_to_back(self.head.max(1), size_byte) };

@@ -40,13 +40,14 @@ impl Abacus {
         }
         self.faults.held_ns = self.faults.held_ns.max(held_ns);
         self.history.base_ns = points.iter().map(|point| point.delay_ns).fold(self.history.base_ns, f64::min);
-        let base_ns = self.history.base_ns;
-        let policed = anomalies::policed(observation, &points, base_ns, self.packet_bit());
+        let policed = anomalies::policed(observation, self.packet_bit());
         match (self.stage, policed) {
             (Stage::Police { .. }, _) => self.observe_policed(observation),
-            (_, Some((rate, bucket_byte))) => {
-                self.history.bucket_byte = Some(bucket_byte);
-                self.stage = Stage::Police { rate: t::POLICE_FASTER * rate };
+            (stage, Some(dropped)) => {
+                let Stage::Burst { sent_before_bit, .. } = stage else { return };
+                self.history.bucket_byte = Some(dropped.bucket_byte + sent_before_bit / 8.0);
+                self.history.at_least = dropped.rate;
+                self.stage = Stage::Police { rate: (1.0 + t::POLICE_FAR) * dropped.rate };
             }
             (Stage::Burst { .. }, None) => self.observe_burst(observation, &points),
             (Stage::Primed { measures }, None) => self.observe_primed(observation, &points, epoch, held_ns, measures),
@@ -73,30 +74,35 @@ impl Abacus {
 
     /// What passes of a train at another rate than those before shows what is free.
     fn observe_policed(&mut self, observation: &Observation) {
-        let Stage::Police { rate } = self.stage else { return };
+        let packet_byte = f64::from(self.packet_byte);
+        let dropped = |packet: &&Packet| packet.received.is_none();
+        if !observation.packets.iter().any(|packet| dropped(&packet)) {
+            // The bucket was not empty.
+            self.history.bucket_byte = self.history.bucket_byte.map(|held| 2.0 * held.max(packet_byte));
+            self.faults.spoiled += 1;
+            return;
+        }
         let Some(train) = policer::through(observation, self.head) else {
             self.faults.spoiled += 1;
             return;
         };
-        let all_passed = train.passed >= train.sent;
-        if self.policed.is_empty() && (all_passed || train.passed < 0.27 * train.sent) {
-            // Far from what it passes, or the bucket was not empty.
-            self.faults.spoiled += 1;
-            self.history.bucket_byte = self.history.bucket_byte.map(|it| if all_passed { 2.0 * it } else { it });
-            // Of a hundred packets fewer than ten are no figure.
-            let share = (train.passed / train.sent).max(0.1);
-            self.stage = Stage::Police { rate: t::POLICE_FASTER * rate * share };
-            return;
-        }
         self.policed.push(train);
-        let Some(found) = policer::free(&self.policed) else { return };
+        let Some(found) = policer::free(&self.policed, self.bucket_packets()) else {
+            self.faults.spoiled += 1;
+            return;
+        };
         self.history.at_least = found.policer;
         let crossing = found.policer - found.value;
-        // Near to what is free, and farther from it, in turn: what lies above is a straight line.
-        let faster = if self.policed.len() % 2 == 1 { t::POLICE_NEAR } else { t::POLICE_FASTER };
-        self.stage = Stage::Police { rate: faster * found.policer - crossing };
+        // Far above what the policer passes, near to what is free, between the two, and near again.
+        let near = (t::POLICE_NEAR * train.together / self.bucket_packets()).clamp(t::POLICE_NEAREST, t::POLICE_FAR);
+        let above = match self.policed.len() % 4 {
+            1 => t::POLICE_HEAVY,
+            3 => t::POLICE_FAR,
+            _ => near,
+        };
+        self.stage = Stage::Police { rate: (1.0 + above) * found.policer - crossing };
         let [low, high] = found.interval;
-        if self.policed.len() > 1 && high - low <= self.settings.interval_share * found.value {
+        if self.policed.len() > 2 && high - low <= self.settings.interval_share * found.value {
             let best = self.best(Stopped::Policed);
             self.conclude(Stopped::Policed, Some(best));
         }

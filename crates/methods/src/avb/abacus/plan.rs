@@ -130,3 +130,9 @@ pub(super) fn train(
         Spacing::Primed { head, after_ns: after_ns.max(gap_ns), packets: group, gap_ns: gap_ns * f64::from(group) };
     (Train { packets: head + rest, size_byte, spacing, idle_before_ns: 0 }, head)
 }
+
+/// The train with a stream whose packets leave at random times.
+pub(super) fn scattered(train: Train, seed: u64) -> Train {
+    let Spacing::Primed { head, after_ns, packets, gap_ns } = train.spacing else { return train };
+    Train { spacing: Spacing::Scattered { head, after_ns, packets, gap_ns, seed }, ..train }
+}

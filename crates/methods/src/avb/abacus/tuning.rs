@@ -227,20 +227,31 @@ pub(super) const POLICE_LEAST: f64 = 100.0;
 /// Unit: depths of the bucket. Its head is so long that the bucket is empty behind it.
 /// Half: nothing; double: nothing.
 pub(super) const POLICE_BUCKET: f64 = 1.5;
-/// Unit: rates of the policer. Probes and cross traffic together come at this rate in every other train, where what
-/// passes is a straight line however traffic comes.
-/// Half: nothing; double: nothing.
-pub(super) const POLICE_FASTER: f64 = 1.5;
-/// Unit: rates of the policer. And at this rate in the others.
-/// Half: troubles off by 7.2 %; double: troubles off by 6.6 %, cover of troubles 98.2 %.
-pub(super) const POLICE_NEAR: f64 = 1.25;
+/// Unit: packets. Probes and cross traffic together come faster than the policer's rate by this over the packets that
+/// its bucket holds: a bucket that runs full is wasted.
+/// Half: not measured; double: not measured.
+pub(super) const POLICE_NEAR: f64 = 2.0;
+/// Unit: share of the policer's rate. And by this at least,
+/// Half: not measured; double: not measured.
+pub(super) const POLICE_NEAREST: f64 = 0.1;
+/// Unit: share of the policer's rate. and at most. By this in one train of four, too.
+/// Half: not measured; double: not measured.
+pub(super) const POLICE_FAR: f64 = 0.5;
+/// Unit: share of the policer's rate. And by this in one train of four: hardly any cross traffic passes.
+/// Half: not measured; double: not measured.
+pub(super) const POLICE_HEAVY: f64 = 3.0;
 /// Unit: share of what passes. No train shows it better: bursts, and the bucket that fills between them.
 /// Half: nothing; double: nothing.
-pub(super) const POLICE_BURSTS: f64 = 0.02;
-/// Unit: share. At most this part of what passes goes to probes because they are evenly spaced and the cross traffic is
-/// not.
-/// Half: nothing; double: troubles off by 5.9 %.
-pub(super) const POLICE_EVEN: f64 = 0.3;
+pub(super) const POLICE_BURSTS: f64 = 0.035;
+/// Unit: share. The odds of probes to pass are lower by this times `X/P`, beside even cross traffic.
+/// Half: not measured; double: not measured.
+pub(super) const POLICE_EVEN: f64 = 0.8;
+/// Unit: packets. Variance over mean of bursty cross traffic; of long bursts it is the square of this.
+/// Half: not measured; double: not measured.
+pub(super) const POLICE_BURSTY: f64 = 7.0;
+/// Unit: share. How far what a bucket wastes may be off.
+/// Half: not measured; double: not measured.
+pub(super) const POLICE_WASTE: f64 = 0.5;
 /// Unit: cells. Rates of the policer, and shares of each, that get a probability.
 /// Half: nothing; double: nothing.
 pub(super) const POLICE_CELLS: usize = 61;
