@@ -123,6 +123,13 @@ fn buffers_of_10_to_200_packets_are_measured() {
     assert!(answers >= 95 && hold >= 92 && beyond <= 2, "{answers} answers of 100, {hold} hold, {beyond} far off");
 }
 
+// `bench/avb --random 300 --policed`: 92 % hold.
+#[test]
+fn policers_of_any_depth_are_measured() {
+    let [answers, hold, beyond] = drawn(Family::Policed, 1, 100);
+    assert!(answers >= 97 && hold >= 85 && beyond <= 4, "{answers} answers of 100, {hold} hold, {beyond} far off");
+}
+
 #[test]
 fn a_sender_that_is_slower_than_the_path_states_at_least() {
     let mut spec = on(hop(10_000 * MBIT).with_cross(fluid(1_000 * MBIT)));

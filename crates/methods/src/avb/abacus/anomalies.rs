@@ -28,8 +28,8 @@ pub(super) fn policed(observation: &Observation, packet_bit: f64) -> Option<Drop
         .iter()
         .flatten()
         .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &it| (low.min(it), high.max(it)));
-    // A full queue delays by a good part of the train, and sends a packet in this part of it at best.
-    let least_wait = (0.5 / passed as f64).max(0.05) * all_ns;
+    // A full queue delays by a good part of the train: where few packets passed, by what two of them take to leave.
+    let least_wait = (2.0 / passed as f64).clamp(0.05, 0.5) * all_ns;
     if highest - lowest > least_wait || !losses_ignore_delay(observation) {
         return None;
     }

@@ -267,7 +267,11 @@ impl Abacus {
                 Train { idle_before_ns, ..Train::back_to_back(self.head, size_byte) }
             }
             Stage::Police { rate } => {
-                let left = if self.policed.is_empty() { 0.0 } else { t::REST_SHARE };
+                // The first one is short, and no slower than lets it end in time: its rate is a guess.
+                let first = self.policed.is_empty();
+                let slowest = t::POLICE_LEAST * self.packet_bit() / (t::REST_SHARE * self.seconds_left());
+                let rate = if first { rate.max(slowest) } else { rate };
+                let left = if first { 0.0 } else { t::REST_SHARE };
                 let bytes = left * (self.bytes_left() as f64).min(rate * self.seconds_left() / 8.0);
                 let bits = (8.0 * bytes).max(t::POLICE_LEAST * self.packet_bit());
                 // The bucket has filled since the last train.

@@ -74,11 +74,10 @@ impl Abacus {
 
     /// What passes of a train at another rate than those before shows what is free.
     fn observe_policed(&mut self, observation: &Observation) {
-        let packet_byte = f64::from(self.packet_byte);
-        let dropped = |packet: &&Packet| packet.received.is_none();
-        if !observation.packets.iter().any(|packet| dropped(&packet)) {
-            // The bucket was not empty.
-            self.history.bucket_byte = self.history.bucket_byte.map(|held| 2.0 * held.max(packet_byte));
+        let Stage::Police { rate } = self.stage else { return };
+        if observation.packets.iter().all(|packet| packet.received.is_some()) {
+            // The bucket was not empty, or the first guess of the rate is from a train that stalled.
+            self.stage = Stage::Police { rate: (1.0 + t::POLICE_HEAVY) * rate };
             self.faults.spoiled += 1;
             return;
         }
