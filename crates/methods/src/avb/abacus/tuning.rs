@@ -6,13 +6,12 @@
 //! before, where they were set on the 100 cells of `bench/avb` with seeds 1 to 200, or were set on random paths drawn
 //! anew, never on those that the answers are from. Eight numbers that showed nothing were deleted in mid-run: those of
 //! the narrow and the tight link and `HELD_SHARE` are measured after it (30.8 %, 97.2 %, 0.5 %, 1596 kB, 8 troubles).
-//! `CREDIT_...`, `TAIL_...` and `CLUMP_PACKETS` are measured on paths of token
-//! buckets (`--shaped`: 400 from seed 98810000) and on 68 troubles, 4 seeds each: as they are 8.8 % off, cover 99.2 %,
-//! 0.0 % beyond, 996 kB, 12 troubles missed, troubles off by 5.3 %. `nothing`: on those paths; what policers, clumps
-//! and several links' ratios need shows on other ones (`crates/methods/tests`). All of it is from before an idle link
-//! was known by its probability (`tight.rs`); none was measured again since.
-//! `POLICE_...` are measured on policers (`--family policed`: 100 from seed 771300000) and on 68 troubles, one seed each:
-//! as they are 50.5 % off, cover 94.8 %, 0.0 % beyond, 11 troubles missed.
+//! `CREDIT_...`, `TAIL_...` and `CLUMP_PACKETS` are measured on paths of token buckets (`--shaped`: 400 from seed
+//! 98810000) and on 68 troubles, 4 seeds each: as they are 8.8 % off, cover 99.2 %, 0.0 % beyond, 996 kB, 12 troubles
+//! missed, troubles off by 5.3 %. `nothing`: on those paths; what clumps and several links' ratios need shows on other
+//! ones (`crates/methods/tests`). All of it is from before an idle link was known by its probability (`tight.rs`); none
+//! was measured again since. `POLICE_...` are measured later, on policers (`--family policed`: 100 from seed 771300000)
+//! and on 68 troubles, one seed each: as they are 50.5 % off, cover 94.8 %, 0.0 % beyond, 11 troubles missed.
 
 // ---- The account
 /// Unit: standard errors. Half of the interval: 95 % of a normal error.
