@@ -54,8 +54,8 @@ pub enum Spacing {
         /// From group to group.
         gap_ns: f64,
     },
-    /// As [`Spacing::Primed`], but the gaps between groups are random: exponential, so that the packets come as those of
-    /// a Poisson process do and see the path as it is in the mean of time.
+    /// As [`Spacing::Primed`], but the gaps between groups are random: exponential, so that the packets come as those
+    /// of a Poisson process do and see the path as it is in the mean of time.
     //= Wolff 1982: Poisson arrivals see time averages
     Scattered {
         /// Packets back to back at the head.
