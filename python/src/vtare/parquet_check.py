@@ -118,7 +118,7 @@ def _check_chunk(file: BinaryIO, size: int, chunk: Any, rows: int) -> None:
         raise BadParquet(f"found codec {codec} and encodings {_list(about, 2)[:8]}, expected those that vtare writes")
     if values != rows:
         raise BadParquet(f"found a column of {values} values in a row group of {rows} rows")
-    first = min(place for place in (about.get(9), about.get(11)) if isinstance(place, int))
+    first = min(_number(about, 9), _number(about, 11) if 11 in about else size)
     end = first + _number(about, 7)
     if not len(_MAGIC) <= first <= end <= size:
         raise BadParquet(f"found a column at bytes {first} to {end} of a file of {size} B")

@@ -201,6 +201,21 @@ def test_a_damaged_file_passes_or_is_refused_and_nothing_else(tmp_path: Path, da
     assert pl.read_parquet(path).height <= MOST.rows
 
 
+def test_metadata_with_any_byte_changed_passes_or_is_refused(tmp_path: Path) -> None:
+    good = written(tmp_path / "good.parquet").read_bytes()
+    length = struct.unpack("<I", good[-8:-4])[0]
+    path = tmp_path / "s.parquet"
+    refused = 0
+    for place in range(len(good) - 8 - length, len(good)):
+        for value in (0, 128, 255):
+            path.write_bytes(good[:place] + bytes([value]) + good[place + 1 :])
+            try:
+                parquet_check.check(path, most_rows=MOST.rows)
+            except parquet_check.BadParquet:
+                refused += 1
+    assert refused > 100, (refused, length)
+
+
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(metadata=st.binary(max_size=400))
 def test_any_metadata_is_refused_or_has_a_shape(tmp_path: Path, metadata: bytes) -> None:
