@@ -209,6 +209,28 @@ fn what_a_policer_leaves_beside_cross_traffic_lies_in_the_interval() {
     assert!((low..=high).contains(&7.5e7) && high < 1e8, "{estimate:?}");
 }
 
+/// A sender of single packets, 3.6 us each, over these hops.
+fn beside_a_policer(hops: Vec<HopSpec>) -> Estimate {
+    let mut spec = on(hop(MBIT));
+    spec.path.hops = hops;
+    spec.sender = SenderSpec { call_ns: 3_600.0, group: 1, line_bit_per_s: Some(1e10), ..SenderSpec::default() };
+    run("abacus", &spec).estimate
+}
+
+#[test]
+fn a_link_behind_a_policer_is_measured_by_its_queue() {
+    let policer = |rate| HopSpec { bucket_byte: 6_056, polices: true, ..hop(rate) };
+    for (rate, link) in [(17_200_000, 15_900_000), (50_300_000, 14_600_000)] {
+        let estimate = beside_a_policer(vec![policer(rate), hop(link)]);
+        assert_near(value(&estimate), link as f64, 0.01);
+        assert_eq!(estimate.stopped, Stopped::Converged, "{estimate:?}");
+    }
+    let shaper = HopSpec { bucket_byte: 1_514, ..hop(26_800_000) };
+    let estimate = beside_a_policer(vec![shaper, policer(14_100_000)]);
+    let [low, high] = estimate.interval_bit_per_s.unwrap_or_else(|| panic!("{estimate:?}"));
+    assert!((low..=high).contains(&1.41e7) && estimate.stopped == Stopped::Policed, "{estimate:?}");
+}
+
 #[test]
 fn a_policer_is_measured_anew_each_time_where_a_run_follows() {
     let values = follow(&on(HopSpec { bucket_byte: 15_000, polices: true, ..hop(100 * MBIT) }), 5.0);

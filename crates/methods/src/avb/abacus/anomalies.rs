@@ -1,7 +1,9 @@
 //! Trains that show something else than the available bandwidth: policers, token buckets, full queues, machines that
 //! stalled. Pure functions of one train.
 
-use super::points::Point;
+use vtare_units::{Monotonic, Timestamp};
+
+use super::points::{Point, median};
 use super::tuning as t;
 use crate::avb::{Observation, Packet};
 
@@ -18,26 +20,43 @@ pub(super) struct Dropped {
 pub(super) fn policed(observation: &Observation, packet_bit: f64) -> Option<Dropped> {
     let delays = delays(observation);
     let passed = delays.iter().flatten().count();
-    if observation.loss()? < 0.1 || passed < 2 {
+    if observation.loss()? < 0.1 || passed < 2 || !losses_ignore_delay(observation) {
         return None;
     }
-    let packets: Vec<&Packet> = observation.packets.iter().filter(|packet| packet.left().is_some()).collect();
-    let since = |packet: &Packet| Some((packet.left()? - packets[0].left()?).as_nanos() as f64);
-    let all_ns = since(packets.last()?)?;
     let (lowest, highest) = delays
         .iter()
         .flatten()
         .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &it| (low.min(it), high.max(it)));
+    let mut left = observation.packets.iter().filter_map(Packet::left);
+    let all_ns = (left.next_back()? - left.next()?).as_nanos() as f64;
     // A full queue delays by a good part of the train: where few packets passed, by what two of them take to leave.
     let least_wait = (2.0 / passed as f64).clamp(0.05, 0.5) * all_ns;
-    if highest - lowest > least_wait || !losses_ignore_delay(observation) {
-        return None;
-    }
+    if highest - lowest > least_wait { None } else { dropped(observation, packet_bit) }
+}
+
+/// What passed before and behind the first drop of a train; `None` where there is none.
+pub(super) fn dropped(observation: &Observation, packet_bit: f64) -> Option<Dropped> {
+    let packets: Vec<&Packet> = observation.packets.iter().filter(|packet| packet.left().is_some()).collect();
     let first = packets.iter().position(|packet| packet.received.is_none())?;
     let behind = packets[first..].iter().filter(|packet| packet.received.is_some()).count().max(1);
-    let ns = all_ns - since(packets[first])?;
+    let ns = (packets.last()?.left()? - packets[first].left()?).as_nanos() as f64;
     let rate = behind as f64 * packet_bit * 1e9 / ns.max(1.0);
     Some(Dropped { rate, bucket_byte: first as f64 * packet_bit / 8.0 })
+}
+
+/// Whether the delay of packets behind the head grew by more than this share of the time, from the median of its first
+/// fifth to that of its last: they wait in a queue.
+pub(super) fn queues(observation: &Observation, head: u32) -> bool {
+    let delays = delays(observation);
+    let stream = observation.packets.iter().zip(&delays).skip(head as usize);
+    let seen: Vec<_> = stream.filter_map(|(packet, delay)| Some((packet.left()?, (*delay)?))).collect();
+    let fifth = seen.len() / 5;
+    let middle = |part: &[(Timestamp<Monotonic>, f64)]| median(&mut part.iter().map(|it| it.1).collect::<Vec<_>>());
+    let ends = seen.first().zip(seen.last()).filter(|_| fifth > 0);
+    ends.is_some_and(|(first, last)| {
+        let grew = middle(&seen[seen.len() - fifth..]) - middle(&seen[..fifth]);
+        grew > t::POLICE_QUEUE * (last.0 - first.0).as_nanos() as f64
+    })
 }
 
 /// A token bucket passes a train as it comes until it is empty; then the delay rises. Its depth, bytes;

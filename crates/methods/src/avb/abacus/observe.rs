@@ -43,12 +43,7 @@ impl Abacus {
         let policed = anomalies::policed(observation, self.packet_bit());
         match (self.stage, policed) {
             (Stage::Police { .. }, _) => self.observe_policed(observation),
-            (stage, Some(dropped)) => {
-                let Stage::Burst { sent_before_bit, .. } = stage else { return };
-                self.history.bucket_byte = Some(dropped.bucket_byte + sent_before_bit / 8.0);
-                self.history.at_least = dropped.rate;
-                self.stage = Stage::Police { rate: (1.0 + t::POLICE_FAR) * dropped.rate };
-            }
+            (_, Some(dropped)) => self.police(dropped),
             (Stage::Burst { .. }, None) => self.observe_burst(observation, &points),
             (Stage::Primed { measures }, None) => self.observe_primed(observation, &points, epoch, held_ns, measures),
         }
@@ -72,9 +67,26 @@ impl Abacus {
         (self.left.1 + took_ns - got_ns).clamp(-8e9 * bucket_byte / capacity, 0.0)
     }
 
+    /// Packets are dropped and not delayed, or too many to see a delay: from here on streams.
+    fn police(&mut self, dropped: anomalies::Dropped) {
+        let before_bit = if let Stage::Burst { sent_before_bit, .. } = self.stage { sent_before_bit } else { 0.0 };
+        self.history.bucket_byte = Some(dropped.bucket_byte + before_bit / 8.0);
+        self.history.at_least = dropped.rate;
+        self.stage = Stage::Police { rate: (1.0 + t::POLICE_FAR) * dropped.rate };
+    }
+
     /// What passes of a train at another rate than those before shows what is free.
     fn observe_policed(&mut self, observation: &Observation) {
         let Stage::Police { rate } = self.stage else { return };
+        let came = capacity::arrival_rate(observation, observation.packets.len(), t::BURST_STAMPS);
+        if let Some(came) = came.filter(|_| anomalies::queues(observation, self.head)) {
+            // The tight link lies behind the policer, and has a queue.
+            self.policed.clear();
+            self.history.bucket_byte = None;
+            (self.history.at_least, self.history.first_guess) = (came, came);
+            self.stage = Stage::Primed { measures: false };
+            return;
+        }
         if observation.packets.iter().all(|packet| packet.received.is_some()) {
             // The bucket was not empty, or the first guess of the rate is from a train that stalled.
             self.stage = Stage::Police { rate: (1.0 + t::POLICE_HEAVY) * rate };
@@ -129,7 +141,10 @@ impl Abacus {
         let Stage::Burst { sent_before_bit, .. } = self.stage else { return };
         self.history.capacity.add(observation, self.head as usize);
         let Some(received) = capacity::arrival_rate(observation, self.head as usize, t::BURST_STAMPS) else {
-            self.faults.spoiled += 1;
+            match anomalies::dropped(observation, self.packet_bit()) {
+                Some(dropped) if observation.loss().is_some_and(|loss| loss > 0.5) => self.police(dropped),
+                _ => self.faults.spoiled += 1,
+            }
             return;
         };
         let tail = capacity::tail(observation, self.head as usize).filter(|tail| tail.credit > 0);
