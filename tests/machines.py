@@ -208,8 +208,8 @@ def sshd_machine(name: str, place: Path) -> Iterator[Sshd]:
         "Subsystem sftp internal-sftp\n"
     )
     Path("/run/sshd").mkdir(exist_ok=True)
-    # Names of devices have 15 characters at most.
-    device = f"vt{os.getpid()}{name[:3]}"
+    # At most 15 characters; a new one each time: the kernel removes those of an earlier namespace when it likes.
+    device = f"vt{secrets.token_hex(5)}"
     network.carry_out(network.make_namespace(made.namespace))
     try:
         for words in (
