@@ -81,8 +81,10 @@ proptest! {
 
     #[test]
     fn every_method_ends_with_a_reason_whatever_comes_back(
-        kinds in proptest::collection::vec(kinds(), 1..6), loss in prop_oneof![Just(0.0), 0.0_f64..0.5], seed in any::<u64>(),
-        most_byte in proptest::option::of(0_u64..30_000_000), stamp_error_ns in 0.0_f64..1e4, least_gap_ns in 0.0_f64..1e5,
+        kinds in proptest::collection::vec(kinds(), 1..6),
+        loss in prop_oneof![Just(0.0), 0.0_f64..0.5], seed in any::<u64>(),
+        most_byte in proptest::option::of(0_u64..30_000_000),
+        stamp_error_ns in 0.0_f64..1e4, least_gap_ns in 0.0_f64..1e5,
         most_group in 1_u32..45,
     ) {
         let ability = Ability { stamp_error_ns, least_gap_ns, most_group, most_packets: 300, ..Ability::default() };

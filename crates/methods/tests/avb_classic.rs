@@ -202,9 +202,12 @@ proptest! {
 
     #[test]
     fn every_method_ends_on_any_path(
-        capacity_mbit in prop_oneof![1_u64..20, 20_u64..2_000], load in 0_u64..130, buffer_byte in 1_u64..500_000, loss in 0.0_f64..0.6,
-        detour in 0.0_f64..1.0, extra_ns in 0_u64..20_000_000, call_ns in 1.0_f64..50_000.0, pause_ns in 0_u64..50_000_000,
-        coalesce_ns in 0_u64..300_000, skew_ppm in -500_i64..500, bucket_byte in 0_u64..200_000, polices in any::<bool>(), seed in any::<u64>(),
+        capacity_mbit in prop_oneof![1_u64..20, 20_u64..2_000], load in 0_u64..130,
+        buffer_byte in 1_u64..500_000, loss in 0.0_f64..0.6,
+        detour in 0.0_f64..1.0, extra_ns in 0_u64..20_000_000, call_ns in 1.0_f64..50_000.0,
+        pause_ns in 0_u64..50_000_000,
+        coalesce_ns in 0_u64..300_000, skew_ppm in -500_i64..500, bucket_byte in 0_u64..200_000,
+        polices in any::<bool>(), seed in any::<u64>(),
     ) {
         let hop = HopSpec::new(capacity_mbit * MBIT, buffer_byte, 100_000);
         let cross = Traffic::Poisson { rate_bit_per_s: (capacity_mbit * MBIT * load / 100).max(1), size_byte: 1000 };

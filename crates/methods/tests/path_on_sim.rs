@@ -385,7 +385,8 @@ impl Known {
         let right = self.kinds.iter().filter(|(spec, kind)| probed_by(spec, budget, trains).stop().queue == *kind);
         let ratios: Vec<f64> = self.pairs.iter().filter_map(|pair| Some(pair.crossed(budget, trains)?.1)).collect();
         format!(
-            "depth {depth}, its interval {inside}, round trips {near:?} of {}; queues {} of {}; both {} of {}; {:.2} MB",
+            "depth {depth}, its interval {inside}, round trips {near:?} of {}; queues {} of {}; \
+             both {} of {}; {:.2} MB",
             self.paths.len(),
             right.count(),
             self.kinds.len(),

@@ -33,7 +33,7 @@ const MOST_SESSION_NS: u64 = 3_600_000_000_000;
 const SOUNDING: u32 = 24;
 const MAKING_SURE: u32 = 120;
 /// Silence behind the soundings where they made a queue: it drains, and a token bucket fills again.
-const SOUNDED: Span = Span::from_nanos(30_000_000);
+const SOUNDED: Span = Span::from_millis(30);
 /// Arrivals at this share of the rate at which single packets were sent: the path may be faster than single sends. Of
 /// the few of a sounding: a sender that does the path's work, too, slows down only after them.
 const AS_FAST: f64 = 0.85;
