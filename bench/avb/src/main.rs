@@ -1,6 +1,6 @@
 //! Simulated links with a known truth: every method in every cell, own method's targets judged. See `bench/avb/run`.
 
-#[path = "../../../crates/methods/tests/avb_sim/mod.rs"]
+#[path = "../../../crates/methods/tests/it/avb_sim/mod.rs"]
 mod avb_sim;
 mod causes;
 mod random;

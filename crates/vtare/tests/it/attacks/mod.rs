@@ -1,0 +1,13 @@
+//! Attacks on the binary as it is shipped: each test is one attack that succeeded once (docs/security.md names them by
+//! claim).
+//!
+//! Names begin with `attack_`, and each prints one line, `ATTACK <name>: survived, ...`, on stdout.
+
+mod confinement;
+mod daemon;
+mod flood;
+mod forge;
+mod icmp;
+mod log;
+mod reflectors;
+mod replay;

@@ -1,0 +1,70 @@
+//! `vtare check` as people and programs start it.
+
+use std::process::{Command, Stdio};
+
+use crate::common::{Outcome, VTARE, documented, vtare_line};
+use serde_json::Value;
+
+#[test]
+fn a_short_check_states_its_verdict_in_sentences_with_figures() {
+    let outcome = vtare_line("check --seconds 5 --seed 3 --json");
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    assert_eq!(outcome.stderr, "", "nothing is drawn where stderr is no terminal");
+    let document = outcome.json();
+    assert_eq!((&document["schema"], &document["seed"]), (&"vtare.check/1".into(), &3.into()));
+    documented(&document);
+    let findings = document["findings"].as_array().expect("a list");
+    assert!(!findings.is_empty());
+    for finding in findings {
+        assert!(
+            finding["figure"].is_number() && finding["text"].as_str().is_some_and(|text| text.ends_with('.')),
+            "{finding}"
+        );
+        assert!(["ns", "1", "threads"].iter().any(|unit| finding["unit"] == *unit), "{finding}");
+    }
+    let verdict = document["verdict"].as_str().expect("a text");
+    let carried = |id: &str| {
+        findings.iter().any(|finding| finding["id"] == id && verdict.contains(finding["text"].as_str().unwrap_or("-")))
+    };
+    assert!(carried("durations") && carried("sleep_50us"), "{verdict}");
+    for part in ["timer", "sleep", "counter", "noise"] {
+        assert!(document["cells"][part].as_array().is_some_and(|cells| !cells.is_empty()), "{part}");
+    }
+    for standing in document["standings"].as_array().expect("a list") {
+        assert!(
+            standing["worse"].as_u64() <= standing["published"].as_array().map(|rows| rows.len() as u64),
+            "{standing}"
+        );
+    }
+}
+
+#[test]
+fn an_interrupted_check_keeps_one_valid_document() {
+    let child = Command::new(VTARE)
+        .args(["check", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    // Signals before the handlers stand would end it without a word: wait until both are caught.
+    let caught = |status: String| {
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?.trim().to_owned();
+        u64::from_str_radix(&mask, 16).ok().map(|mask| mask >> 1 & 1 == 1 && mask >> 14 & 1 == 1)
+    };
+    while !std::fs::read_to_string(format!("/proc/{}/status", child.id())).ok().and_then(caught).unwrap_or(false) {
+        std::thread::yield_now();
+    }
+    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(kill.expect("kill is there").success());
+    let outcome = Outcome::of(child.wait_with_output().expect("it ends"));
+    assert_eq!(outcome.code, 130, "{}", outcome.stderr);
+    let document = outcome.json();
+    assert_eq!(document["interrupted"], true);
+    assert_eq!(document["cells"]["noise"], Value::Null);
+}
+
+#[test]
+fn a_time_too_short_to_measure_in_is_refused() {
+    vtare_line("check --seconds 1").refused(2, &["found 1", "5 to 3600"]);
+    vtare_line("check --seconds never").refused(2, &["found 'never'"]);
+}

@@ -1,0 +1,147 @@
+//! The command line as people meet it: help, errors, exit codes.
+
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use crate::common::{Outcome, Place, VTARE, golden, vtare, vtare_line};
+
+#[test]
+fn the_help_is_as_agreed() {
+    for (line, file) in [
+        ("--help", "help"),
+        ("timer --help", "help_timer"),
+        ("sleep --help", "help_sleep"),
+        ("counter --help", "help_counter"),
+        ("noise --help", "help_noise"),
+        ("load --help", "help_load"),
+        ("link --help", "help_link"),
+        ("exec --help", "help_exec"),
+        ("measure --help", "help_measure"),
+        ("schema --help", "help_schema"),
+        ("serve --help", "help_serve"),
+        ("throughput --help", "help_throughput"),
+        ("agent --help", "help_agent"),
+    ] {
+        let outcome = vtare_line(line);
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""));
+        golden(&format!("tests/golden/{file}.txt"), &outcome.stdout);
+    }
+}
+
+#[test]
+fn wrong_usage_exits_with_2_and_names_what_is_wanted() {
+    vtare_line("").refused(2, &["Usage: vtare [OPTIONS] <COMMAND>"]);
+    vtare_line("tymer").refused(2, &["'tymer'", "'timer'"]);
+    vtare_line("timer --source rdtscx").refused(2, &["rdtscx", "expected one of rdtsc"]);
+    vtare_line("timer --samples many").refused(2, &["'many'", "--samples", "expected a whole number"]);
+    vtare_line("timer --seconds 0").refused(2, &["found '0', expected a number above 0"]);
+    vtare_line("throughput --tx lo --rx lo").refused(2, &["--flow"]);
+    let guest = "--flow 02:00:00:00:00:01";
+    vtare_line(&format!("throughput --tx lo --rx lo {guest} --loaded 2"))
+        .refused(2, &["found 2, expected from 1 to 1"]);
+    vtare_line(&format!("throughput --tx lo --rx lo {guest} {guest} --loaded 1 --slight 50%"))
+        .refused(2, &["found 0.5, expected less than 0.5000"]);
+    vtare_line(&format!("throughput --tx lo --rx lo {guest} --frame 40"))
+        .refused(2, &["frame_byte (--frame): found 40, expected a whole number from 64 to 9018"]);
+    vtare_line("sleep --method nap").refused(2, &["found 'nap', expected one of usleep"]);
+    vtare_line("sleep --method usleap")
+        .refused(2, &["found 'usleap' (did you mean 'usleep'?), expected one of usleep"]);
+    vtare_line("sleep --traget 1ms").refused(2, &["'--traget'", "'--target'"]);
+    vtare_line("sleep --target 100").refused(2, &["found '100', expected a time with its unit"]);
+    vtare_line("sleep --target 1ms,1000us").refused(2, &["target_ns: found 1000000 twice"]);
+    vtare_line("sleep --fifo 100").refused(2, &["fifo: found 100, expected a whole number from 1 to 99"]);
+    vtare_line("sleep --tolerance 5").refused(2, &["found '5', expected a time with its unit"]);
+    vtare_line("counter --unit-ms 0.001").refused(2, &["unit_ms: found 0.001, expected a number from 0.05 to 1000"]);
+    vtare_line("counter --seconds 0.5").refused(2, &["--seconds: found 0.5, expected 102.300 or more"]);
+    vtare_line("counter --seconds 9 --unit-ms 1").refused(2, &["cannot be used with"]);
+    vtare_line("load net --to nohost:5001 --rate 1M")
+        .refused(2, &["'nohost:5001'", "expected ADDRESS:PORT in figures"]);
+    vtare_line("load net --to 127.0.0.1:9 --rate 0").refused(2, &["found '0', expected a rate in bit/s above 0"]);
+    vtare_line("avb 127.0.0.1 --max-bytes -5").refused(2, &["found '-5', expected a number of bytes above 0"]);
+    vtare_line("avb 127.0.0.1 --key-file /nonexistent").refused(2, &["/nonexistent", "vtare serve --new-key FILE"]);
+    vtare_line("load net --sink 192.0.2.1:5001 --seconds 1").refused(3, &["name an address of this machine"]);
+    vtare_line("exec --clock tsc true").refused(2, &["'tsc'", "auto, ordered, unordered, os"]);
+    vtare_line("exec --sleep nap true").refused(2, &["'nap'", "adaptive, two_phase, spin, os"]);
+    vtare_line("exec --slack-ns -1 true").refused(2, &["-1"]);
+    vtare_line("exec --report r.json -- true").refused(127, &["r.json: found on no directory", "--report=FILE"]);
+    vtare_line("exec").refused(2, &["<PROGRAM>"]);
+}
+
+#[test]
+fn a_cpu_that_is_not_allowed_is_refused_with_those_that_are() {
+    for instrument in ["timer", "sleep", "counter"] {
+        vtare_line(&format!("{instrument} --cpu 4000"))
+            .refused(2, &["cpu: found 4000, expected one that this process may use: "]);
+    }
+}
+
+#[test]
+fn a_limit_with_an_unknown_figure_is_refused_before_anything_is_measured() {
+    let place = Place::new();
+    let out = place.file("s.parquet");
+    let outcome = vtare(["sleep", "--fail-if", "mis_p99_ns > 5", "--out", out.to_str().expect("plain")]);
+    outcome.refused(2, &["found figure 'mis_p99_ns' (did you mean 'miss_p99_ns'?), expected one of: "]);
+    assert!(place.files().is_empty());
+    vtare(["sleep", "--fail-if", "miss_p99_ns"]).refused(2, &["found no operator; expected FIGURE OPERATOR NUMBER"]);
+}
+
+#[test]
+fn limits_decide_the_exit_code() {
+    let run = |limit: &str| vtare(["timer", "--source", "clock_monotonic", "--samples", "400", "--fail-if", limit]);
+    assert_eq!(run("cost_n < 400").code, 0);
+    run("cost_n == 400").refused(1, &["limit 'cost_n == 400' crossed: source clock_monotonic: cost_n is 400"]);
+    run("cost_p999_ns > 1e9").refused(1, &["undecided", "source clock_monotonic: cost_p999_ns is not estimable"]);
+}
+
+#[test]
+fn the_lab_is_started_with_its_arguments_or_named_where_it_is_missing() {
+    let place = Place::new();
+    let start = |path: &str| {
+        let mut command = Command::new(VTARE);
+        command.args(["run", "plan.toml", "--help", "-x"]).env("PATH", path);
+        Outcome::of(command.output().expect("the binary starts"))
+    };
+    let path = place.path().to_str().expect("plain");
+    start(path).refused(3, &["vtare-lab", "python3 -m pip install ."]);
+    let lab = place.with("vtare-lab", "#!/bin/sh\necho \"$@\"\nexit 7\n");
+    std::fs::set_permissions(&lab, std::fs::Permissions::from_mode(0o755)).expect("it is ours");
+    let outcome = start(path);
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (7, "run plan.toml --help -x\n"), "{}", outcome.stderr);
+}
+
+#[test]
+fn nothing_but_the_table_is_printed_into_a_pipe() {
+    let outcome = vtare_line("timer --source clock_monotonic --samples 1000 --cpu 0 --seed 5");
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""));
+    assert!(outcome.stdout.starts_with("vtare timer, clock "), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("pinned to CPU 0") && !outcome.stdout.contains('\u{1b}'), "{}", outcome.stdout);
+}
+
+#[test]
+fn each_command_that_help_shows_has_a_man_page_and_is_completed_in_each_shell() {
+    let place = Place::new();
+    let (man, shells) = (place.file("man/man1"), place.file("shells"));
+    let generate = |what: &str, directory: &std::path::Path| {
+        let outcome = vtare(["generate".as_ref(), what.as_ref(), directory.as_os_str()]);
+        assert_eq!((outcome.code, outcome.stdout.as_str(), outcome.stderr.as_str()), (0, "", ""));
+    };
+    generate("man", &man);
+    generate("completions", &shells);
+    let read = |path: std::path::PathBuf| std::fs::read_to_string(&path).unwrap_or_else(|_| panic!("{path:?}"));
+    let scripts = ["vtare.bash", "_vtare", "vtare.fish"].map(|name| read(shells.join(name)));
+    let help = vtare_line("--help").stdout;
+    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    let commands: Vec<&str> = listed.filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(commands.contains(&"check") && commands.contains(&"papers"), "{help}");
+    for command in commands.iter().filter(|command| **command != "help") {
+        let page = read(man.join(format!("vtare-{command}.1")));
+        let about = help.lines().find_map(|line| line.trim().strip_prefix(command)).expect("it is listed").trim();
+        assert!(page.contains(&about.replace('-', "\\-")) && page.contains(".SH EXIT STATUS"), "{page}");
+        assert!(scripts.iter().all(|script| script.contains(command)), "{command}");
+    }
+    assert!(read(man.join("vtare-sleep.1")).contains("\\-\\-tolerance"));
+    assert!(read(man.join("vtare.1")).contains("vtare\\-sleep(1)"));
+    assert!(!man.join("vtare-generate.1").exists() && scripts.iter().all(|script| !script.contains("generate ")));
+    let file = place.with("file", "");
+    vtare(["generate".as_ref(), "man".as_ref(), file.as_os_str()]).refused(2, &["cannot write", "writable"]);
+}

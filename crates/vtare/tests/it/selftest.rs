@@ -1,0 +1,44 @@
+//! `vtare selftest`: its exit codes and its document. That real faults are found is tests/test_selftest.py.
+
+use std::process::Command;
+
+use crate::common::{Outcome, VTARE, documented, vtare_line};
+
+#[test]
+fn the_document_shows_what_was_injected_and_what_was_found() {
+    let outcome = vtare_line("selftest --quick --only counter-rate,simulated-loss --seed 7 --json");
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""));
+    let document = outcome.json();
+    documented(&document);
+    assert_eq!((&document["found"], &document["missed"]), (&2.into(), &0.into()));
+    let loss = &document["faults"][1];
+    let number = |path: &str| loss.pointer(path).and_then(serde_json::Value::as_f64).expect("it is there");
+    // 2 % each way, each by itself.
+    assert!((number("/injected/0") - 0.0396).abs() < 1e-9, "{loss}");
+    assert!(number("/interval/0") <= 0.0396 && 0.0396 <= number("/interval/1"), "{loss}");
+}
+
+#[test]
+fn a_fault_that_is_claimed_and_not_injected_ends_with_exit_code_1() {
+    let outcome = vtare_line("selftest --quick --only simulated-delay,simulated-loss --leave-out simulated-delay");
+    assert_eq!(outcome.code, 1, "{}{}", outcome.stdout, outcome.stderr);
+    let line = |name: &str| outcome.stdout.lines().find(|line| line.starts_with(name)).expect("a row").to_owned();
+    assert!(line("simulated-delay").ends_with("MISSED") && line("simulated-loss").ends_with("found"));
+    assert!(outcome.stdout.contains("1 found, 1 missed, 0 skipped"), "{}", outcome.stdout);
+}
+
+#[test]
+fn where_nothing_can_be_injected_the_reason_is_named_with_exit_code_3() {
+    // There is no `unshare` there.
+    let mut command = Command::new(VTARE);
+    command.args(["selftest", "--only", "loss"]).env("PATH", "/nonexistent");
+    let outcome = Outcome::of(command.output().expect("the binary is there"));
+    assert_eq!(outcome.code, 3, "{}", outcome.stderr);
+    assert!(outcome.stdout.contains("loss: no network namespaces here: unshare: No such file"), "{}", outcome.stdout);
+}
+
+#[test]
+fn an_unknown_fault_is_refused_with_the_nearest_name() {
+    let outcome = vtare_line("selftest --only thefd");
+    outcome.refused(2, &["found the fault 'thefd' (did you mean 'theft'?), expected one of counter-rate, "]);
+}

@@ -1,0 +1,45 @@
+"""Gives the tests the same surroundings everywhere: variables, home, locale, time zone, umask.
+
+Both `conftest.py` files call `seal` when they are loaded, so a test sees what is set here and what it sets itself.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Final
+
+#: Variables that choose compilers, packages and places for files, and steer the tests.
+KEPT: Final = ("PATH", "USER", "LOGNAME", "SHELL", "TMPDIR", "VIRTUAL_ENV", "CC", "DEBIAN_FRONTEND")
+KEPT_PREFIXES: Final = (
+    "CARGO", "RUST", "GO", "JAVA", "VTARE_", "PYTEST", "PYTHONDONTWRITEBYTECODE", "PIP_", "SSL_", "OPENBLAS_",
+)  # fmt: skip
+KEPT_SUFFIXES: Final = ("_proxy", "_PROXY", "CA_BUNDLE")
+
+SET: Final = {"LC_ALL": "C.UTF-8", "LANG": "C.UTF-8", "TZ": "UTC", "TERM": "dumb"}
+
+#: Where compilers keep what they downloaded; by default below the real home.
+TOOL_HOMES: Final = {
+    "CARGO_HOME": ".cargo", "RUSTUP_HOME": ".rustup", "GOPATH": "go", "GOCACHE": ".cache/go-build",
+}  # fmt: skip
+
+HOME: Final = Path(__file__).resolve().parent.parent / "build" / "home"
+
+
+def seal() -> None:
+    """Replaces the environment of this process, and so of every program that a test starts."""
+    real = Path(os.environ.get("VTARE_REAL_HOME") or Path.home())
+    kept = {name: value for name, value in os.environ.items() if _is_kept(name)}
+    tools = {name: str(real / place) for name, place in TOOL_HOMES.items() if (real / place).is_dir()}
+    HOME.mkdir(parents=True, exist_ok=True)
+    os.environ.clear()
+    os.environ.update(tools | kept | SET | {"HOME": str(HOME), "VTARE_REAL_HOME": str(real)})
+    # Ordinary users often lack these on PATH.
+    os.environ["PATH"] += ":/usr/sbin:/sbin"
+    time.tzset()
+    os.umask(0o022)
+
+
+def _is_kept(name: str) -> bool:
+    return name in KEPT or name.startswith(KEPT_PREFIXES) or name.endswith(KEPT_SUFFIXES)
