@@ -84,7 +84,9 @@ impl<'c> Emulator<'c> {
             })
         };
         let directions = [direction(0)?, direction(1)?];
-        let sides = [side(a)?, side(b)?];
+        // Both names before the first socket, which takes privileges: a wrong name is the nearer cause.
+        let indices = [index(a)?, index(b)?];
+        let sides = [side(a, indices[0])?, side(b, indices[1])?];
         // Time on this thread is expensive where frames are due: a microsecond of spinning is worth a tenth of the
         // default price.
         let margin = Adaptive::new(&SleepOptions { lambda: Span::from_millis(20), ..SleepOptions::default() });
@@ -332,8 +334,11 @@ impl<'c> Emulator<'c> {
     }
 }
 
-fn side(name: &str) -> Result<Side, EmulatorError> {
-    let index = interface_index(name).ok_or_else(|| EmulatorError::NoInterface { name: name.to_owned() })?;
+fn index(name: &str) -> Result<u32, EmulatorError> {
+    interface_index(name).ok_or_else(|| EmulatorError::NoInterface { name: name.to_owned() })
+}
+
+fn side(name: &str, index: u32) -> Result<Side, EmulatorError> {
     let socket = Socket::frames(index)?;
     socket.stamp(StampFlags { receive_software: true, ..StampFlags::default() })?;
     socket.set_buffers(SOCKET_BYTE)?;

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from vtare import plots
@@ -402,12 +402,15 @@ def test_a_log_axis_has_a_few_ticks_inside_its_limits(low: float, span: float) -
 
 
 @given(st.lists(st.floats(min_value=-1e6, max_value=1e9), min_size=1, max_size=50))
+@example([5e-324])
+@example([5e-324, 1.0])
+@example([-5e-324])
 def test_a_scale_shows_every_value(values: list[float]) -> None:
     scale = scale_for(values)
     assert scale.low <= min(values)
     assert max(values) <= scale.high
     assert scale.low < scale.high
-    assert (scale.kind == "symlog") == (min(values) <= 0)
+    assert (scale.kind == "symlog") == (min(values) < sys.float_info.min)
 
 
 def test_a_narrow_spread_is_drawn_linearly() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Literal
@@ -45,8 +46,9 @@ def scale_for(values: Iterable[float], *, pad: float = 0.06, always_log: bool = 
     if not known:
         raise ValueError("found no finite value to draw, expected at least one")
     low, high = min(known), max(known)
-    if low <= 0:
-        below = min((value for value in known if value > 0), default=1.0)
+    # What is too small to be divided without loss counts as 0.
+    if low < sys.float_info.min:
+        below = min((value for value in known if value >= sys.float_info.min), default=1.0)
         below = 10.0 ** math.floor(math.log10(below))
         grow = 10**0.25
         return Scale("symlog", low * grow if low < 0 else 0.0, max(high, below) * grow, below)
