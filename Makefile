@@ -40,10 +40,17 @@ TREE_TESTS = tests/test_tree.py tests/test_rooms.py tests/test_words.py tests/te
 PYTEST_WORKERS = --numprocesses auto --maxprocesses 4 --dist worksteal
 # All tests of the installed programs are here: the others need not be imported.
 INSTALLED = --override-ini testpaths=tests
+PROGRAMS = build/programs
+BUILT = $(abspath $(or $(CARGO_TARGET_DIR),target))/debug
 
-.PHONY: help run build platforms s3-server kubernetes test test-fast test-rust test-python test-e2e test-platforms \
-  test-hypervisors test-fuzz test-miri test-sanitizers test-faults test-attacks test-release lint lint-python \
-  lint-rust lock fmt docs bench install dist from-nothing clean need FORCE
+# `make test` has a thread from every room; what takes long and repeats a kind is in `make test-rest`. Both together are
+# `make test-all`. docs/testing.md lists what is where.
+TEST_PARTS = lint-python test-rust test-python docs test-commands
+REST_PARTS = lint-rust audit test-rust-rest test-python-rest test-e2e test-platforms
+
+.PHONY: help run build platforms s3-server kubernetes test test-rest test-all $(TEST_PARTS) $(REST_PARTS) programs \
+  test-hypervisors test-fuzz test-miri test-sanitizers test-faults test-attacks test-release lint \
+  lock fmt bench install dist from-nothing clean need FORCE
 
 help:
 	@printf '%s\n' \
@@ -52,7 +59,8 @@ help:
 	  'make install PREFIX=DIR   the static binary and the libraries with their headers into DIR (default /usr/local)' \
 	  'make build                the wheel (build/wheels) and an installation of it in $(VENV)' \
 	  'make platforms            the Python libraries of platforms: docker, ssh, cloud, esxi, qemu' \
-	  'make test                 all checks and tests; lint, test-rust, test-python, docs, test-e2e: parts of it' \
+	  'make test                 the tests of every part, within 12 minutes; $(TEST_PARTS)' \
+	  'make test-all             those and all others; $(REST_PARTS)' \
 	  'make test-platforms       real containers, guests and machines; what is not there is skipped with the reason' \
 	  'make test-hypervisors     guests under real KVM and Xen inside an emulated machine; test-hypervisors-kvm, -xen: one' \
 	  'make test-fuzz            every decoder with hostile bytes, FUZZ_SECONDS (240) for all of them together' \
@@ -117,15 +125,23 @@ run: $(DONE)/installed
 
 # --- checks ---
 
-# Rust's part compiles beside Python's, and is shown behind it.
+test:
+	@tools/parts $(TEST_PARTS)
+
+test-rest:
+	@tools/parts $(REST_PARTS)
+
+test-all:
+	@tools/parts $(TEST_PARTS) $(REST_PARTS)
+
 lint:
-	@mkdir -p build
-	@code=0; $(MAKE) lint-rust >build/lint-rust.log 2>&1 & rust=$$!; $(MAKE) lint-python || code=$$?; \
-	  wait $$rust || code=$$?; cat build/lint-rust.log; exit $$code
+	@tools/parts lint-python lint-rust audit
 
 lint-python: $(DONE)/dev
 	@mkdir -p build
 	$(call say,format and ruff)
+	@cargo fmt --all --check
+	@cargo fmt --all --check --manifest-path bench/Cargo.toml
 	@$(BIN)/ruff format --check $(PYTHON_CODE)
 	@$(BIN)/ruff check $(PYTHON_CODE)
 	$(call say,mypy --strict)
@@ -141,14 +157,13 @@ lint-python: $(DONE)/dev
 	@$(BIN)/python -m pytest -q -m 'not e2e and not platform' $(TREE_TESTS)
 	$(call say,directions of imports)
 	@PYTHONPATH=python/src $(BIN)/lint-imports >build/imports.log 2>&1 || { cat build/imports.log; exit 1; }
+
+audit: $(DONE)/dev
 	$(call say,licences and sources and advisories of what is depended on)
 	@$(BIN)/python tools/audit
 
 # The benchmarks share what is compiled of the crates of others.
 lint-rust:
-	$(call say,format)
-	@cargo fmt --all --check
-	@cargo fmt --all --check --manifest-path bench/Cargo.toml
 	$(call say,clippy)
 	@cargo clippy --locked --workspace --all-targets -- -D warnings
 	$(call say,clippy: the benchmarks)
@@ -169,17 +184,43 @@ fmt: $(DONE)/dev
 	@cargo fmt --all --manifest-path bench/Cargo.toml
 	@$(BIN)/ruff format $(PYTHON_CODE)
 
+# The programs and libraries as the tests compile them, laid out as `make install` does.
+programs: $(DONE)/dev
+	$(call say,compiling the programs and their tests)
+	@cargo test --locked --workspace --no-run --quiet
+	@cargo build --locked --quiet --lib --package vtare-capi --package vtare-preload --package vtare
+	@tools/install-libraries $(BUILT) '' $(abspath $(PROGRAMS))
+	@mkdir -p $(PROGRAMS)/bin && ln -sf $(BUILT)/vtare $(BUILT)/vtare-rpm $(PROGRAMS)/bin
+	@printf '%s\n' '#!$(abspath $(BIN))/python' 'import os, sys' 'sys.path.insert(0, "$(abspath python/src)")' \
+	  'os.environ["PYTHONPATH"] = sys.path[0]' 'from vtare.start import main' 'sys.exit(main())' >$(PROGRAMS)/bin/vtare-lab
+	@chmod +x $(PROGRAMS)/bin/vtare-lab
+
 # Properties are tried with the same cases on every machine; PROPTEST_RNG_SEED=N tries others, `make test-fuzz` new ones each time.
-test-rust:
+test-rust test-rust-rest: export PROPTEST_RNG_SEED := $(or $(PROPTEST_RNG_SEED),20261121)
+test-rust: programs
 	$(call say,cargo test)
-	@PROPTEST_RNG_SEED=$(or $(PROPTEST_RNG_SEED),20261121) tools/again cargo cargo test --locked --workspace --no-fail-fast
+	@tools/again cargo cargo test --locked --workspace --no-fail-fast --lib --bins --tests
+
+test-rust-rest: programs
+	$(call say,cargo test: what takes long and the examples of the documentation)
+	@tools/again cargo cargo test --locked --workspace --no-fail-fast --lib --bins --tests \
+	  -- --ignored --skip benchmark_
+	@cargo test --locked --workspace --quiet --doc
 
 test-python: $(DONE)/dev
-	$(call say,pytest: fast part)
-	@tools/again pytest $(BIN)/python -m pytest -q $(PYTEST_WORKERS) -m 'not e2e and not platform' \
+	$(call say,pytest: no program but the tests runs)
+	@tools/again pytest $(BIN)/python -m pytest -q $(PYTEST_WORKERS) -m 'not e2e and not platform and not thorough' \
 	  $(addprefix --ignore ,$(TREE_TESTS))
 
-test-fast: lint test-rust test-python
+test-python-rest: $(DONE)/dev
+	$(call say,pytest: what takes long and the properties with many new cases)
+	@tools/again pytest $(BIN)/python -m pytest -q $(PYTEST_WORKERS) --hypothesis-profile=thorough \
+	  -m '(thorough or hypothesis) and not e2e and not platform'
+
+test-commands: programs
+	$(call say,pytest: each command as a process)
+	@PATH="$(abspath $(PROGRAMS))/bin:$$PATH" VTARE_TEST_PREFIX=$(abspath $(PROGRAMS)) tools/again pytest \
+	  $(BIN)/python -m pytest -q $(INSTALLED) $(PYTEST_WORKERS) -m 'e2e and not platform and not thorough'
 
 test-e2e: $(DONE)/dev $(DONE)/s3-server $(DONE)/kubernetes $(DONE)/installed
 	$(call say,pytest: end to end; the installed programs)
@@ -216,8 +257,6 @@ test-platforms: $(DONE)/dev $(DONE)/libvirt $(DONE)/installed
 	@PATH="$(abspath $(BIN)):$$PATH" tools/again pytest $(BIN)/python -m pytest -q $(INSTALLED) \
 	  -m 'platform and not hypervisors' $(PYTEST_ARGS)
 
-test: test-fast docs test-e2e test-platforms
-
 test-hypervisors: $(DONE)/dev $(DONE)/installed
 	$(call say,pytest: guests under real hypervisors inside an emulated machine: 2 to 10 minutes)
 	@PATH="$(abspath $(BIN)):$$PATH" tools/again pytest $(BIN)/python -m pytest -q $(INSTALLED) -m hypervisors
@@ -240,7 +279,7 @@ test-sanitizers:
 	@tools/sanitizers address
 	@tools/sanitizers thread
 
-# Each is part of `make test`, too. A fault that loses a finished run, leaves a half-written file or hangs is a failure.
+# Each is part of `make test-all`, too. A fault that loses a finished run, leaves a half-written file or hangs is a failure.
 test-faults: $(DONE)/dev $(DONE)/installed
 	$(call say,faults around stores)
 	@PATH="$(abspath $(BIN)):$$PATH" VTARE_FAULTS=$(or $(FAULTS),19) VTARE_FAULT_SEED=$(or $(FAULT_SEED),20261126) \

@@ -14,12 +14,11 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from hypothesis import settings
+from hermetic import seal
 from native import Installed
+from thorough import mark
 
-# No test depends on how fast the machine is.
-settings.register_profile("any-machine", deadline=None)
-settings.load_profile("any-machine")
+seal()
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -31,6 +30,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return -1 if item.get_closest_marker("long") else int(item.get_closest_marker("alone") is not None)
 
     items.sort(key=place)
+    mark(items)
 
 
 @pytest.fixture(scope="session")
@@ -93,7 +93,9 @@ def wheel(root: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def vtare() -> Path:
-    """The installed binary: beside this Python, else on PATH."""
+    """The binary: under VTARE_TEST_PREFIX, which `make test` sets, else beside this Python, else on PATH."""
+    if prefix := os.environ.get("VTARE_TEST_PREFIX"):
+        return Path(prefix).resolve() / "bin" / "vtare"
     beside = Path(sys.executable).parent / "vtare"
     found = str(beside) if beside.is_file() else shutil.which("vtare")
     if found is None:

@@ -10,14 +10,22 @@ import time
 from pathlib import Path
 from typing import Final
 
+from hypothesis import settings
+
+# `make test` tries the same few cases everywhere; `make test-all` draws many new ones (--hypothesis-profile=thorough).
+# No test depends on how fast the machine is.
+settings.register_profile("same", deadline=None, derandomize=True, max_examples=30)
+settings.register_profile("thorough", deadline=None)
+settings.load_profile("same")
+
 #: Variables that choose compilers, packages and places for files, and steer the tests.
 KEPT: Final = ("PATH", "USER", "LOGNAME", "SHELL", "TMPDIR", "VIRTUAL_ENV", "CC", "DEBIAN_FRONTEND")
 KEPT_PREFIXES: Final = (
-    "CARGO", "RUST", "GO", "JAVA", "VTARE_", "PYTEST", "PYTHONDONTWRITEBYTECODE", "PIP_", "SSL_", "OPENBLAS_",
+    "CARGO", "RUST", "GO", "JAVA", "VTARE_", "PYTEST", "PIP_", "SSL_", "OPENBLAS_",
 )  # fmt: skip
 KEPT_SUFFIXES: Final = ("_proxy", "_PROXY", "CA_BUNDLE")
 
-SET: Final = {"LC_ALL": "C.UTF-8", "LANG": "C.UTF-8", "TZ": "UTC", "TERM": "dumb"}
+SET: Final = {"LC_ALL": "C.UTF-8", "LANG": "C.UTF-8", "TZ": "UTC", "TERM": "xterm"}
 
 #: Where compilers keep what they downloaded; by default below the real home.
 TOOL_HOMES: Final = {

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+
+Tool = Callable[[str], ModuleType]
 
 # Answers as `cargo test` does: first with the text of the file `first`, alone with the exit code in the file `alone`.
 CARGO = """
@@ -60,8 +64,23 @@ def test_what_fails_each_time_fails_the_run(tmp_path: Path, again: Path) -> None
     cargo = Cargo(tmp_path, again, ONE, 101)
     outcome = cargo.run()
     assert outcome.returncode == 101
-    assert "FAILED: late, each time" in outcome.stdout
+    assert "FAILED: late, each time. To repeat it: " in outcome.stdout
+    assert outcome.stdout.rstrip().endswith("test -p vtare --test rtt -- --exact late")
     assert len(cargo.calls()) == 3
+    # What it printed is shown once.
+    assert outcome.stdout.count("test late ... FAILED") == 1
+
+
+def test_a_test_that_is_left_out_by_default_is_repeated_with_the_option_that_takes_it(tool: Tool) -> None:
+    again = tool("again")
+    command = ["cargo", "test", "--locked", "--workspace", "--lib", "--bins", "--tests", "--", "--ignored"]
+    one = again.alone("cargo", command, ("-p", "vtare", "--lib", "slow::one"))
+    assert one == ["cargo", "test", "--locked", "-p", "vtare", "--lib", "--", "--ignored", "--exact", "slow::one"]
+
+
+def test_pytest_is_repeated_without_what_chose_among_the_tests(tool: Tool) -> None:
+    command = ["python", "-m", "pytest", "-q", "--numprocesses", "auto", "-m", "not thorough"]
+    assert tool("again").alone("pytest", command, ("a.py::test_b",)) == ["python", "-m", "pytest", "-q", "a.py::test_b"]
 
 
 def test_many_failures_and_a_broken_build_are_not_run_again(tmp_path: Path, again: Path) -> None:
@@ -95,18 +114,7 @@ def test_pytest_too(tmp_path: Path, again: Path) -> None:
         "    seen.touch()\n"
         "    assert not first\n"
     )
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-rfE",
-        "-p",
-        "no:cacheprovider",
-        "--rootdir",
-        str(tmp_path),
-        str(tmp_path),
-    ]
+    command = [sys.executable, "-m", "pytest", "-q", "-rfE", "-p", "no:cacheprovider", str(tmp_path)]
     outcome = subprocess.run(
         [str(again), "pytest", *command], capture_output=True, text=True, check=False, cwd=tmp_path
     )

@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import thorough
 
 import vtare
 
@@ -109,3 +110,8 @@ def test_lines_of_compiled_code_are_at_most_120_columns_wide(root: Path, tracked
         if len(line) > 120 and not line.rstrip().endswith("|")
     ]
     assert wide == [], "break strings with a backslash at the end of the line, and other code by hand"
+
+
+def test_every_entry_of_the_thorough_tests_is_a_tests_beginning(root: Path) -> None:
+    assert thorough.unknown(root) == []
+    assert not thorough._is_known(root, "tests/test_tree.py", "test_that_is_not_there")

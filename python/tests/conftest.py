@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
+import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +19,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from hypothesis import settings
+from hermetic import seal
 
 from vtare.campaign import Campaign, CampaignResult, StopRequest, Store
 from vtare.campaign import surroundings as surroundings_module
@@ -28,9 +31,7 @@ from vtare.plan import Plan, parse_plan
 from vtare.platforms import DEFAULT_RESOURCES, Need, Resources
 from vtare.platforms.host import HostInstance
 
-# No test depends on how fast the machine is.
-settings.register_profile("any-machine", deadline=None)
-settings.load_profile("any-machine")
+seal()
 
 TINY = """
 schema = "vtare.plan/1"
@@ -173,10 +174,47 @@ class FakeBinary:
         (self.directory / "behaviour.json").write_text(json.dumps(steer))
 
 
+class Once:
+    """Makes each directory once in a session, and gives each worker a copy of its own."""
+
+    def __init__(self, shared: Path, own: Path) -> None:
+        self.shared, self._own = shared, own
+
+    def __call__(self, name: str, make: Callable[[Path], object]) -> Path:
+        made, done = self.shared / name, self.shared / f"{name}.done"
+        with (self.shared / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not done.exists():
+                shutil.rmtree(made, ignore_errors=True)
+                made.mkdir()
+                make(made)
+                done.touch()
+        return Path(shutil.copytree(made, self._own / f"own-{name}", symlinks=True))
+
+
 @pytest.fixture(scope="session")
-def fake_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Sample files that the stand-in binaries of this session share."""
-    return tmp_path_factory.mktemp("fake-cache")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
+    """What is made once, for all workers of this session."""
+    own = tmp_path_factory.getbasetemp()
+    shared = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "once"
+    shared.mkdir(exist_ok=True)
+    return Once(shared, own)
+
+
+@pytest.fixture(scope="session")
+def fake_cache(once: Once) -> Path:
+    """Sample files that all stand-in binaries share."""
+    place = once.shared / "fake-cache"
+    place.mkdir(exist_ok=True)
+    return place
+
+
+def campaign(root: Path, cache: Path, plan: Plan, seed: int = 7) -> None:
+    """Carries out a plan with a stand-in binary: root/store."""
+    (root / "bin").mkdir()
+    binary = FakeBinary(root / "bin", cache)
+    with Store.create(root / "store", plan, seed) as store, StopRequest() as stop:
+        Campaign(store, binary.path, stop).run()
 
 
 @pytest.fixture
@@ -192,11 +230,8 @@ def tiny_plan() -> Plan:
 
 
 @pytest.fixture(scope="session")
-def finished(tmp_path_factory: pytest.TempPathFactory, fake_cache: Path) -> Path:
+def finished(once: Once, fake_cache: Path) -> Path:
     """A finished campaign with every instrument, two loads, three blocks and controls. Tests must not change it."""
-    root = tmp_path_factory.mktemp("finished")
-    (root / "bin").mkdir()
-    binary = FakeBinary(root / "bin", fake_cache)
     plan = parse_plan(
         TINY.replace("blocks = 2", "blocks = 3").replace("control = false", "control = true")
         + """
@@ -216,20 +251,14 @@ instrument = "noise"
 """,
         source=Path("finished.toml"),
     )
-    with Store.create(root / "store", plan, 7) as store, StopRequest() as stop:
-        Campaign(store, binary.path, stop).run()
-    return root / "store"
+    return once("finished", lambda root: campaign(root, fake_cache, plan)) / "store"
 
 
 @pytest.fixture(scope="session")
-def eight_runs(tmp_path_factory: pytest.TempPathFactory, fake_cache: Path) -> Path:
+def eight_runs(once: Once, fake_cache: Path) -> Path:
     """A finished store of the tiny plan. Tests must not change it."""
-    root = tmp_path_factory.mktemp("eight")
-    (root / "bin").mkdir()
-    binary = FakeBinary(root / "bin", fake_cache)
-    with Store.create(root / "store", parse_plan(TINY, source=Path("tiny.toml")), 7) as store, StopRequest() as stop:
-        Campaign(store, binary.path, stop).run()
-    return root / "store"
+    plan = parse_plan(TINY, source=Path("tiny.toml"))
+    return once("eight", lambda root: campaign(root, fake_cache, plan)) / "store"
 
 
 #: A counter experiment in two languages, of as many blocks as a rank test between two levels wants.
@@ -252,15 +281,10 @@ language = ["rust", "c"]
 
 
 @pytest.fixture(scope="session")
-def language_store(tmp_path_factory: pytest.TempPathFactory, fake_cache: Path) -> Path:
+def language_store(once: Once, fake_cache: Path) -> Path:
     """A finished campaign with the counter in two languages. Tests must not change it."""
-    root = tmp_path_factory.mktemp("languages")
-    (root / "bin").mkdir()
-    binary = FakeBinary(root / "bin", fake_cache)
     plan = parse_plan(LANGUAGES, source=Path("languages.toml"))
-    with Store.create(root / "store", plan, 1) as store, StopRequest() as stop:
-        Campaign(store, binary.path, stop).run()
-    return root / "store"
+    return once("languages", lambda root: campaign(root, fake_cache, plan, 1)) / "store"
 
 
 @pytest.fixture
@@ -275,34 +299,27 @@ def fake_routes(fake_hosts: type[FakeHosts]) -> type[FakeRoutedHosts]:
     return FakeRoutedHosts
 
 
+def hosts_campaign(root: Path, cache: Path, plan: Plan) -> None:
+    """The same between hosts that need no privileges."""
+    with pytest.MonkeyPatch.context() as patch:
+        fake_the_hosts(patch)
+        campaign(root, cache, plan)
+
+
 @pytest.fixture(scope="session")
-def two_host_store(tmp_path_factory: pytest.TempPathFactory, fake_cache: Path) -> Path:
+def two_host_store(once: Once, fake_cache: Path) -> Path:
     """A finished campaign between two hosts. Tests must not change it."""
-    root = tmp_path_factory.mktemp("two-hosts")
-    (root / "bin").mkdir()
-    binary = FakeBinary(root / "bin", fake_cache)
     # Four runs a cell: fewer can show no difference.
     text = TWO_HOSTS.read_text(encoding="utf-8").replace("blocks = 3", "blocks = 4")
     plan = parse_plan(text, source=TWO_HOSTS)
-    with pytest.MonkeyPatch.context() as patch:
-        fake_the_hosts(patch)
-        with Store.create(root / "store", plan, 7) as store, StopRequest() as stop:
-            Campaign(store, binary.path, stop).run()
-    return root / "store"
+    return once("two-hosts", lambda root: hosts_campaign(root, fake_cache, plan)) / "store"
 
 
 @pytest.fixture(scope="session")
-def routed_store(tmp_path_factory: pytest.TempPathFactory, fake_cache: Path) -> Path:
+def routed_store(once: Once, fake_cache: Path) -> Path:
     """A finished campaign over the lab's own path. Tests must not change it."""
-    root = tmp_path_factory.mktemp("routed")
-    (root / "bin").mkdir()
-    binary = FakeBinary(root / "bin", fake_cache)
     plan = parse_plan(ROUTED.read_text(encoding="utf-8"), source=ROUTED)
-    with pytest.MonkeyPatch.context() as patch:
-        fake_the_hosts(patch)
-        with Store.create(root / "store", plan, 7) as store, StopRequest() as stop:
-            Campaign(store, binary.path, stop).run()
-    return root / "store"
+    return once("routed", lambda root: hosts_campaign(root, fake_cache, plan)) / "store"
 
 
 @pytest.fixture
@@ -365,10 +382,13 @@ def lab_command() -> Callable[..., subprocess.CompletedProcess[str]]:
     return run
 
 
+@pytest.fixture(scope="session")
+def four_runs(once: Once, fake_cache: Path) -> Path:
+    plan = parse_plan(TINY.replace("blocks = 2", "blocks = 1"), source=Path("tiny.toml"))
+    return once("four", lambda root: campaign(root, fake_cache, plan)) / "store"
+
+
 @pytest.fixture
-def store_of_four(tmp_path: Path, tiny_plan: Plan, run_campaign: Callable[[Store], CampaignResult]) -> Path:
+def store_of_four(tmp_path: Path, four_runs: Path) -> Path:
     """A finished store of four runs, the test's own."""
-    plan = parse_plan(tiny_plan.text.replace("blocks = 2", "blocks = 1"), source=Path("tiny.toml"))
-    with Store.create(tmp_path / "store", plan, 7) as store:
-        assert run_campaign(store).done == 4
-    return tmp_path / "store"
+    return Path(shutil.copytree(four_runs, tmp_path / "store"))

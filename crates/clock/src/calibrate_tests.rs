@@ -119,6 +119,7 @@ fn a_kernel_that_keeps_time_by_a_function_of_the_counter_has_no_multiplier_to_fi
 }
 
 #[test]
+#[ignore = "seconds of simulation: make test-all"]
 fn a_counter_that_stalls_is_refused() {
     struct Still(SimClock);
     impl TimeSource for Still {

@@ -17,6 +17,7 @@ fn wrong(clock: &Clock<SimClock>) -> Option<UtcInterval> {
 }
 
 #[test]
+#[ignore = "seconds of simulation: make test-all"]
 fn of_1000_disruptions_and_steps_none_leaves_a_wrong_interval() {
     let (mut held, mut bounded, mut rebounded) = (0, 0, 0);
     for seed in 0..1_000 {

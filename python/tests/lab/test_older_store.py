@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import subprocess
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,8 @@ Lab = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(params=sorted(STORES.glob("*.tar.xz")), ids=lambda path: path.name)
 def older(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    with tarfile.open(request.param) as archive:
-        archive.extractall(tmp_path, filter="data")
+    # Not extractall(filter=...), which Python 3.11 has from 3.11.4 on.
+    shutil.unpack_archive(request.param, tmp_path)
     return tmp_path / "old-store"
 
 

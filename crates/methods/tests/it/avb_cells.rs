@@ -60,6 +60,7 @@ fn one_hop_cells_at_10_mbit_meet_their_targets() {
 }
 
 #[test]
+#[ignore = "seconds of simulation: make test-all"]
 fn one_hop_cells_at_1_gbit_meet_their_targets() {
     judge(&of(1_000_000_000, |cell| cell.hops == 1 && !hardest(cell)), 25);
 }
@@ -70,6 +71,7 @@ fn one_hop_cells_at_100_gbit_meet_their_targets() {
 }
 
 #[test]
+#[ignore = "seconds of simulation: make test-all"]
 fn three_hop_cells_with_smooth_and_poisson_traffic_meet_their_targets() {
     for capacity in [100_000_000, 1_000_000_000] {
         judge(&of(capacity, |cell| cell.hops == 3 && cell.model != Model::Pareto), 25);
@@ -92,6 +94,7 @@ fn intervals_hold_in_three_hop_cells_with_bursts_or_little_time() {
 }
 
 #[test]
+#[ignore = "seconds of simulation: make test-all"]
 fn what_goes_wrong_never_makes_a_wrong_number_with_a_narrow_interval() {
     let (mut wrong, mut all) = (Vec::new(), 0);
     for trouble in TROUBLES.into_iter().filter(|&trouble| trouble != Trouble::NarrowBefore) {

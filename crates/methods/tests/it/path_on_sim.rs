@@ -243,6 +243,7 @@ fn from_environment(key: &str, otherwise: u64) -> u64 {
 
 /// Seeds that nothing was set on; others by `VTARE_PATH_SEED`, which only print.
 #[test]
+#[ignore = "seconds of simulation: make test-all"]
 fn depth_and_loaded_latency_of_random_paths() {
     let (first, count) = (from_environment("VTARE_PATH_SEED", 31_000), from_environment("VTARE_PATH_COUNT", 50));
     let mut found = random_paths(first..first + count);
@@ -287,10 +288,10 @@ fn depth_and_loaded_latency_of_random_paths() {
 }
 
 /// What half and double of each number of the queue model do, on the trains that are sent with the numbers as they are:
-/// `cargo test --release -p vtare-methods --test path_on_sim -- --ignored --nocapture sensitivity`.
+/// `cargo test --release -p vtare-methods --test it -- --ignored --nocapture benchmark_sensitivity`.
 #[test]
 #[ignore = "a benchmark: the table in path/tuning.rs is made of its output"]
-fn sensitivity() {
+fn benchmark_sensitivity() {
     let (first, count) = (from_environment("VTARE_PATH_SEED", 21_000), from_environment("VTARE_PATH_COUNT", 60));
     let paths: Vec<(PathProbe, f64, f64)> = (first..first + count)
         .map(|seed| {
@@ -396,12 +397,12 @@ impl Known {
 }
 
 /// What half and double of each number of the trains do, and bytes: the lines in path/tuning.rs are made of its output.
-/// `cargo test --release -p vtare-methods --test path_on_sim -- --ignored --nocapture train_sensitivity`; minutes, so
+/// `cargo test --release -p vtare-methods --test it -- --ignored --nocapture benchmark_train_sensitivity`; minutes, so
 /// `VTARE_PATH_ONLY` may name some of the numbers, with commas between them (`none`: as they are, alone), and
 /// `VTARE_PATH_TIMES` other factors than `0.5,2`: `0,1e9` for the extremes.
 #[test]
 #[ignore = "a benchmark: the lines in path/tuning.rs are made of its output"]
-fn train_sensitivity() {
+fn benchmark_train_sensitivity() {
     let (first, count) = (from_environment("VTARE_PATH_SEED", 21_000), from_environment("VTARE_PATH_COUNT", 24));
     let known = Known::new(first..first + count);
     let times = std::env::var("VTARE_PATH_TIMES").unwrap_or_else(|_| "0.5,2".to_owned());
@@ -433,10 +434,10 @@ fn train_sensitivity() {
 }
 
 /// How often the true value at 90 % of 30,000 packets is within 10 % of that of 30,000 others: no measurement is right
-/// more often. `-- --ignored --nocapture how_far`.
+/// more often. `-- --ignored --nocapture benchmark_how_far`.
 #[test]
 #[ignore = "a benchmark: docs/path.md has its figure"]
-fn how_far_the_true_value_at_90_percent_is_known() {
+fn benchmark_how_far_the_true_value_at_90_percent_is_known() {
     let (first, count) = (from_environment("VTARE_PATH_SEED", 20_000), from_environment("VTARE_PATH_COUNT", 50));
     let ratios: Vec<f64> = (first..first + count)
         .map(|seed| {
@@ -485,6 +486,7 @@ impl Pair {
 
 /// On seeds that nothing was set on.
 #[test]
+#[ignore = "seconds of simulation: make test-all"]
 fn round_trips_with_both_directions_filled_are_those_of_both_queues() {
     let (first, count) = (from_environment("VTARE_PATH_SEED", 42_000), from_environment("VTARE_PATH_COUNT", 20));
     let (mut found, mut alone) = (Vec::new(), 0);
@@ -628,6 +630,7 @@ fn no_more_is_free_behind_a_bucket_that_passes_all_of_abacus_than_the_queue_drai
 }
 
 #[test]
+#[ignore = "seconds of simulation: make test-all"]
 fn it_ends_wherever_time_or_bytes_do() {
     let spec = on(HopSpec::new(5 * MBIT, 150_000, 5_000_000).with_cross(poisson(2 * MBIT, 1_000)), 5);
     for most_ns in (100_000_000..2_300_000_000).step_by(100_000_000) {

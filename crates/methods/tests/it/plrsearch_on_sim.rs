@@ -109,6 +109,7 @@ fn held(devices: usize, loss_ratio: f64, seed: u64) -> Vec<(usize, f64)> {
 }
 
 #[test]
+#[ignore = "seconds of simulation: make test-all"]
 fn the_interval_holds_the_load_that_loses_the_share_asked_for() {
     let held = held(4, 1e-3, 24);
     let all: usize = held.iter().map(|shape| shape.0).sum();
@@ -143,7 +144,7 @@ fn a_device_that_loses_nothing_has_a_lower_bound() {
 
 #[test]
 #[ignore = "minutes: many devices by a fresh seed, counts printed"]
-fn counts_of_many_devices_by_a_fresh_seed() {
+fn benchmark_counts_of_many_devices_by_a_fresh_seed() {
     let seed = RandomState::new().build_hasher().finish();
     for loss_ratio in [1e-2, 1e-3, 1e-5] {
         for (shape, (held, width)) in SHAPES.iter().zip(held(50, loss_ratio, seed)) {

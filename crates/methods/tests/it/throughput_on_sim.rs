@@ -174,6 +174,7 @@ fn spread(answers: &[Answer]) -> f64 {
 }
 
 #[test]
+#[ignore = "seconds of simulation: make test-all"]
 fn searches_in_turn_answer_more_alike_than_one_after_another_where_the_machine_changes() {
     let range = Range { least: 100, most: 2_600_000 };
     let search = || {

@@ -136,6 +136,7 @@ fn rows(path: &Path) -> Vec<BTreeMap<String, i64>> {
 }
 
 #[test]
+#[ignore = "each method in turn: make test-all"]
 fn every_method_runs_over_a_real_path() {
     let Some(shaped) = Shaped::new() else { return };
     let listed = vtare_line("avb --method help").stdout;

@@ -210,11 +210,13 @@ fn clients_get_in(label: &str, source: fn(u64) -> IpAddr, target: &str) {
 }
 
 #[test]
+#[ignore = "a thousand connections: make test-all"]
 fn attack_silent_connections_from_a_thousand_networks_of_one_ipv6_prefix() {
     clients_get_in("ipv6", ipv6_source, "[fd14::2]:8462");
 }
 
 #[test]
+#[ignore = "a thousand connections: make test-all"]
 fn attack_silent_connections_from_a_thousand_ipv4_networks() {
     clients_get_in("ipv4", ipv4_source, "10.114.0.2:8462");
 }
