@@ -75,6 +75,9 @@ THOROUGH: Final[dict[str, tuple[str, ...]]] = {
     ),
 }  # fmt: skip
 
+#: A store that takes ten seconds to make; other stores have tests of the same rules.
+FIXTURE: Final = "all_instruments"
+
 KEPT: Final = (
     f"{LAB}crash.py::test_kill_at_this_point_loses_at_most_the_running_cell[write-half-3-1]",
     f"{LAB}crash.py::test_kill_at_this_point_loses_at_most_the_running_cell[publish-after-2-1]",
@@ -85,8 +88,6 @@ KEPT: Final = (
     f"{LAB}two_hosts.py::test_helper_that_fails_costs_its_run_and_never_hangs_it[serve mute]",
     f"{LAB}two_hosts.py::test_helper_that_fails_costs_its_run_and_never_hangs_it[capture garbage:sender]",
     f"{LAB}limits.py::test_a_limit_of_open_files",
-    f"{REPORT}bandwidth.py::test_the_answer_sets_methods_beside_the_truth",
-    f"{REPORT}hostile_store.py::test_a_report_carries_out_nothing",
     "tests/test_fleet_hosts.py::test_a_campaign_on_four_hosts",
     "tests/test_two_hosts.py::test_a_narrow_queue_shows_in_the_piece_and_place_where_it_was_put[responder]",
 )  # fmt: skip
@@ -96,7 +97,8 @@ def mark(items: list[pytest.Item]) -> None:
     """Gives these tests the marker `thorough`."""
     begins = tuple(begin for group in THOROUGH.values() for begin in group)
     for item in items:
-        if item.nodeid.startswith(begins) and not item.nodeid.startswith(KEPT):
+        slow = item.nodeid.startswith(begins) or FIXTURE in getattr(item, "fixturenames", ())
+        if slow and not item.nodeid.startswith(KEPT):
             item.add_marker("thorough")
 
 

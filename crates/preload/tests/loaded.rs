@@ -11,8 +11,8 @@ fn library() -> &'static Path {
     static BUILT: LazyLock<PathBuf> = LazyLock::new(|| {
         let own = std::env::current_exe().expect("this test is a file");
         let profile = own.ancestors().nth(2).expect("tests stand in PROFILE/deps");
-        // As `make programs` does: with `vtare` the shared crates have the features that they have in the program, and are
-        // not compiled again.
+        // As `make programs` does: with `vtare` the shared crates have the program's features, and are not compiled
+        // again.
         let built = Command::new(env!("CARGO"))
             .args(["build", "--quiet", "--locked", "--lib", "--manifest-path"])
             .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml"))
