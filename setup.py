@@ -30,6 +30,12 @@ class AnyPythonWheel(bdist_wheel):
         _, _, platform = super().get_tag()
         return "py3", "none", platform
 
+    def write_wheelfile(self, wheelfile_base: str, *args: str) -> None:
+        """The last file before all are packed: everybody may read and run what the wheel installs, whatever the umask."""
+        super().write_wheelfile(wheelfile_base, *args)
+        for path in Path(wheelfile_base).parent.rglob("*"):
+            path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
+
 
 class BuildPython(build_py):
     """Copies the plans into the package: they stand at the root of the tree, where people look for them."""

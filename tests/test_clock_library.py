@@ -54,8 +54,12 @@ def test_destdir_is_put_before_the_prefix_and_not_into_the_files(
     root: Path, installed: Installed, tmp_path: Path
 ) -> None:
     # The libraries of the other installation stand for freshly built ones: where they are put is looked at here.
-    ended_well(run([str(root / "tools/install-libraries"), str(installed.lib), str(tmp_path), "/opt/a b&c"]))
+    tool = [str(root / "tools/install-libraries"), str(installed.lib), str(tmp_path), "/opt/a b&c"]
+    ended_well(run(["sh", "-c", 'umask 077; exec "$@"', "sh", *tool]))
     to = tmp_path / "opt" / "a b&c"
+    # Whoever may not write there may use it, whatever the umask of the one who installs.
+    assert {path.stat().st_mode & 0o055 for path in to.rglob("*") if path.is_dir()} == {0o055}
+    assert {path.stat().st_mode & 0o044 for path in to.rglob("*")} == {0o044}
     assert (to / "lib/libvtare_clock.so").is_file()
     lines = (to / "lib/pkgconfig/vtare_clock.pc").read_text(encoding="utf-8").splitlines()
     assert lines[0] == "prefix=/opt/a b&c"

@@ -62,6 +62,11 @@ def test_each_binary_is_a_script_of_the_wheel_and_static(archive: zipfile.ZipFil
     assert linkage(archive.read(info)).static
 
 
+def test_everybody_may_read_what_the_wheel_installs(archive: zipfile.ZipFile) -> None:
+    modes = {info.filename: info.external_attr >> 16 & 0o777 for info in archive.infolist()}
+    assert {name: oct(mode) for name, mode in modes.items() if mode & 0o444 != 0o444} == {}
+
+
 def test_the_lab_has_its_entry_point(archive: zipfile.ZipFile, version: str) -> None:
     entries = configparser.ConfigParser()
     entries.read_string(archive.read(f"vtare-{version}.dist-info/entry_points.txt").decode())
