@@ -11,6 +11,8 @@ VENV ?= .venv
 PLAN ?= quickstart
 # Tests start the lab some hundred times from the sources; without kept bytecode each start compiles them.
 unexport PYTHONDONTWRITEBYTECODE
+# Settings of the one who runs this are none of the tests' (tests/hermetic.py does the same for those in Python).
+unexport VTARE_KEY VTARE_EXEC VTARE_PRELOAD VTARE_BINARY VTARE_CLOCK_START VTARE_CLOCK_LIBRARY NO_COLOR CLICOLOR_FORCE
 
 # The first interpreter that is new enough; looked for only when a recipe needs it.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
