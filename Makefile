@@ -11,8 +11,6 @@ VENV ?= .venv
 PLAN ?= quickstart
 # Tests start the lab some hundred times from the sources; without kept bytecode each start compiles them.
 unexport PYTHONDONTWRITEBYTECODE
-# Settings of the one who runs this are none of the tests' (tests/hermetic.py does the same for those in Python).
-unexport VTARE_KEY VTARE_EXEC VTARE_PRELOAD VTARE_BINARY VTARE_CLOCK_START VTARE_CLOCK_LIBRARY NO_COLOR CLICOLOR_FORCE
 
 # The first interpreter that is new enough; looked for only when a recipe needs it.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -43,6 +41,9 @@ PYTEST_WORKERS = --numprocesses auto --maxprocesses 4 --dist worksteal
 # All tests of the installed programs are here: the others need not be imported.
 INSTALLED = --override-ini testpaths=tests
 PROGRAMS = build/programs
+# Settings of the one who runs the tests are none of theirs (tests/hermetic.py does the same for those in Python).
+SEALED = env $(addprefix -u ,VTARE_KEY VTARE_EXEC VTARE_PRELOAD VTARE_BINARY VTARE_CLOCK_START NO_COLOR CLICOLOR_FORCE) \
+  LC_ALL=C.UTF-8 TZ=UTC
 BUILT = $(abspath $(or $(CARGO_TARGET_DIR),target))/debug
 
 # `make test` has a thread from every room; what takes long and repeats a kind is in `make test-rest`. Both together are
@@ -201,13 +202,13 @@ programs: $(DONE)/dev
 test-rust test-rust-rest: export PROPTEST_RNG_SEED := $(or $(PROPTEST_RNG_SEED),20261121)
 test-rust: programs
 	$(call say,cargo test)
-	@tools/again cargo cargo test --locked --workspace --no-fail-fast --lib --bins --tests
+	@$(SEALED) tools/again cargo cargo test --locked --workspace --no-fail-fast --lib --bins --tests
 
 test-rust-rest: programs
 	$(call say,cargo test: what takes long and the examples of the documentation)
-	@tools/again cargo cargo test --locked --workspace --no-fail-fast --lib --bins --tests \
+	@$(SEALED) tools/again cargo cargo test --locked --workspace --no-fail-fast --lib --bins --tests \
 	  -- --ignored --skip benchmark_
-	@cargo test --locked --workspace --quiet --doc
+	@$(SEALED) cargo test --locked --workspace --quiet --doc
 
 test-python: $(DONE)/dev
 	$(call say,pytest: no program but the tests runs)
