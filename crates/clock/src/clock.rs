@@ -11,6 +11,7 @@ use crate::cross_core;
 use crate::info::{ClockInfo, ReadPath};
 use crate::line::LineRead;
 use crate::options::{ClockOptions, SourceChoice};
+use crate::read_loop::reads_per_loop;
 use crate::source::{System, TimeSource};
 use crate::steered_line::SteeredLine;
 use crate::trust::{Evidence, Trust, judge};
@@ -302,15 +303,15 @@ impl<S: TimeSource> Clock<S> {
 
     /// The cost of one [`Clock::now`], the least of some batches, in ns.
     fn read_cost_ns(&self) -> f64 {
-        const READS: u32 = 256;
-        let batch = || {
+        let batch = |reads| {
             let begun = self.line.source.raw();
-            for _ in 0..READS {
+            for _ in 0..reads {
                 std::hint::black_box(self.now());
             }
-            (self.line.source.raw() - begun).as_nanos() as f64 / f64::from(READS)
+            self.line.source.raw() - begun
         };
-        (0..8).map(|_| batch()).fold(f64::INFINITY, f64::min)
+        let reads = reads_per_loop(256, batch);
+        (0..8).map(|_| batch(reads).as_nanos() as f64 / reads as f64).fold(f64::INFINITY, f64::min)
     }
 }
 

@@ -19,6 +19,7 @@ pub mod offset;
 #[cfg(test)]
 mod on_sim;
 mod options;
+mod read_loop;
 pub mod renew;
 pub mod sim;
 pub mod sleep;
@@ -33,5 +34,6 @@ pub use clock::Clock;
 pub use info::{ClockInfo, Event, EventCount, ExactMultiplier, ReadPath};
 pub use offset::ClockOffset;
 pub use options::{ClockOptions, SourceChoice};
+pub use read_loop::reads_per_loop;
 pub use utc::{UtcInterval, UtcStatement, UtcStatus};
 pub use watch::{Checked, Disruption};

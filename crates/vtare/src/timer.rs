@@ -1,6 +1,7 @@
 //! `vtare timer`: what it costs to read the time, by consecutive differences.
 
 mod cell;
+mod loops;
 mod series;
 mod sources;
 
@@ -157,6 +158,15 @@ fn finish(
         "'read cost' is the time of a tight loop of reads divided by their number; the other figures are differences \
          of consecutive readings, which move in steps of the clock",
     )];
+    let preempted: u64 = all.iter().map(|series| series.loops().preempted()).sum();
+    if preempted > 0 {
+        let timed: u64 = all.iter().map(|series| series.loops().timed()).sum();
+        let text = format!(
+            "{preempted} of {timed} loops of reads lost the CPU to another thread; 'read cost' is of the other {}",
+            timed - preempted
+        );
+        notes.push(Note::new("loops_preempted", text));
+    }
     if parameters.cpu.is_none() {
         notes.push(Note::new("not_pinned", "the thread could move between CPUs; --cpu N keeps it on one"));
     }

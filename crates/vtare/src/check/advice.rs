@@ -309,7 +309,8 @@ mod tests {
         };
         let timer = vec![TimerFigures {
             source: "clock_monotonic".to_owned(),
-            cost_ns: Figures { median: Some(612.0), ..Figures::default() },
+            read_cost_ns: Figures { median: Some(612.0), ..Figures::default() },
+            cost_ns: Figures::default(),
         }];
         let figures = Measured { timer, ..Measured::default() };
         let found = advice(&figures, &sources(&["hpet", "tsc"]), Surroundings::default());

@@ -51,10 +51,11 @@ pub(super) struct ClockFigures {
     pub(super) quantum_ns: Option<f64>,
 }
 
-/// What one way to read the time costs.
+/// What one way to read the time costs: the figure that `vtare timer` shows first.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct TimerFigures {
     pub(super) source: String,
+    pub(super) read_cost_ns: Figures,
     pub(super) cost_ns: Figures,
 }
 
@@ -139,7 +140,7 @@ impl Measured {
 
     /// The cost of reading the time by `source`.
     pub(super) fn timer(&self, source: &str) -> Option<&Figures> {
-        self.timer.iter().find(|cell| cell.source == source).map(|cell| &cell.cost_ns)
+        self.timer.iter().find(|cell| cell.source == source).map(|cell| &cell.read_cost_ns)
     }
 
     /// The sleep of `method` to `target_ns`.
@@ -180,7 +181,7 @@ mod tests {
             "n": 5, "median": 9.6, "half_iqr": 0.1, "min": 9.0, "max": 12.0, "mean": 9.7, "p99": null, "p999": null
         });
         let cells = Cells {
-            timer: json!([{"source": "vtare", "cost_ns": summary}]),
+            timer: json!([{"source": "vtare", "cost_ns": {"n": 0}, "read_cost_ns": summary}]),
             sleep: json!([{"method": "usleep", "target_ns": 50_000, "miss_ns": summary, "cpu_fraction": null}]),
             counter: Value::Null,
             noise: json!([

@@ -139,7 +139,11 @@ mod tests {
     #[test]
     fn a_figure_is_counted_against_the_idle_platforms() {
         let figures = Measured {
-            timer: vec![TimerFigures { source: "vtare".to_owned(), cost_ns: median(18.0) }],
+            timer: vec![TimerFigures {
+                source: "vtare".to_owned(),
+                read_cost_ns: median(18.0),
+                cost_ns: Figures::default(),
+            }],
             sleep: vec![SleepFigures {
                 method: "adaptive".to_owned(),
                 target_ns: SLEEP_TARGET_NS,

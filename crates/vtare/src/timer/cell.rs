@@ -15,6 +15,8 @@ pub(crate) struct TimerCell {
     /// The time of a tight loop of reads divided by their number, in ns: it resolves what the clock's own steps hide.
     /// `n` counts the loops.
     pub(crate) read_cost_ns: Figures,
+    /// Loops during which another thread had the CPU; they are not in `read_cost_ns`.
+    pub(crate) preempted_loops: u64,
     /// Readings slower than `tail_ns` in a second of reading.
     pub(crate) exceed_per_s: Option<f64>,
 }

@@ -6,10 +6,12 @@
 
 use std::hint::black_box;
 
+use vtare_sys::sched;
 use vtare_units::Span;
 use vtare_units::figures::{ExactHistogram, Figures};
 
 use super::cell::{TimerCell, TimerRow};
+use super::loops::{Loops, Timed};
 use super::sources::{Reads, Source, Unit};
 use crate::failure::Failure;
 use crate::instrument::Note;
@@ -23,10 +25,6 @@ const WARM_UP: usize = 64;
 /// Slow readings of one source that keep their position; further ones go to the histogram, so that the file stays below
 /// 20 MB where every reading is slow.
 const MOST_TAIL_ROWS: u64 = 500_000;
-/// Reads in one timed loop: the two readings of the clock around it add less than 0.02 ns to each.
-const LOOP_READS: u64 = 4_096;
-/// Most loops timed in one round.
-const MOST_LOOPS: u64 = 32;
 
 /// A chunk's memory, touched so that no page fault falls into a reading.
 pub(super) fn buffer() -> Vec<u64> {
@@ -48,9 +46,7 @@ pub(super) struct Series {
     tail_rows: u64,
     raw_sum: i64,
     elapsed: Span,
-    /// Time spent in the loops.
-    loops_elapsed: Span,
-    loops_ps: Vec<i64>,
+    loops: Loops,
 }
 
 struct Record<'a>(&'a mut [u64]);
@@ -70,7 +66,8 @@ impl Reads for Record<'_> {
     }
 }
 
-struct TimeLoop<'a>(&'a Clock);
+/// Times a loop of that many reads.
+struct TimeLoop<'a>(&'a Clock, u64);
 
 impl Reads for TimeLoop<'_> {
     type Answer = Span;
@@ -79,11 +76,14 @@ impl Reads for TimeLoop<'_> {
     fn with(self, read: impl Fn() -> u64) -> Span {
         let mut sum = 0_u64;
         let from = self.0.now_ordered();
-        for _ in 0..LOOP_READS / 8 {
+        for _ in 0..self.1 / 8 {
             for _ in 0..8 {
                 // The sum uses every reading, so that no conversion is left out as dead code.
                 sum = sum.wrapping_add(read());
             }
+        }
+        for _ in 0..self.1 % 8 {
+            sum = sum.wrapping_add(read());
         }
         black_box(sum);
         self.0.now_ordered() - from
@@ -104,8 +104,7 @@ impl Series {
             tail_rows: 0,
             raw_sum: 0,
             elapsed: Span::ZERO,
-            loops_elapsed: Span::ZERO,
-            loops_ps: Vec::new(),
+            loops: Loops::default(),
         }
     }
 
@@ -122,6 +121,11 @@ impl Series {
     /// How long reading took, folding included.
     pub(super) fn elapsed(&self) -> Span {
         self.elapsed
+    }
+
+    /// The loops of reads timed so far.
+    pub(super) fn loops(&self) -> &Loops {
+        &self.loops
     }
 
     /// Takes one chunk of readings, at most up to `goal`.
@@ -172,17 +176,15 @@ impl Series {
         Ok(())
     }
 
-    /// Times loops of reads, about one for each [`LOOP_READS`] of `readings`, until all loops so far have taken `cap`;
-    /// at least one in all.
+    /// Times loops of reads ([`Loops::extend`]).
     pub(super) fn time_loops(&mut self, clock: &Clock, readings: u64, cap: Option<Span>) {
-        for _ in 0..(readings / LOOP_READS).clamp(1, MOST_LOOPS) {
-            if !self.loops_ps.is_empty() && cap.is_some_and(|cap| self.loops_elapsed >= cap) {
-                return;
-            }
-            let span = self.source.read_with(clock, TimeLoop(clock));
-            self.loops_elapsed += span;
-            self.loops_ps.push(span.as_nanos().saturating_mul(1_000) / LOOP_READS.cast_signed());
-        }
+        let switches = || sched::thread_usage().involuntary_switches;
+        let source = self.source;
+        self.loops.extend(readings, cap, |reads| {
+            let before = switches();
+            let span = source.read_with(clock, TimeLoop(clock, reads));
+            Timed { span, preempted: switches() != before }
+        });
     }
 
     /// The rows of the samples file that have no position: `(cost_ps, count)`.
@@ -210,7 +212,8 @@ impl Series {
         TimerCell {
             source: Some(self.source),
             cost_ns: Figures::of_counts(&counts).scaled(1e-3),
-            read_cost_ns: self.loops_ps.iter().copied().collect::<Figures>().scaled(1e-3),
+            read_cost_ns: self.loops.read_cost_ns(),
+            preempted_loops: self.loops.preempted(),
             exceed_per_s: (seconds > 0.0).then(|| self.tail.n() as f64 / seconds),
         }
     }
@@ -276,10 +279,9 @@ mod tests {
                 series.extend(&mut buffer, goal, clock, &mut Samples::discard()).expect("nothing is written");
             }
             series.time_loops(clock, 0, None);
-            // No time left: the one loop there is has to do.
-            series.time_loops(clock, 1 << 20, Some(Span::ZERO));
             assert_eq!(series.readings(), goal, "{source}");
-            assert_eq!(series.cell(clock).read_cost_ns.n, 1);
+            let cell = series.cell(clock);
+            assert!(cell.read_cost_ns.n + cell.preempted_loops >= 1, "{source}");
         }
     }
 }

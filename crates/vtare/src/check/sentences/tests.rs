@@ -43,8 +43,16 @@ fn good_host() -> Measured {
             ..ClockFigures::default()
         },
         timer: vec![
-            TimerFigures { source: "clock_monotonic".to_owned(), cost_ns: spread(23.7, 0.2) },
-            TimerFigures { source: "clock_monotonic_syscall".to_owned(), cost_ns: spread(258.0, 3.0) },
+            TimerFigures {
+                source: "clock_monotonic".to_owned(),
+                read_cost_ns: spread(23.7, 0.2),
+                cost_ns: Figures::default(),
+            },
+            TimerFigures {
+                source: "clock_monotonic_syscall".to_owned(),
+                read_cost_ns: spread(258.0, 3.0),
+                cost_ns: Figures::default(),
+            },
         ],
         sleep: vec![sleep_cell("usleep", 50_000, 80_000.0, 5_000.0), sleep_cell("adaptive", 50_000, 100.0, 8.0)],
         counter: vec![CounterFigures {
@@ -161,7 +169,7 @@ fn an_untrusted_clock_is_part_of_the_verdict_with_its_reason() {
 #[test]
 fn a_vdso_that_costs_a_system_call_is_named() {
     let mut figures = good_host();
-    figures.timer[0].cost_ns = spread(250.0, 1.0);
+    figures.timer[0].read_cost_ns = spread(250.0, 1.0);
     let found = findings(&figures);
     assert!(text_of(&found, "kernel_clock").contains("cannot be read without a system call"));
 }
