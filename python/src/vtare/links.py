@@ -16,7 +16,6 @@ The router joins its interfaces by a bridge with a kernel shaper on `out0`, or l
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -148,9 +147,7 @@ class RoutedHosts(TwoHosts):
     @staticmethod
     def missing() -> str | None:
         """Why this machine cannot make the topology, or None where it can."""
-        if shutil.which("tc") is None:
-            return "the program 'tc' is missing; install iproute2"
-        return network.missing_tools()
+        return network.missing_tools({"tc": "iproute2"})
 
     def server(self, side: str, binary: Path) -> Server:
         """The server of a side; the router, and where cross traffic comes from (`source`) and goes to (`sink`)."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import struct
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from typer.testing import CliRunner
 
 from vtare.cli import app
 from vtare.doctor import Feature, Place, Ways, features, machine
-from vtare.doctor.ways import kvm_command
+from vtare.doctor.ways import kvm_command, pip_install
 from vtare.errors import BadInput
 from vtare.platforms import KINDS, platform_class
 
@@ -21,9 +23,13 @@ NO_ROOT = "needs root to make containers; run it with sudo"
 
 @pytest.fixture
 def ways(monkeypatch: pytest.MonkeyPatch) -> Ways:
-    """Those of a machine whose sources have all packages of the table."""
+    """Those of a machine whose sources have all packages of the table, for an ordinary user with sudo."""
     found = Ways()
     monkeypatch.setattr(Ways, "_candidates", frozenset(found.packages.values()))
+    monkeypatch.setattr("vtare.doctor.ways._lists_read", lambda: True)
+    monkeypatch.setattr("vtare.doctor.ways.pip_install", lambda package: f"pip install {package}")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(shutil, "which", lambda name, **_: f"/usr/bin/{name}")
     return found
 
 
@@ -37,18 +43,47 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> Ways:
         (NO_ROOT, "sudo vtare ..."),
         ("the Python package 'asyncssh' is missing; install it with `pip install asyncssh`", "pip install asyncssh"),
         ("there is no /proc/xen; run `mount -t xenfs xenfs /proc/xen`", "sudo mount -t xenfs xenfs /proc/xen"),
-        ("Open vSwitch is installed, but its daemon does not answer; start it", None),
+        (
+            "Open vSwitch is installed, but its daemon does not answer; run "
+            "`/usr/share/openvswitch/scripts/ovs-ctl start`",
+            "sudo /usr/share/openvswitch/scripts/ovs-ctl start",
+        ),
     ],
 )  # fmt: skip
 def test_a_reason_leads_to_the_command_that_removes_it(reason: str, command: str | None, ways: Ways) -> None:
     assert ways.out_of(reason) == command
 
 
+@pytest.mark.parametrize(
+    ("pip", "uv", "own", "command"),
+    [
+        (True, True, False, "/opt/venv/bin/python -m pip install docker"),
+        (False, True, False, "uv pip install --python /opt/venv/bin/python docker"),
+        (True, False, True, "/opt/venv/bin/python -m pip install --break-system-packages docker"),
+    ],
+)
+def test_a_library_is_installed_for_the_python_of_the_lab(
+    pip: bool, uv: bool, own: bool, command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("vtare.doctor.ways.find_spec", lambda _: object() if pip else None)
+    monkeypatch.setattr(shutil, "which", lambda _: "/usr/bin/uv" if uv else None)
+    monkeypatch.setattr(sys, "executable", "/opt/venv/bin/python")
+    monkeypatch.setattr(sys, "prefix", sys.base_prefix if own else "/opt/venv")
+    (tmp_path / "EXTERNALLY-MANAGED").touch()
+    monkeypatch.setattr("vtare.doctor.ways.sysconfig.get_path", lambda _: str(tmp_path))
+    assert pip_install("docker") == command
+
+
 def test_a_package_that_this_machine_has_no_source_of_is_no_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vtare.doctor.ways._lists_read", lambda: True)
     monkeypatch.setattr(Ways, "_candidates", frozenset({"gcc"}))
     assert Ways().install("gcc") == "sudo apt-get install -y gcc"
     assert Ways().install("lxc") is None
     assert Ways().out_of("the program 'lxc-start' is missing; install lxc") is None
+
+
+def test_every_program_of_an_option_has_its_package_in_the_table(ways: Ways) -> None:
+    assert set(machine._PROGRAMS) <= set(ways.packages)
 
 
 def test_platforms_and_the_table_name_the_same_packages(ways: Ways) -> None:
@@ -91,6 +126,8 @@ def test_rights_of_the_binary_s_file_count(monkeypatch: pytest.MonkeyPatch, ways
     assert some["raw packets"].lacks is None
     assert some["ICMP"].lacks is None
     assert some["programs in the kernel (BPF)"].lacks == "without CAP_NET_ADMIN, CAP_PERFMON"
+    kept = "sudo setcap cap_net_admin,cap_net_raw,cap_perfmon,cap_bpf+ep /opt/vtare"
+    assert some["programs in the kernel (BPF)"].command == kept
 
 
 def _reading(replaced: dict[str, str]):  # noqa: ANN202
@@ -102,9 +139,10 @@ def _reading(replaced: dict[str, str]):  # noqa: ANN202
     return read
 
 
+LACKS = "no daemon; also no library"
 PLACES = (
     Place("host", {"rtt": NO_ROOT, "sleep": None}, None, None, False, None),
-    Place("docker", {"rtt": "no daemon", "sleep": "no daemon"}, "no daemon", "sudo dockerd &", False, None),
+    Place("docker", {"rtt": LACKS, "sleep": LACKS}, LACKS, "sudo dockerd &", False, None),
     Place("ssh", {"rtt": "names no machine", "sleep": "names no machine"}, "names no machine", None, True, None),
     Place("kata", {"rtt": None, "sleep": None}, None, None, False, "no Kata was run"),
 )
@@ -153,7 +191,7 @@ def test_each_cell_and_each_way_out_is_shown(here: list[str]) -> None:
     }
     assert rows == {"host": ["-", "yes"], "docker": ["-", "-"], "ssh": ["plan", "plan"], "kata*": ["yes", "yes"]}
     shown = "\n".join(lines)
-    assert "  docker: no daemon\n    sudo dockerd &\n" in shown
+    assert "  docker: no daemon\n  docker: no library\n    sudo dockerd &\n" in shown
     assert "  KVM, for guests: there is no /dev/kvm\n    sudo modprobe kvm_amd\n" in shown
     assert f"  rtt: {NO_ROOT}\n" in shown + "\n"
     assert "names no machine" not in shown

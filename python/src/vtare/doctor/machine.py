@@ -13,12 +13,12 @@ import shutil
 import socket
 import struct
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from vtare.doctor.ways import kvm_command
+from vtare.doctor.ways import for_this_user, kvm_command, pip_install
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -66,7 +66,8 @@ class Feature:
 def features(binary: Path, ways: Ways) -> tuple[Feature, ...]:
     """Look at all of them, for this user and this binary. Nothing is changed."""
     held = _held(binary)
-    return (*_rights(binary, held), *_kernel(), *_programs(ways), *_libraries())
+    found = (*_rights(binary, held), *_kernel(), *_programs(ways), *_libraries())
+    return tuple(one if one.command is None else replace(one, command=for_this_user(one.command)) for one in found)
 
 
 def _held(binary: Path) -> int:
@@ -88,7 +89,9 @@ def _rights(binary: Path, held: int) -> Iterator[Feature]:
     def feature(name: str, used_by: str, *needed: str, then: Callable[[], str | None]) -> Feature:
         without = lacking(*needed)
         if without:
-            grant = f"sudo setcap {','.join(needed)}+ep {binary}"
+            # What the file has stays: `setcap` replaces all of it.
+            kept = [name for name, number in _CAPABILITIES.items() if held >> number & 1 or name in needed]
+            grant = f"sudo setcap {','.join(kept)}+ep {binary}"
             return Feature(name, used_by, f"without {', '.join(without).upper()}", grant)
         # A right of the file is not one of this process, which therefore cannot ask the kernel.
         return Feature(name, used_by, then() if os.geteuid() == 0 else None)
@@ -212,7 +215,7 @@ def _libraries() -> Iterator[Feature]:
             there = find_spec(module) is not None
         except ModuleNotFoundError:
             there = False
-        command = None if there else f"pip install {package}"
+        command = None if there else pip_install(package)
         yield Feature(f"the Python library {package}", used_by, None if there else "not installed", command)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from vtare.platforms import DEFAULT_RESOURCES, BasePlatform, Need, PlatformFailed, Resources, network
 from vtare.platforms.base import Forwards
 from vtare.platforms.guest.cards import Card, GuestAttachment
+from vtare.platforms.lacks import together
 from vtare.platforms.network import Step
 from vtare.platforms.qemu import QemuPlatform
 from vtare.platforms.xen import XenPlatform
@@ -195,7 +196,7 @@ class MachineGuests:
 
     def missing(self) -> str | None:
         """Why this machine cannot run such guests, or None. The first call may boot a guest to try KVM."""
-        return network.missing_tools() or self._platform.missing(self._resources)
+        return together(network.missing_tools(), self._platform.missing(self._resources))
 
     def need(self) -> Need:
         """What one guest takes."""

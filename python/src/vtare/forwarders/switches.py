@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 from typing import Any, Final, Protocol
 
 from vtare.forwarders.slots import BRIDGE_IN, BRIDGE_OUT
 from vtare.platforms import network, openvswitch
+from vtare.platforms.lacks import programs
 from vtare.platforms.network import Step
 
 _BRIDGES: Final = (BRIDGE_IN, BRIDGE_OUT)
@@ -70,7 +70,7 @@ class LinuxBridges:
 
     def missing(self) -> str | None:
         """Why this machine has no such switch, or None."""
-        return None if shutil.which("bridge") is not None else "the program 'bridge' is missing; install iproute2"
+        return programs({"bridge": "iproute2"})
 
     def steps(self, bridge_namespace: str, mtu_byte: int) -> list[Step]:
         """See `Switch.steps`."""

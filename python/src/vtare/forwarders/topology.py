@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -23,6 +22,7 @@ from vtare.forwarders.slots import (
 )
 from vtare.forwarders.switches import open_switch, switch_here
 from vtare.platforms import network
+from vtare.platforms.lacks import together
 from vtare.platforms.network import NetworkError, Step
 
 if TYPE_CHECKING:
@@ -78,10 +78,7 @@ class ForwardingTopology:
 
     def missing(self) -> str | None:
         """Why this machine cannot make the topology, or None where it can."""
-        reason = network.missing_tools()
-        if reason is None and shutil.which("ethtool") is None:
-            reason = "the program 'ethtool' is missing; install ethtool"
-        return reason or self._switch.missing() or self.kind.missing()
+        return together(network.missing_tools({"ethtool": "ethtool"}), self._switch.missing(), self.kind.missing())
 
     @property
     def flows(self) -> list[str]:

@@ -14,6 +14,7 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare.errors import BadInput, MachineCannot, PlatformFailed
+from vtare.platforms.lacks import library, together
 from vtare.platforms.notes import Notes
 from vtare.platforms.owner import Leftover
 from vtare.platforms.protocol import Resources
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _KEY: Final = "VTARE_CLOUD_KEY"
 _SECRET: Final = "VTARE_CLOUD_SECRET"
+_NO_KEY: Final = f"the key of the cloud is missing; set {_KEY} and, where there is one, {_SECRET}"
 _RUNNING_S: Final = 600
 _NOTES: Final = Notes("cloud")
 
@@ -45,7 +47,11 @@ class CloudPlatform(MadePlatform):
         return {key: str(value) for key, value in self._settings.items()}
 
     def _missing(self, resources: Resources) -> str | None:
-        reason = unnamed(self._cloud, ("driver", "image", "size")) or self._reached.missing()
+        reason = together(
+            _missing_library(),
+            self._reached.missing(),
+            unnamed(self._cloud, ("driver", "image", "size")) or (None if _words() else _NO_KEY),
+        )
         if reason is not None:
             return reason
         try:
@@ -107,16 +113,22 @@ def _chosen(what: str, offered: Sequence[Any], wanted: str) -> Any:
     raise MachineCannot(f"found no {what} with the id '{wanted}'; the provider has {some or 'none'}")
 
 
+def _missing_library() -> str | None:
+    return library("libcloud", "apache-libcloud")
+
+
+def _words() -> list[str]:
+    """The key of the cloud and its secret, as far as they are set."""
+    return [os.environ[name] for name in (_KEY, _SECRET) if os.environ.get(name)]
+
+
 def _driver(cloud: dict[str, str]) -> Any:
-    try:
-        from libcloud.compute.providers import get_driver
-    except ImportError as error:
-        raise MachineCannot(
-            "the Python package 'apache-libcloud' is missing; install it with `pip install apache-libcloud`"
-        ) from error
-    words = [os.environ[name] for name in (_KEY, _SECRET) if os.environ.get(name)]
-    if not words:
-        raise MachineCannot(f"the key of the cloud is missing; set {_KEY} and, where there is one, {_SECRET}")
+    words = _words()
+    reason = together(_missing_library(), None if words else _NO_KEY)
+    if reason is not None:
+        raise MachineCannot(reason)
+    from libcloud.compute.providers import get_driver
+
     region = {"region": cloud["region"]} if "region" in cloud else {}
     try:
         return get_driver(cloud["driver"])(*words, **region)

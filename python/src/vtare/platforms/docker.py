@@ -21,6 +21,7 @@ from vtare.platforms.base import BasePlatform, Forwards, Layer
 from vtare.platforms.binary import digest, not_static
 from vtare.platforms.docker_exec import ExecChild
 from vtare.platforms.intake import PIECE_BYTE, Incoming, printable
+from vtare.platforms.lacks import library, together
 from vtare.platforms.owner import OWNER_VARIABLE, Leftover, owner_of, still_runs
 from vtare.platforms.protocol import CONTAINER_RESOURCES, DEFAULT_RESOURCES, Need, Resources
 
@@ -100,11 +101,13 @@ class DockerPlatform(BasePlatform[DockerInstance]):
     _client: Any = None
 
     def _missing(self, resources: Resources) -> str | None:
-        try:
-            self._connect()
-        except MachineCannot as error:
-            return str(error)
-        return not_static(self._binary) or network.missing_tools()
+        daemon = _missing_daemon()
+        if daemon is None:
+            try:
+                self._connect()
+            except MachineCannot as error:
+                daemon = str(error)
+        return together(daemon, not_static(self._binary), network.missing_tools())
 
     def need(self, resources: Resources = DEFAULT_RESOURCES) -> Need:
         """What one container takes: measured at 4.4 MiB and a dozen threads with the process that minds it."""
@@ -238,13 +241,28 @@ def _library() -> Any:
     return docker
 
 
+def _place() -> str:
+    return os.environ.get("DOCKER_HOST", _SOCKET)
+
+
+def _missing_daemon() -> str | None:
+    """Why no daemon can be asked, or None; asks none."""
+    where = _place()
+    if not where.startswith("unix://"):
+        daemon = f"DOCKER_HOST is {where}: expected a daemon of this machine, such as {_SOCKET}"
+    elif Path(where.removeprefix("unix://")).exists():
+        daemon = None
+    else:
+        daemon = f"no Docker daemon at {where}; start one (install docker.io) or set DOCKER_HOST"
+    return together(daemon, library("docker", "docker"))
+
+
 def _connect() -> Any:
     docker = _library()
-    where = os.environ.get("DOCKER_HOST", _SOCKET)
-    if where.startswith("unix://") and not Path(where.removeprefix("unix://")).exists():
-        raise MachineCannot(f"no Docker daemon at {where}; start one (install docker.io) or set DOCKER_HOST")
-    if not where.startswith("unix://"):
-        raise MachineCannot(f"DOCKER_HOST is {where}: expected a daemon of this machine, such as {_SOCKET}")
+    reason = _missing_daemon()
+    if reason is not None:
+        raise MachineCannot(reason)
+    where = _place()
     try:
         return docker.APIClient(base_url=where, version="auto", timeout=_TIMEOUT_S)
     except docker.errors.DockerException as error:

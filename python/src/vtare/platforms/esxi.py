@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from vtare.errors import BadInput, MachineCannot, PlatformFailed
 from vtare.platforms.esxi_machine import CARDS, Order, Place, address_of, is_marked
+from vtare.platforms.lacks import together
 from vtare.platforms.notes import Notes
 from vtare.platforms.owner import Leftover
 from vtare.platforms.protocol import Resources, Settings
@@ -63,9 +64,15 @@ class EsxiPlatform(MadePlatform):
             return f"ESXi has no network card '{resources.nic}'; expected one of {', '.join(CARDS)}"
         if resources.memory_byte is not None and resources.memory_byte % (4 * _MEBIBYTE):
             return f"ESXi gives memory in steps of 4 MiB, found {resources.memory_byte} B"
-        reason = unnamed(self._own, ("server", "account", "template")) or missing_library() or self._reached.missing()
+        reason = together(
+            missing_library(), self._reached.missing(), unnamed(self._own, ("server", "account", "template"))
+        )
         if reason is not None:
             return reason
+        return self._look(resources)
+
+    def _look(self, resources: Resources) -> str | None:
+        """Why the server gives no such machines, or None."""
         try:
             password_of(self._server())
             with session(self._server()) as vsphere:

@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import secrets
+import shutil
 import signal
 from contextlib import suppress
 from functools import cache
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from vtare.errors import MachineCannot
 from vtare.platforms import network
+from vtare.platforms.lacks import together
 from vtare.platforms.network import NetworkError
 from vtare.platforms.owner import OWNER_VARIABLE, Leftover, own_prefix
 from vtare.platforms.protocol import CONTAINER_RESOURCES, DEFAULT_RESOURCES, Need, Resources
@@ -99,17 +101,16 @@ class GvisorPlatform(RootedPlatform):
 
     def _missing(self, resources: Resources) -> str | None:
         reason = super()._missing(resources)
-        if reason is not None:
+        traps = self._settings.get("traps")
+        if traps == "kvm" and not _KVM.exists():
+            reason = together(reason, f"gVisor's platform kvm needs {_KVM}, which is not there")
+        if shutil.which(_TOOL) is None:
             return reason
         known = _known_traps(_flags())
-        traps = self._settings.get("traps")
         if traps is not None and traps not in known:
-            return f"this version of {_TOOL} has no platform '{traps}', only {', '.join(known)}"
-        if self._settings.get("network") == "netstack" and (reason := too_old_for_a_namespace()) is not None:
-            return reason
-        if traps == "kvm" and not _KVM.exists():
-            return f"gVisor's platform kvm needs {_KVM}, which is not there"
-        return None
+            return together(reason, f"this version of {_TOOL} has no platform '{traps}', only {', '.join(known)}")
+        netstack = self._settings.get("network") == "netstack"
+        return together(reason, too_old_for_a_namespace() if netstack else None)
 
     def need(self, resources: Resources = DEFAULT_RESOURCES) -> Need:
         """What one sandbox takes: measured at 46 MiB with its gofer, and threads of the Go runtime."""

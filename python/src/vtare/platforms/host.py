@@ -150,7 +150,7 @@ class HostPlatform(BasePlatform[HostInstance]):
         namespace = self._settings.get("namespace")
         if namespace is None or Path("/run/netns", str(namespace)).exists():
             return None
-        return f"there is no network namespace {namespace}; make it with `ip netns add {namespace}`"
+        return f"there is no network namespace {namespace}; run `ip netns add {namespace}`"
 
     def _make(self, index: int, site: Site | None, resources: Resources) -> HostInstance:
         # The host is one machine, or one server of a topology.

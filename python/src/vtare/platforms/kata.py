@@ -10,11 +10,11 @@ given and runs vtare's agent; no Kata was run. The facts of every run and the re
 
 from __future__ import annotations
 
-import shutil
 from typing import TYPE_CHECKING, Final
 
 from vtare.platforms import network
 from vtare.platforms.guest.stdio_machine import StdioPlatform, directories_left
+from vtare.platforms.lacks import programs, together
 from vtare.platforms.rooted import BINARY, make_root
 
 if TYPE_CHECKING:
@@ -42,9 +42,8 @@ class KataPlatform(StdioPlatform):
     IN_SITE = False
 
     def _missing(self, resources: Resources) -> str | None:
-        if shutil.which(SHIM) is None:
-            return f"the program '{SHIM}' is missing; install it from {self.SOURCE.partition('with Kata from ')[2]}"
-        return super()._missing(resources)
+        shim = programs({SHIM: f"it from {self.SOURCE.partition('with Kata from ')[2]}"})
+        return together(shim, super()._missing(resources))
 
     def _command(self, attachment: GuestAttachment, directory: Path, resources: Resources) -> list[str]:
         place = attachment.network

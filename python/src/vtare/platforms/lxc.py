@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from vtare.platforms import network
 from vtare.platforms.base import BasePlatform, Forwards, Layer
-from vtare.platforms.binary import digest, not_static
+from vtare.platforms.binary import digest
 from vtare.platforms.network import NetworkError
 from vtare.platforms.owner import Leftover
 from vtare.platforms.protocol import CONTAINER_RESOURCES, DEFAULT_RESOURCES, Need, Resources
@@ -22,7 +22,7 @@ from vtare.platforms.rooted import (
     RootedInstance,
     ToolChild,
     make_root,
-    missing_tools,
+    missing_for_containers,
     places_left,
     remove_files,
     to_descendants,
@@ -63,7 +63,7 @@ class LxcPlatform(BasePlatform[LxcInstance]):
     OFFERED = CONTAINER_RESOURCES
 
     def _missing(self, resources: Resources) -> str | None:
-        return missing_tools(_TOOLS) or not_static(self._binary) or network.missing_tools()
+        return missing_for_containers(_TOOLS, self._binary)
 
     def need(self, resources: Resources = DEFAULT_RESOURCES) -> Need:
         """What one container takes: measured at 1.1 MiB, with its own first process and the one that minds it."""

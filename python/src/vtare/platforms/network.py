@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import shutil
 import signal
 import time
 from contextlib import suppress
@@ -15,15 +14,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from vtare import process
 from vtare.errors import MachineCannot, VtareError
+from vtare.platforms.lacks import programs, together
 from vtare.platforms.owner import Leftover, owner_of, started_by, still_runs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 _NAMESPACES: Final = Path("/run/netns")
 _READY_S: Final = 10.0
 #: What a tool states where this process, or this kernel, never can.
 _REFUSALS: Final = ("Operation not permitted", "Permission denied", "qdisc kind is unknown", "Unknown qdisc")
+#: What makes namespaces: program -> Debian package.
+TOOLS: Final = {"ip": "iproute2", "sysctl": "procps"}
 _NET_ADMIN, _SYS_ADMIN = 12, 21
 USUAL_MTU_BYTE: Final = 1500
 
@@ -180,15 +182,20 @@ def detach(site: Site, index: int) -> None:
     remove_namespaces([site.instance_namespace(index)])
 
 
-def missing_tools() -> str | None:
-    """Why this machine cannot make namespaces, or None where it can."""
-    for tool in ("ip", "sysctl"):
-        if shutil.which(tool) is None:
-            package = "iproute2" if tool == "ip" else "procps"
-            return f"the program '{tool}' is missing; install {package}"
-    if os.geteuid() != 0 and not _has_capabilities():
+def missing_tools(tools: Mapping[str, str] | None = None) -> str | None:
+    """Why this machine cannot make namespaces, or lacks one of these tools (program -> package); None where it can."""
+    return together(programs({**(tools or {}), **TOOLS}), _missing_right())
+
+
+def _missing_right() -> str | None:
+    if _has_capabilities():
+        return None
+    if os.geteuid() != 0:
         return "needs root (CAP_NET_ADMIN and CAP_SYS_ADMIN) to make network namespaces; run it with sudo"
-    return None
+    return (
+        "needs CAP_NET_ADMIN and CAP_SYS_ADMIN to make network namespaces, which root does not have here; start this "
+        "container with both"
+    )
 
 
 def _has_capabilities() -> bool:

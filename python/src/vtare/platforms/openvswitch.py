@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare.platforms import network
+from vtare.platforms.lacks import programs
 from vtare.platforms.network import NetworkError, Step
 from vtare.platforms.owner import Leftover, owner_of, still_runs
 
@@ -23,18 +24,20 @@ if TYPE_CHECKING:
 _CONTROL: Final = ("ovs-vsctl", "--timeout=5")
 #: Where the daemon's own database keeps who made a bridge.
 _OWNER_KEY: Final = "vtare-owner"
+#: Debian's script, which needs no systemd.
+_START: Final = "/usr/share/openvswitch/scripts/ovs-ctl"
 _RUN_DIRECTORY: Final = "/var/run/openvswitch"
 
 
 def missing() -> str | None:
     """Why this machine has no Open vSwitch that works, or None."""
-    for tool in ("ovs-vsctl", "ovs-ofctl", "ovs-dpctl"):
-        if shutil.which(tool) is None:
-            return f"the program '{tool}' is missing; install openvswitch-switch"
+    reason = programs(dict.fromkeys(("ovs-vsctl", "ovs-ofctl", "ovs-dpctl"), "openvswitch-switch"))
+    if reason is not None:
+        return reason
     try:
         network.run_tool((*_CONTROL, "show"))
     except NetworkError as error:
-        return f"Open vSwitch is installed, but its daemon does not answer; start it ({error})"
+        return f"Open vSwitch is installed, but its daemon does not answer ({error}); run `{_START} start`"
     return None
 
 

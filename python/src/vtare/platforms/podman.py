@@ -21,10 +21,19 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from vtare.platforms import network
 from vtare.platforms.base import Forwards
 from vtare.platforms.gvisor import too_old_for_a_namespace
+from vtare.platforms.lacks import together
 from vtare.platforms.network import NetworkError
 from vtare.platforms.owner import Leftover
 from vtare.platforms.protocol import CONTAINER_RESOURCES, DEFAULT_RESOURCES, Need, Resources
-from vtare.platforms.rooted import BINARY, ROOT, RootedInstance, RootedPlatform, ToolChild, places_left
+from vtare.platforms.rooted import (
+    BINARY,
+    ROOT,
+    RootedInstance,
+    RootedPlatform,
+    ToolChild,
+    missing_for_containers,
+    places_left,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -103,9 +112,11 @@ class PodmanPlatform(RootedPlatform):
     SETTINGS: ClassVar[Mapping[str, Sequence[str]]] = {"runtime": ("crun", "runc", _GVISOR)}
 
     def _missing(self, resources: Resources) -> str | None:
-        if shutil.which(self._runtime) is None:
-            return f"the program '{self._runtime}' is missing; install {self._runtime}"
-        return (too_old_for_a_namespace() if self._is_gvisor else None) or super()._missing(resources)
+        tried = self._is_gvisor and shutil.which(self._runtime) is not None
+        return together(
+            too_old_for_a_namespace() if tried else None,
+            missing_for_containers({self._runtime: self._runtime, **self.TOOLS}, self._binary),
+        )
 
     @property
     def forwards(self) -> Forwards | None:

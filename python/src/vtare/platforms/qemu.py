@@ -39,6 +39,7 @@ from vtare.platforms.guest.machine import GuestMachine
 from vtare.platforms.guest.modules import EMULATED_NICS, QUEUE_DRIVERS, VIRTIO_DISK
 from vtare.platforms.guest.qemu_command import PROGRAM, GuestSpec
 from vtare.platforms.guest.qemu_machine import QemuMachine, missing_monitor
+from vtare.platforms.lacks import programs, together
 from vtare.platforms.owner import Leftover, owner_of, started_by, still_runs
 from vtare.platforms.protocol import DEFAULT_RESOURCES, GUEST_RESOURCES, Need, Resources
 from vtare.process import ToolFailed, run_tool
@@ -99,11 +100,7 @@ class QemuPlatform(BasePlatform[QemuInstance]):
 
     def _missing(self, resources: Resources) -> str | None:
         """The first call may boot a guest to try KVM."""
-        if shutil.which(PROGRAM) is None:
-            return f"the program '{PROGRAM}' is missing; install qemu-system-x86"
         manager = self._manager()
-        if self._managed_by == "libvirt" and manager.uri is None:
-            return f"libvirt was asked for, but {manager.reason}"
         flavour = flavour_for(resources.nic, self._kernel)
         if resources.nic is not None and resources.nic not in EMULATED_NICS:
             return (
@@ -118,9 +115,14 @@ class QemuPlatform(BasePlatform[QemuInstance]):
             absent = sorted(set(resources.pinned) - os.sched_getaffinity(0))
             if absent:
                 return f"CPU {absent[0]} to pin to is not there; expected some of {sorted(os.sched_getaffinity(0))}"
-            if manager.uri is None and missing_monitor() is not None:
-                return missing_monitor()
-        reason = missing_kernel(flavour) or disk.missing(resources)
+        asked = self._managed_by == "libvirt" and manager.uri is None
+        reason = together(
+            programs({PROGRAM: "qemu-system-x86"}),
+            f"libvirt was asked for, but {manager.reason}" if asked else None,
+            missing_monitor() if resources.pinned is not None and manager.uri is None else None,
+            missing_kernel(flavour),
+            disk.missing(resources),
+        )
         if reason is not None:
             return reason
         try:

@@ -125,7 +125,8 @@ class MadePlatform(BasePlatform[SshInstance]):
 
 def unnamed(settings: Container[object], wanted: Iterable[str]) -> str | None:
     """Which of these settings a plan leaves out, in words; None where none."""
-    for key in wanted:
-        if key not in settings:
-            return f"names no {key}; add `{key}` to the plan's table of this platform"
-    return None
+    lacking = [key for key in wanted if key not in settings]
+    if not lacking:
+        return None
+    keys = ", ".join(f"`{key}`" for key in lacking)
+    return f"names no {', '.join(lacking)}; add {keys} to the plan's table of this platform"

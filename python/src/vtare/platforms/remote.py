@@ -28,6 +28,7 @@ from vtare.errors import HostLost, MachineCannot, PlatformFailed
 from vtare.platforms.binary import digest
 from vtare.platforms.child import Child
 from vtare.platforms.intake import MOST_OUTPUT_BYTE, OUTPUT_LOST, PIECE_BYTE, printable
+from vtare.platforms.lacks import library
 from vtare.platforms.owner import OWNER_VARIABLE
 from vtare.process import code_of_shell
 
@@ -99,11 +100,7 @@ class Login:
 
 def missing_library() -> str | None:
     """Why there is no SSH here, or None."""
-    try:
-        import asyncssh  # noqa: F401
-    except ImportError:
-        return "the Python package 'asyncssh' is missing; install it with `pip install asyncssh`"
-    return None
+    return library("asyncssh", "asyncssh")
 
 
 class Machine:

@@ -21,6 +21,7 @@ from vtare.platforms.base import BasePlatform, Layer
 from vtare.platforms.binary import digest, not_static
 from vtare.platforms.child import PipedChild, start_piped
 from vtare.platforms.intake import Incoming, open_below, put_regular, take_regular
+from vtare.platforms.lacks import programs, together
 from vtare.platforms.network import NetworkError
 from vtare.platforms.owner import Leftover, owner_of, still_runs
 from vtare.platforms.protocol import Resources
@@ -130,7 +131,7 @@ class RootedPlatform(BasePlatform[RootedInstance]):
     TOOLS: ClassVar[Mapping[str, str]]
 
     def _missing(self, resources: Resources) -> str | None:
-        return missing_tools(self.TOOLS) or not_static(self._binary) or network.missing_tools()
+        return missing_for_containers(self.TOOLS, self._binary)
 
     def _make(self, index: int, site: Site | None, resources: Resources) -> RootedInstance:
         inside = None if site is None else site.instance_namespace(index)
@@ -200,12 +201,13 @@ def _inside(root: Path, name: str, directory: Path, *, make: bool = False) -> It
         os.close(place)
 
 
-def missing_tools(tools: Mapping[str, str]) -> str | None:
-    """Why these tools (program -> package) cannot make containers here; None where they can."""
-    for tool, package in tools.items():
-        if shutil.which(tool) is None:
-            return f"the program '{tool}' is missing; install {package}"
-    return "needs root to make containers; run it with sudo" if os.geteuid() != 0 else None
+def missing_for_containers(tools: Mapping[str, str], binary: Path) -> str | None:
+    """Why these tools (program -> package) cannot make containers of the binary here; None where they can."""
+    if os.geteuid() == 0:
+        return together(network.missing_tools(tools), not_static(binary))
+    return together(
+        programs({**tools, **network.TOOLS}), not_static(binary), "needs root to make containers; run it with sudo"
+    )
 
 
 def make_root(place: Path) -> Path:

@@ -19,6 +19,7 @@ from vtare.platforms import network
 from vtare.platforms.base import BasePlatform, Layer
 from vtare.platforms.binary import digest, not_static
 from vtare.platforms.intake import Incoming, printable
+from vtare.platforms.lacks import together
 from vtare.platforms.notes import Notes
 from vtare.platforms.owner import Leftover, own_prefix, owner_of, still_runs
 from vtare.platforms.protocol import DEFAULT_RESOURCES, Need, Resources, Settings
@@ -142,9 +143,12 @@ class SshPlatform(BasePlatform[SshInstance]):
         return _checked(settings)
 
     def _missing(self, resources: Resources) -> str | None:
-        if "host" not in self._settings:
-            return 'names no machine; add `[platforms.ssh]` with `host = "..."` to the plan'
-        return missing_library() or not_static(self._binary)
+        named = "host" in self._settings
+        return together(
+            missing_library(),
+            not_static(self._binary),
+            None if named else 'names no machine; add `[platforms.ssh]` with `host = "..."` to the plan',
+        )
 
     def need(self, resources: Resources = DEFAULT_RESOURCES) -> Need:
         """What a connection takes here."""

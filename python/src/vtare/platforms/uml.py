@@ -17,14 +17,13 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from vtare.platforms import network
-from vtare.platforms.binary import not_static
 from vtare.platforms.child import start_child
 from vtare.platforms.guest.cards import words_of_all
 from vtare.platforms.guest.channel import Terminal
 from vtare.platforms.guest.errors import GuestFailed
 from vtare.platforms.guest.instance import MEBIBYTE, GuestInstance
 from vtare.platforms.guest.own_process import USUAL_MEMORY, OwnGuest, OwnGuestPlatform
+from vtare.platforms.lacks import together
 from vtare.platforms.owner import Leftover
 from vtare.platforms.protocol import DEFAULT_RESOURCES, Need, Resources
 from vtare.platforms.rooted import (
@@ -33,7 +32,7 @@ from vtare.platforms.rooted import (
     copy_in,
     copy_out,
     make_root,
-    missing_tools,
+    missing_for_containers,
     pinning,
     places_left,
     remove_files,
@@ -120,13 +119,14 @@ class UmlPlatform(OwnGuestPlatform[UmlMachine]):
     OFFERED = frozenset({"memory_byte", "pinned"})
 
     def _missing(self, resources: Resources) -> str | None:
-        reason = missing_tools({PROGRAM: "user-mode-linux"}) or cannot_start()
-        if reason is not None:
-            return reason
+        reason = missing_for_containers({PROGRAM: "user-mode-linux"}, self._binary)
+        if shutil.which(PROGRAM) is not None:
+            reason = together(cannot_start(), reason)
         if resources.memory_byte is not None and resources.memory_byte < _LEAST_MEMORY:
             found = resources.memory_byte / MEBIBYTE
-            return f"a guest of {found:.0f} MiB does not boot; give it {_LEAST_MEMORY // MEBIBYTE} MiB or more"
-        return not_static(self._binary) or network.missing_tools()
+            small = f"a guest of {found:.0f} MiB does not boot; give it {_LEAST_MEMORY // MEBIBYTE} MiB or more"
+            return together(small, reason)
+        return reason
 
     def need(self, resources: Resources = DEFAULT_RESOURCES) -> Need:
         """What one guest takes: its memory, its root, and a process of the host for each of its own."""

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Final
 
 from vtare.errors import BadInput, PlatformFailed
 from vtare.platforms.intake import printable
+from vtare.platforms.lacks import programs, together
 from vtare.platforms.owner import Leftover, owner_of, still_runs
 from vtare.platforms.protocol import DEFAULT_RESOURCES, Need, Resources, Settings
-from vtare.platforms.reached import MadePlatform
+from vtare.platforms.reached import MadePlatform, unnamed
 from vtare.process import ToolFailed, run_tool
 
 if TYPE_CHECKING:
@@ -77,12 +78,10 @@ class VirtualBoxPlatform(MadePlatform):
     def _missing(self, resources: Resources) -> str | None:
         if resources.nic is not None and resources.nic not in CARDS:
             return f"VirtualBox has no network card '{resources.nic}'; expected one of {', '.join(CARDS)}"
-        if shutil.which(PROGRAM) is None:
-            return f"the program '{PROGRAM}' is missing; install VirtualBox"
-        if self._template is None:
-            return "names no template; add `template` to the plan's table of this platform"
-        reason = self._reached.missing()
-        if reason is not None:
+        reason = together(
+            programs({PROGRAM: "VirtualBox"}), self._reached.missing(), unnamed(self._settings, ("template",))
+        )
+        if reason is not None or self._template is None:
             return reason
         try:
             found = _facts(self._template)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare.errors import MachineCannot, PlatformFailed
+from vtare.platforms.lacks import library
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,11 +64,7 @@ class Server:
 
 def missing_library() -> str | None:
     """Why vSphere cannot be spoken from here, or None."""
-    try:
-        import pyVmomi  # noqa: F401
-    except ImportError:
-        return "the Python package 'pyvmomi' is missing; install it with `pip install pyvmomi`"
-    return None
+    return library("pyVmomi", "pyvmomi")
 
 
 def password_of(server: Server) -> str:

@@ -32,6 +32,7 @@ from vtare.platforms.guest.instance import (
 from vtare.platforms.guest.kernel import FLAVOURS, find_kernel, flavour_for, missing_kernel
 from vtare.platforms.guest.modules import NETFRONT, XEN_DISK
 from vtare.platforms.guest.xen_domain import DomainSpec, XenDomain
+from vtare.platforms.lacks import together
 from vtare.platforms.owner import Leftover, owner_of, still_runs
 from vtare.platforms.protocol import DEFAULT_RESOURCES, GUEST_RESOURCES, Need, Resources
 
@@ -73,8 +74,13 @@ class XenPlatform(BasePlatform[GuestInstance[XenDomain]]):
 
     def _missing(self, resources: Resources) -> str | None:
         flavour = flavour_for(NETFRONT, self._kernel)
-        reason = _beyond(resources, flavour) or xen_tools.missing_dom0() or missing_kernel(flavour)
-        reason = reason or disk.missing(resources) or (xen_tools.missing_disks() if resources.disk_byte != 0 else None)
+        reason = together(
+            _beyond(resources, flavour),
+            xen_tools.missing_dom0(),
+            missing_kernel(flavour),
+            disk.missing(resources),
+            xen_tools.missing_disks() if resources.disk_byte != 0 else None,
+        )
         if reason is not None:
             return reason
         try:

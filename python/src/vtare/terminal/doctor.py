@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
+from vtare.platforms.lacks import ALSO
 from vtare.terminal.tables import print_table
 
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ def show_doctor(console: Console, features: Sequence[Feature], places: Sequence[
     if missing:
         console.print("\nWhat is missing")
     for what, lacks, command in missing:
-        console.print(f"  {what}: {lacks}")
+        for one in lacks.split(ALSO):
+            console.print(f"  {what}: {one}")
         if command is not None:
             console.print(f"    {command}")
     parts = {(name, why) for place in places if place.lacks is None for name, why in place.instruments.items() if why}

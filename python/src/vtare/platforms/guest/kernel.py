@@ -63,13 +63,13 @@ def missing_kernel(flavour: str) -> str | None:
         return None
     if os.uname().machine not in _ARCHITECTURES:
         return f"no kernel for guests is known for {os.uname().machine}; name one with VTARE_GUEST_KERNEL"
-    for tool in ("apt-get", "dpkg-deb"):
-        if shutil.which(tool) is None:
-            return (
-                f"the program '{tool}' is missing, with which a kernel for guests is fetched; name a kernel with "
-                "VTARE_GUEST_KERNEL=/boot/vmlinuz-RELEASE (its modules in /lib/modules/RELEASE)"
-            )
-    return None
+    lacking = [tool for tool in ("apt-get", "dpkg-deb") if shutil.which(tool) is None]
+    if not lacking:
+        return None
+    return (
+        f"no kernel for guests can be fetched without {' and '.join(lacking)}; name a kernel with "
+        "VTARE_GUEST_KERNEL=/boot/vmlinuz-RELEASE (its modules in /lib/modules/RELEASE)"
+    )
 
 
 def find_kernel(flavour: str) -> Kernel:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from contextlib import suppress
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare.errors import MachineCannot
@@ -14,6 +12,7 @@ from vtare.platforms.child import start_child
 from vtare.platforms.guest.errors import GuestFailed
 from vtare.platforms.guest.machine import GuestMachine, chosen_cpus, how, tail
 from vtare.platforms.guest.qemu_command import GuestSpec, command
+from vtare.platforms.lacks import library
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,10 +99,8 @@ class QemuMachine(GuestMachine):
 
 def missing_monitor() -> str | None:
     """Why QEMU's monitor cannot be asked from here, or None."""
-    with suppress(ModuleNotFoundError):
-        if find_spec("qemu.qmp") is not None:
-            return None
-    return "pinning vCPUs needs the Python library qemu.qmp; run `pip install qemu.qmp`"
+    reason = library("qemu.qmp", "qemu.qmp")
+    return None if reason is None else f"{reason}, for pinned vCPUs"
 
 
 async def _ask(path: str, question: str) -> Any:

@@ -20,6 +20,7 @@ from vtare.platforms.guest.channel import Descriptors
 from vtare.platforms.guest.errors import GuestFailed
 from vtare.platforms.guest.instance import MEBIBYTE
 from vtare.platforms.guest.own_process import USUAL_MEMORY, OwnGuest, OwnGuestPlatform
+from vtare.platforms.lacks import programs, together
 from vtare.platforms.owner import Leftover, owner_of, still_runs
 from vtare.platforms.protocol import DEFAULT_RESOURCES, Need, Resources
 
@@ -70,12 +71,13 @@ class StdioPlatform(OwnGuestPlatform[StdioMachine]):
     SOURCE: ClassVar[str]
 
     def _missing(self, resources: Resources) -> str | None:
-        program = shutil.which(self.PROGRAM)
-        if program is None:
-            return f"the program '{self.PROGRAM}' is missing; install it from {self.SOURCE}"
-        if not os.access(KVM, os.R_OK | os.W_OK):
-            return f"{self.PROGRAM} needs KVM, and {KVM} cannot be opened here"
-        return not_static(self._binary) or network.missing_tools()
+        usable = os.access(KVM, os.R_OK | os.W_OK)
+        return together(
+            programs({self.PROGRAM: f"it from {self.SOURCE}"}),
+            None if usable else f"{self.PROGRAM} needs KVM, and {KVM} cannot be opened here",
+            not_static(self._binary),
+            network.missing_tools(),
+        )
 
     def need(self, resources: Resources = DEFAULT_RESOURCES) -> Need:
         """What one guest takes: its memory, and the monitor with a thread for each vCPU."""

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from vtare.errors import MachineCannot, VtareError
+from vtare.platforms.lacks import programs, together
 from vtare.process import ToolFailed, run_tool
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 PROGRAM: Final = "xl"
-INSTALL: Final = "apt-get install xen-system-amd64 xenstore-utils"
-_TOOLS: Final = {PROGRAM: INSTALL, "xenstore-read": INSTALL, "xenstore-write": INSTALL}
+_TOOLS: Final = {PROGRAM: "xen-system-amd64", **dict.fromkeys(("xenstore-read", "xenstore-write"), "xenstore-utils")}
 _KIND: Final = Path("sys/hypervisor/type")
 _CAPABILITIES: Final = Path("proc/xen/capabilities")
 _LOOP: Final = Path("dev/loop-control")
@@ -67,32 +67,35 @@ class Hypervisor:
 
 def missing_dom0() -> str | None:
     """Why domains cannot be made from here, in words with the way out; None where they can. Starts nothing."""
-    for tool, install in _TOOLS.items():
-        if shutil.which(tool) is None:
-            return f"the program '{tool}' is missing; run `{install}` and boot the entry with Xen"
+    root = "needs root to make domains; run it with sudo" if os.geteuid() != 0 else None
+    return together(programs(_TOOLS), _not_dom0(), root)
+
+
+def _not_dom0() -> str | None:
     kind = _line(ROOT / _KIND)
     if kind != "xen":
         return (
-            f"this machine does not run under Xen (/{_KIND}: {kind or 'not there'}); boot the entry with Xen "
-            f"(after `{INSTALL}`), so that it is dom0"
+            f"this machine does not run under Xen (/{_KIND}: {kind or 'not there'}); boot the entry with Xen, so that "
+            "it is dom0"
         )
     if not (ROOT / _CAPABILITIES).exists():
         return f"there is no /{_CAPABILITIES}; run `mount -t xenfs xenfs /proc/xen`"
     if "control_d" not in (_line(ROOT / _CAPABILITIES) or ""):
         return "this machine is a guest of Xen (domU), which makes no domains; run the lab in dom0"
-    if os.geteuid() != 0:
-        return "needs root to make domains; run it with sudo"
     return None
 
 
 def missing_disks() -> str | None:
     """Why domains can have no disks from here, in words with the way out; None where they can."""
-    if shutil.which("losetup") is None and not Path("/usr/sbin/losetup").exists():
-        return "the program 'losetup' is missing; install mount (util-linux)"
-    for place, module in ((_LOOP, "loop"), (_BLKBACK, "xen-blkback")):
-        if not (ROOT / place).exists():
-            return f'there is no /{place}; run `modprobe {module}`, or give guests no disk (disk = "none")'
-    return None
+    return together(
+        None if Path("/usr/sbin/losetup").exists() else programs({"losetup": "mount"}),
+        *(
+            f'there is no /{place}; run `modprobe {module}`, or give guests no disk (disk = "none")'
+            for place, module in ((_LOOP, "loop"), (_BLKBACK, "xen-blkback"))
+            # Its driver is there under Xen alone.
+            if not (ROOT / place).exists() and (place == _LOOP or _line(ROOT / _KIND) == "xen")
+        ),
+    )
 
 
 def in_dom0() -> bool:
