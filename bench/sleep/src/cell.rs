@@ -22,13 +22,15 @@ pub enum Contender {
     /// Adaptive at another price.
     Priced(Span),
     Fifo,
+    /// The kernel alone, on a thread set up as the adaptive method sets up its own.
+    Kernel,
     SpinSleep,
 }
 
 impl Contender {
     pub fn all(condition: Condition) -> Vec<Self> {
         let mut all: Vec<Self> = Method::ALL.map(Self::Vtare).to_vec();
-        all.extend([Self::Fifo, Self::SpinSleep]);
+        all.extend([Self::Fifo, Self::Kernel, Self::SpinSleep]);
         if condition == Condition::Idle {
             all.extend([100, 500, 10_000, 50_000, 1_000_000].map(|micros| Self::Priced(Span::from_micros(micros))));
         }
@@ -40,6 +42,7 @@ impl Contender {
             Self::Vtare(method) => method.to_string(),
             Self::Priced(lambda) => format!("adaptive, {lambda}"),
             Self::Fifo => "adaptive, FIFO".to_owned(),
+            Self::Kernel => "kernel, slice 100 us".to_owned(),
             Self::SpinSleep => "spin_sleep (crate)".to_owned(),
         }
     }
@@ -49,6 +52,8 @@ impl Contender {
             Self::Vtare(method) => (method, SleepOptions::default()),
             Self::Priced(lambda) => (Method::Adaptive, SleepOptions { lambda, ..SleepOptions::default() }),
             Self::Fifo => (Method::Adaptive, SleepOptions { fifo: Some(50), ..SleepOptions::default() }),
+            // At the least price of CPU time it never spins.
+            Self::Kernel => (Method::Adaptive, SleepOptions { lambda: Span::from_nanos(1), ..SleepOptions::default() }),
             Self::SpinSleep => (Method::Usleep, SleepOptions::default()),
         }
     }
@@ -59,12 +64,20 @@ pub struct Cell {
     pub condition: Condition,
     pub target: Span,
     misses: Vec<i64>,
+    /// Sleeps that were to be made; those that lateness left no time for were not.
+    asked: u64,
     cpu: Span,
     slept: Span,
     refused: bool,
 }
 
 impl Cell {
+    /// Of all sleeps asked for, the share that ended more than `limit` late, or for which no time was left.
+    pub fn late(&self, limit: Span) -> Option<f64> {
+        let in_time = self.misses.iter().filter(|miss| **miss <= limit.as_nanos()).count() as u64;
+        (self.asked > 0).then(|| (self.asked - in_time) as f64 / self.asked as f64)
+    }
+
     pub fn quantile(&self, share: f64) -> Option<f64> {
         // A tail needs enough sleeps beyond it (shared rule: n of 299 for p99, 2995 for p99.9).
         let enough = if share > 0.99 {
@@ -96,16 +109,20 @@ impl Cell {
         let time =
             |value: Option<f64>| value.map_or_else(|| "n/a".to_owned(), |ns| Span::from_nanos(ns as i64).to_string());
         let half_iqr = self.quantile(0.75).zip(self.quantile(0.25)).map(|(high, low)| (high - low) / 2.0);
-        let cpu = self.cpu_share().map_or_else(|| "n/a".to_owned(), |share| format!("{:.2} %", share * 100.0));
+        let share =
+            |value: Option<f64>| value.map_or_else(|| "n/a".to_owned(), |share| format!("{:.2} %", share * 100.0));
+        let cpu = share(self.cpu_share());
         println!(
-            "  {:22} {:>8} {:>7} {:>11} {:>11} {:>11} {:>11} {:>11}{}",
+            "  {:22} {:>8} {:>11} {:>11} {:>11} {:>11} {:>11} {:>8} {:>8} {:>11}{}",
             self.contender.name(),
             self.target.to_string(),
-            self.misses.len(),
+            format!("{}/{}", self.misses.len(), self.asked),
             time(self.quantile(0.5)),
             time(half_iqr),
             time(self.quantile(0.99)),
             time(self.quantile(0.999)),
+            share(self.late(Span::from_micros(1))),
+            share(self.late(Span::from_micros(100))),
             cpu,
             if self.refused { "  (FIFO not allowed here)" } else { "" }
         );
@@ -148,6 +165,7 @@ pub fn measure(
             condition,
             target,
             misses: Vec::new(),
+            asked: 0,
             cpu: Span::ZERO,
             slept: Span::ZERO,
             refused: false,
@@ -164,6 +182,7 @@ pub fn measure(
             let reading = turns.send(Turn { sleeps, limit }).ok().and_then(|()| readings.recv().ok());
             let Some(reading) = reading else { continue };
             let cell = &mut cells[*at];
+            cell.asked += sleeps;
             cell.misses.extend(reading.misses);
             cell.cpu += reading.cpu;
             cell.slept += reading.slept;
@@ -187,7 +206,7 @@ fn work(clock: &Clock, contender: Contender, target: Span, turns: &Receiver<Turn
         let cpu = clocks::now::<ThreadCpu>();
         for _ in 0..turn.sleeps {
             let from = clock.now();
-            if from - begun > turn.limit * 4 {
+            if from - begun > turn.limit {
                 break;
             }
             let deadline = from + target;

@@ -36,23 +36,27 @@ impl Condition {
         }
     }
 
-    pub fn describe(self) -> &'static str {
+    pub fn describe(self, threads: u32) -> String {
         match self {
-            Self::Idle => "nothing else runs",
-            Self::Cpu => "vtare load cpu: 100 threads of square roots",
-            Self::Io => "vtare load io: files and loopback sockets",
+            Self::Idle => "nothing else runs".to_owned(),
+            Self::Cpu => format!("vtare load cpu: {threads} threads of square roots"),
+            Self::Io => "vtare load io: files and loopback sockets".to_owned(),
         }
     }
 
     /// Starts the load and waits until it works.
-    pub fn start(self) -> Result<Load, String> {
+    pub fn start(self, threads: u32) -> Result<Load, String> {
         let kind = match self {
             Self::Idle => return Ok(Load(None)),
             Self::Cpu => "cpu",
             Self::Io => "io",
         };
         let mut command = Command::new("vtare");
-        command.args(["load", kind, "--json"]).stdout(Stdio::null()).stderr(Stdio::piped());
+        command.args(["load", kind, "--json"]);
+        if self == Self::Cpu {
+            command.args(["--threads", &threads.to_string()]);
+        }
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child =
             command.spawn().map_err(|error| format!("`vtare load {kind}` does not start: {error} (use make bench)"))?;
         let stderr = child.stderr.take();

@@ -27,7 +27,7 @@ fn main() {
     let clock = Arc::new(Clock::start(&ClockOptions::default()));
     println!("clock: {} ({:?}); {:.1} s a cell", clock.info().source, clock.path(), options.seconds.as_secs_f64());
     if let Some(directory) = &options.record {
-        if let Err(message) = record::record(&clock, &options.conditions, directory) {
+        if let Err(message) = record::record(&clock, &options.conditions, options.threads, directory) {
             eprintln!("bench-sleep: {message}");
             std::process::exit(1);
         }
@@ -35,17 +35,17 @@ fn main() {
     }
     let mut cells: Vec<Cell> = Vec::new();
     for condition in options.conditions {
-        let load = match condition.start() {
+        let load = match condition.start(options.threads) {
             Ok(load) => load,
             Err(reason) => {
                 println!("\n{condition:?}: skipped, {reason}");
                 continue;
             }
         };
-        println!("\n{condition:?}: {}", condition.describe());
+        println!("\n{condition:?}: {}", condition.describe(options.threads));
         println!(
-            "  {:22} {:>8} {:>7} {:>11} {:>11} {:>11} {:>11} {:>11}",
-            "method", "target", "n", "median", "half IQR", "p99", "p99.9", "CPU a s"
+            "  {:22} {:>8} {:>11} {:>11} {:>11} {:>11} {:>11} {:>8} {:>8} {:>11}",
+            "method", "target", "of asked", "median", "half IQR", "p99", "p99.9", "> 1 us", "> 100 us", "CPU a s"
         );
         for target in options.targets.iter().copied() {
             let measured = cell::measure(&clock, &Contender::all(condition), condition, target, options.seconds);
@@ -63,6 +63,8 @@ struct Options {
     seconds: Span,
     conditions: Vec<Condition>,
     targets: Vec<Span>,
+    /// Busy threads of the condition cpu.
+    threads: u32,
     /// Record traces into this directory instead of measuring.
     record: Option<PathBuf>,
 }
@@ -73,6 +75,7 @@ impl Options {
             seconds: Span::from_secs(4),
             conditions: Condition::ALL.to_vec(),
             targets: TARGETS.to_vec(),
+            threads: 100,
             record: None,
         };
         while let Some(name) = arguments.next() {
@@ -93,11 +96,15 @@ impl Options {
                     options.targets =
                         targets.ok_or_else(|| format!("--targets-us wants whole numbers above 0, found `{value}`"))?;
                 }
+                "--threads" => {
+                    let threads = value.parse().map_err(|_| format!("--threads wants a whole number, found `{value}`"));
+                    options.threads = threads?;
+                }
                 "--record" => options.record = Some(PathBuf::from(value)),
                 _ => {
                     return Err(format!(
-                        "unknown option `{name}`: choose --seconds N, --conditions idle,cpu,io, --targets-us N,N or \
-                         --record DIR"
+                        "unknown option `{name}`: choose --seconds N, --conditions idle,cpu,io, --targets-us N,N, \
+                         --threads N or --record DIR"
                     ));
                 }
             }

@@ -19,17 +19,17 @@ const LIMIT: Span = Span::from_secs(40);
 const GAP: Span = Span::from_micros(20);
 
 /// Writes `DIR/CONDITION.trace` for each condition.
-pub fn record(clock: &Clock, conditions: &[Condition], directory: &Path) -> Result<(), String> {
+pub fn record(clock: &Clock, conditions: &[Condition], threads: u32, directory: &Path) -> Result<(), String> {
     std::fs::create_dir_all(directory).map_err(|error| format!("cannot make {}: {error}", directory.display()))?;
     for condition in conditions {
-        let load = match condition.start() {
+        let load = match condition.start(threads) {
             Ok(load) => load,
             Err(reason) => {
                 println!("{condition:?}: skipped, {reason}");
                 continue;
             }
         };
-        let text = trace(clock, *condition)?;
+        let text = trace(clock, *condition, threads)?;
         drop(load);
         let path = directory.join(format!("{condition:?}.trace").to_lowercase());
         std::fs::write(&path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
@@ -38,11 +38,11 @@ pub fn record(clock: &Clock, conditions: &[Condition], directory: &Path) -> Resu
     Ok(())
 }
 
-fn trace(clock: &Clock, condition: Condition) -> Result<String, String> {
+fn trace(clock: &Clock, condition: Condition, threads: u32) -> Result<String, String> {
     let mut text = format!(
         "# {}; sleeps of 1 ms to an absolute deadline, slack 1 ns, slice 100 us; then one thread spinning.\n# Made by \
          bench/sleep --record.\n",
-        condition.describe()
+        condition.describe(threads)
     );
     // The adaptive method with the least price never spins: the kernel's own lateness with the thread set up as it sets
     // it up.

@@ -81,22 +81,25 @@ fn a_higher_price_of_a_miss_buys_fewer_late_sleeps_for_more_spinning() {
 }
 
 #[test]
-fn under_a_hundred_busy_threads_it_all_but_stops_spinning_and_is_no_later_than_the_kernel() {
+fn under_a_hundred_busy_threads_it_hardly_spins_and_still_ends_on_time_what_the_kernel_wakes_late() {
     let trace = busy();
     let duration = Span::from_millis(10);
     let adaptive = sleep(&trace, Method::Adaptive, SleepOptions::default(), duration);
     let two_phase = sleep(&trace, Method::TwoPhase, SleepOptions::default(), duration);
     let kernel = sleep(&trace, Method::ClockNanosleep, SleepOptions::default(), duration);
     assert!(adaptive.held_back > SLEEPS / 2, "{} of {SLEEPS} held back", adaptive.held_back);
-    assert!(adaptive.spin_share < 0.002, "{}", adaptive.spin_share);
+    assert!(adaptive.spin_share < 0.006, "{}", adaptive.spin_share);
     // The last ones, once the guard has learned.
     let settled = |outcome: &Outcome| {
         let mut tail = outcome.miss_ns[SLEEPS / 2..].to_vec();
         tail.sort_unstable();
         tail[tail.len() / 2]
     };
-    assert!(settled(&adaptive) <= settled(&kernel) + 10_000, "{} {}", settled(&adaptive), settled(&kernel));
-    assert!(settled(&two_phase) > 100 * settled(&adaptive), "{} {}", settled(&two_phase), settled(&adaptive));
+    assert!(settled(&kernel) > 10_000, "{}", settled(&kernel));
+    assert_eq!(settled(&adaptive), 0);
+    assert!(settled(&two_phase) > 100 * settled(&kernel), "{} {}", settled(&two_phase), settled(&kernel));
+    let late = |outcome: &Outcome| outcome.miss_ns.iter().filter(|miss| **miss > 1_000_000).count();
+    assert!(late(&adaptive) <= late(&kernel) + SLEEPS / 100, "{} {}", late(&adaptive), late(&kernel));
 }
 
 #[test]

@@ -191,11 +191,13 @@ impl Call {
             }
             place.sleeper.begin(from, deadline)
         });
-        if let Some(Phase { kernel_until: Some(until), .. }) = phase {
-            let code = kernel_sleep(until);
-            if code != 0 {
-                with_place(index, |place| place.sleeper.abandon());
-                return Slept::ended(sleeping.cut_short(self, code, begun, deadline, left));
+        if let Some(Phase { early, kernel_until: Some(until), .. }) = phase {
+            for until in early.into_iter().chain([until]) {
+                let code = kernel_sleep(until);
+                if code != 0 {
+                    with_place(index, |place| place.sleeper.abandon());
+                    return Slept::ended(sleeping.cut_short(self, code, begun, deadline, left));
+                }
             }
         } else {
             test_cancel();

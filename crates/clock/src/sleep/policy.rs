@@ -71,6 +71,11 @@ impl Policy {
         }
     }
 
+    /// Whether spins are kept short: the machine is, or lately was, oversubscribed.
+    pub(super) fn is_wary(&self) -> bool {
+        matches!(self, Self::Adaptive(policy) if policy.is_wary())
+    }
+
     /// Whether spinning is held back for the next sleep.
     pub(super) fn held_back(&self) -> bool {
         matches!(self, Self::Adaptive(policy) if policy.held_back())

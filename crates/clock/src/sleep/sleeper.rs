@@ -15,6 +15,15 @@ const LAST_STRETCH: Span = Span::from_nanos(200);
 const TIME_TO_LEARN: Span = Span::from_micros(2);
 /// How long before the deadline the first legs of a spin end.
 const REHEARSALS: [Span; 2] = [Span::from_micros(8), Span::from_micros(2)];
+/// While a machine is oversubscribed: the time slice asked for while spinning, so that no thread of the usual slice is
+/// due before, and from what spin on it is worth two system calls; how long before its deadline a sleep is woken for the first time, and which sleeps are. Having waited for
+/// a turn then, the thread is owed one at the second wake-up, by the scheduler's own account (EEVDF's lag). Beside 40 busy
+/// threads on two CPUs both together halve the sleeps of 10 ms that are late; for sleeps of 1 ms the first wake-up costs
+/// more than it gains (bench/sleep).
+const WORTH_A_SLICE: Span = Span::from_micros(5);
+const SPIN_SLICE: Span = Span::from_millis(3);
+const EARLY: Span = Span::from_millis(5);
+const LONG_SLEEP: Span = Span::from_millis(8);
 /// 1/HZ of the kernels that most distributions ship (HZ = 250), used where the system does not report it.
 const USUAL_TICK: Span = Span::from_millis(4);
 
@@ -48,6 +57,8 @@ pub struct Sleeper<'c> {
     options: SleepOptions,
     /// The thread's own slack, once its scheduling has been set up; it is put back at every wake-up.
     own_slack: Cell<Option<Span>>,
+    /// The thread has [`SPIN_SLICE`].
+    long_slice: Cell<bool>,
     refused: Cell<Refused>,
 }
 
@@ -65,9 +76,13 @@ pub struct Refused {
 pub struct Phase {
     begun: Timestamp<Monotonic>,
     deadline: Timestamp<Monotonic>,
-    /// Sleep in the kernel until then first; `None` where the whole sleep is spun, or the deadline has passed.
+    /// Sleep in the kernel until then before anything else, where the machine is oversubscribed: the thread is then owed
+    /// a turn later. A caller may leave this out.
+    pub early: Option<Timestamp<Monotonic>>,
+    /// Sleep in the kernel until then; `None` where the whole sleep is spun, or the deadline has passed.
     pub kernel_until: Option<Timestamp<Monotonic>>,
     held_back: bool,
+    wary: bool,
 }
 
 /// The last leg of a sleep, to be spun where the sleep returns ([`spin_until`]): little is then left to do after its
@@ -125,6 +140,7 @@ impl<'c> Sleeper<'c> {
             rehearsal_ticks: REHEARSALS.map(ticks),
             options,
             own_slack,
+            long_slice: Cell::new(false),
             refused,
         }
     }
@@ -183,6 +199,20 @@ impl<'c> Sleeper<'c> {
         }
     }
 
+    /// Asks for a slice, where the scheduler takes any and the thread has another: a long one to spin, the short one
+    /// to be woken.
+    #[inline]
+    fn lengthen_slice(&self, long: bool) {
+        if let Some(slice) = self.options.slice
+            && self.long_slice.get() != long
+            && !self.refused.get().slice
+        {
+            self.long_slice.set(long);
+            // A refusal leaves the sleep less precise, which the policy then sees.
+            let _ = sched::set_slice(if long { SPIN_SLICE } else { slice });
+        }
+    }
+
     /// Sleeps for `span` from now.
     ///
     /// # Errors
@@ -217,7 +247,7 @@ impl<'c> Sleeper<'c> {
             self.judge(end);
         }
         let duration = deadline - now;
-        let held_back = self.policy.held_back();
+        let (held_back, wary) = (self.policy.held_back(), self.policy.is_wary());
         let margin = self.policy.margin(duration);
         let kernel_until = (duration > margin).then(|| deadline - margin);
         if kernel_until.is_some() {
@@ -225,8 +255,10 @@ impl<'c> Sleeper<'c> {
                 self.cpu_before = policy.wants_kernel_part().then(clocks::now);
             }
             self.lower_slack(own_slack);
+            self.lengthen_slice(false);
         }
-        Phase { begun: now, deadline, kernel_until, held_back }
+        let early = (wary && duration >= LONG_SLEEP).then(|| deadline - EARLY);
+        Phase { begun: now, deadline, early, kernel_until, held_back, wary }
     }
 
     /// Instead of the second half, where a signal ended the kernel's part.
@@ -264,6 +296,9 @@ impl<'c> Sleeper<'c> {
                 policy.learn_kernel_part(clocks::now::<ThreadCpu>() - before);
             }
             spin_from = self.clock.now();
+            if phase.wary && phase.deadline - spin_from > WORTH_A_SLICE {
+                self.lengthen_slice(true);
+            }
         }
         if self.method.learns()
             && let Some(asked) = phase.kernel_until
@@ -343,11 +378,11 @@ impl<'c> Sleeper<'c> {
             return Ok(self.woken(deadline, end));
         }
         let phase = self.begin(now, deadline);
-        if let Some(until) = phase.kernel_until
-            && clocks::sleep_until(until)? == SleepEnd::Interrupted
-        {
-            self.put_slack_back();
-            return Ok(self.woken(deadline, SleepEnd::Interrupted));
+        for until in phase.early.into_iter().chain(phase.kernel_until) {
+            if clocks::sleep_until(until)? == SleepEnd::Interrupted {
+                self.put_slack_back();
+                return Ok(self.woken(deadline, SleepEnd::Interrupted));
+            }
         }
         Ok(self.finish(&phase))
     }
@@ -439,6 +474,21 @@ mod tests {
             let wake = sleeper.sleep_until(deadline).expect("a short sleep is accepted");
             assert!(clocks::now::<Monotonic>() >= deadline || wake.interrupted, "{wake:?}");
         }
+    }
+
+    #[test]
+    fn a_long_sleep_on_an_oversubscribed_machine_is_woken_early_and_then_shortly_before_its_deadline() {
+        let clock = Clock::start(&ClockOptions::fast());
+        let mut sleeper = Sleeper::new(&clock, Method::Adaptive, SleepOptions::default());
+        let (now, long) = (clock.now(), Span::from_millis(10));
+        assert_eq!(sleeper.begin(now, now + long).early, None, "on a quiet machine it is woken once");
+        let taken = Span::from_millis(4);
+        let gap = End { lasted: long, miss: taken, longest_gap: taken, spin: taken, in_kernel: true };
+        sleeper.policy.ended(gap);
+        let phase = sleeper.begin(now, now + long);
+        assert_eq!(phase.early, Some(now + Span::from_millis(5)));
+        assert!(phase.kernel_until.is_some_and(|until| until > now + long - Span::from_micros(61)), "{phase:?}");
+        assert_eq!(sleeper.begin(now, now + Span::from_millis(2)).early, None);
     }
 
     #[test]
