@@ -54,8 +54,10 @@ impl Instrument for Sleep {
         for cell in &cells {
             keep(cell, session)?;
         }
-        let notes = notes::of(parameters, &cells, interrupted);
-        Ok(Outcome { cells: cells.iter().map(Measured::cell).collect(), notes, interrupted })
+        let mut notes = notes::of(parameters, &cells, interrupted);
+        let cells: Vec<SleepCell> = cells.iter().map(Measured::cell).collect();
+        notes.extend(notes::published(&cells));
+        Ok(Outcome { cells, notes, interrupted })
     }
 
     fn answer(outcome: &Outcome<SleepCell>, parameters: &Parameters, line: &CommandLine) -> Option<Answer> {
@@ -64,7 +66,7 @@ impl Instrument for Sleep {
 
     fn table(cells: &[SleepCell]) -> Table {
         let heading =
-            ["method", "target", "median miss", "half IQR", "min", "p99", "max", "CPU", "disturbed", "sleeps"];
+            ["method", "target", "median miss", "half IQR", "p99", "max", ">100 us", "CPU", "disturbed", "sleeps"];
         let mut table = Table::new(&heading, 1);
         for cell in cells {
             let miss = &cell.miss_ns;
@@ -73,12 +75,12 @@ impl Instrument for Sleep {
                 time(Some(cell.target_ns as f64)),
                 time(miss.median),
                 spread(miss.half_iqr),
-                time(miss.min),
                 time(miss.p99),
                 time(miss.max),
+                percent(cell.late_fraction),
                 percent(cell.cpu_fraction),
                 cell.disturbed.to_string(),
-                miss.n.to_string(),
+                if cell.asked > miss.n { format!("{} of {}", miss.n, cell.asked) } else { miss.n.to_string() },
             ]);
         }
         table
@@ -123,7 +125,7 @@ fn take_turns(
                         .map(|share| share - cell.wall),
                 };
                 let turn = workers[*worker].turn(order)?;
-                cell.take(turn);
+                cell.take(turn, order.sleeps);
                 taken += 1;
                 progress.set(taken);
                 if context.stop_requested() {
@@ -172,18 +174,24 @@ mod tests {
     fn a_cell_sums_up_its_turns() {
         let mut cell = Measured::new(Method::Usleep, 1_000);
         let reading = |miss_ns, disturbed| Reading { miss_ns, spin_ns: 100, disturbed };
-        cell.take(Batch {
-            readings: vec![reading(60, false), reading(70, true)],
-            cpu: Span::from_nanos(5),
-            wall: Span::from_nanos(60),
-            refused: Refused::default(),
-        });
-        cell.take(Batch {
-            readings: vec![reading(-8, false)],
-            cpu: Span::from_nanos(5),
-            wall: Span::from_nanos(40),
-            refused: Refused::default(),
-        });
+        cell.take(
+            Batch {
+                readings: vec![reading(60, false), reading(70, true)],
+                cpu: Span::from_nanos(5),
+                wall: Span::from_nanos(60),
+                refused: Refused::default(),
+            },
+            2,
+        );
+        cell.take(
+            Batch {
+                readings: vec![reading(-8, false)],
+                cpu: Span::from_nanos(5),
+                wall: Span::from_nanos(40),
+                refused: Refused::default(),
+            },
+            100,
+        );
         let cell = cell.cell();
         assert_eq!((cell.miss_ns.n, cell.miss_ns.median, cell.miss_ns.min), (3, Some(60.0), Some(-8.0)));
         assert_eq!((cell.cpu_fraction, cell.spin_ns_mean, cell.disturbed), (Some(0.1), Some(100.0), 1));
@@ -202,6 +210,33 @@ mod tests {
             assert!(text.lines().any(|line| line.contains(target) && line.contains(cpu)), "{text}");
         }
         assert_eq!(crate::output::to_json(&cells)[1]["cpu_fraction"], 0.02);
+    }
+
+    #[test]
+    fn sleeps_that_lateness_left_no_time_for_count_as_late_ones() {
+        let mut cell = Measured::new(Method::TwoPhase, 1_000_000);
+        let turn = |misses: &[i64]| Batch {
+            readings: misses
+                .iter()
+                .map(|miss_ns| Reading { miss_ns: *miss_ns, spin_ns: 0, disturbed: false })
+                .collect(),
+            cpu: Span::ZERO,
+            wall: Span::from_millis(100),
+            refused: Refused::default(),
+        };
+        // Of 100 sleeps of 1 ms nine are exact, one is 90 ms late: there is no time for 90.
+        let mut misses = [80; 10];
+        misses[9] = 90_000_000;
+        cell.take(turn(&misses), 100);
+        let cut = cell.cell();
+        assert_eq!((cut.miss_ns.n, cut.asked, cut.late_fraction), (10, 100, Some(0.91)));
+        assert_eq!((cut.miss_ns.median, cut.asked_median_ns), (Some(80.0), None));
+        // A turn that is cut short by the limit alone leaves out sleeps that nobody is late for.
+        cell.take(turn(&[80; 91]), 1_000);
+        let whole = cell.cell();
+        assert_eq!((whole.asked, whole.asked_median_ns), (191, Some(80.0)));
+        let text = Sleep::table(&[cut]).render();
+        assert!(text.contains("10 of 100") && text.contains("91.0 %"), "{text}");
     }
 
     #[test]

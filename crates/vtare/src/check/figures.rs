@@ -130,7 +130,7 @@ impl Measured {
                 Failure::Machine(format!("the clock object is not as contract/README.md has it: {error}"))
             })?,
             timer: list("timer", &cells.timer)?,
-            sleep: list("sleep", &cells.sleep)?,
+            sleep: list("sleep", &of_all_asked(&cells.sleep))?,
             counter: list("counter", &cells.counter)?,
             noise: list("noise", &cells.noise)?,
             trust,
@@ -138,7 +138,7 @@ impl Measured {
         })
     }
 
-    /// The cost of reading the time by `source`.
+    /// The read cost of `source`.
     pub(super) fn timer(&self, source: &str) -> Option<&Figures> {
         self.timer.iter().find(|cell| cell.source == source).map(|cell| &cell.read_cost_ns)
     }
@@ -168,10 +168,40 @@ impl Measured {
     }
 }
 
+/// The cells of sleeps with the median over all that were asked for, as `vtare sleep` judges them; no figure of those
+/// that were made alone where half were not.
+fn of_all_asked(cells: &Value) -> Value {
+    let mut cells = cells.clone();
+    for cell in cells.as_array_mut().into_iter().flatten() {
+        if let Some(median) = cell.get("asked_median_ns").cloned() {
+            if median.is_null() {
+                cell["miss_ns"]["half_iqr"] = Value::Null;
+            }
+            cell["miss_ns"]["median"] = median;
+        }
+    }
+    cells
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn sleeps_are_judged_by_all_that_were_asked_for_as_the_instrument_judges_them() {
+        let cell = |asked_median_ns: Value| {
+            let miss = json!({"n": 9, "median": 89.0, "half_iqr": 5.0, "min": 80.0, "max": 1e9, "mean": 1e8, "p99": null, "p999": null});
+            json!([{"method": "two_phase", "target_ns": 50_000, "miss_ns": miss, "cpu_fraction": null, "asked_median_ns": asked_median_ns}])
+        };
+        let judged = |cell: Value| {
+            let cells = Cells { sleep: cell, ..Cells::default() };
+            let figures = Measured::of(&json!({}), &cells, None).expect("the shape of the contract");
+            figures.sleep("two_phase", 50_000).map(|cell| (cell.miss_ns.median, cell.miss_ns.half_iqr))
+        };
+        assert_eq!(judged(cell(Value::Null)), Some((None, None)));
+        assert_eq!(judged(cell(json!(91.0))), Some((Some(91.0), Some(5.0))));
+    }
 
     #[test]
     fn figures_are_read_by_the_names_of_the_contract() {

@@ -9,6 +9,7 @@ mod published;
 mod sentences;
 mod trust;
 
+pub(crate) use published::published_sleeps;
 use serde_json::{Value, json};
 use vtare_sys::facts::MachineFacts;
 use vtare_sys::{clocks, sched};

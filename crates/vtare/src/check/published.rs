@@ -65,10 +65,21 @@ struct CvRow {
     source: String,
 }
 
+/// The published median lateness of a way to sleep under a load, least first, in ns.
+pub(crate) fn published_sleeps(function: &str, load: &str) -> Vec<(String, f64)> {
+    let rows = tables().sleep_miss.into_iter().filter(|row| row.function == function && row.load == load);
+    let mut found: Vec<(String, f64)> = rows.filter_map(|row| Some((row.platform, row.median_ns?))).collect();
+    found.sort_by(|a, b| a.1.total_cmp(&b.1));
+    found
+}
+
+fn tables() -> Tables {
+    serde_json::from_str(PUBLISHED).expect("the tables are part of the program and a test reads them")
+}
+
 /// Places each figure that has a published counterpart, beside the platforms without load.
 pub(super) fn standings(figures: &Measured) -> Vec<Standing> {
-    let tables: Tables =
-        serde_json::from_str(PUBLISHED).expect("the tables are part of the program and a test reads them");
+    let tables = tables();
     let timer = |source: &str, function, what| {
         let here = figures.timer(source)?.median?;
         place(what, "ns", here, idle(&tables.timer_cost, function))

@@ -1,6 +1,6 @@
 //! What the figures of sleeps answer: which method wakes closest, which costs least, and what spoilt them.
 
-use super::cell::SleepCell;
+use super::cell::{CROWDED, SleepCell};
 use super::parameters::Parameters;
 use crate::answer::{Answer, CommandLine, IN_P99, spare_cpu};
 use crate::instrument::Outcome;
@@ -11,21 +11,40 @@ use vtare_clock::sleep::Method;
 #[derive(Clone, Copy, Debug)]
 struct Worst {
     method: Method,
+    /// The median miss over all sleeps asked for; infinite where half of them were not made.
     off_ns: f64,
     cpu_fraction: Option<f64>,
+    /// Of the sleeps asked for, the share that was late; the least share that was made.
+    late_fraction: f64,
+    made_fraction: f64,
 }
 
 impl Worst {
     /// Of a method that slept at all.
     fn of(cells: &[SleepCell], method: Method) -> Option<Self> {
         let own = || cells.iter().filter(|cell| cell.method == Some(method));
-        let off_ns = own().filter_map(|cell| cell.miss_ns.median.map(f64::abs)).max_by(f64::total_cmp)?;
+        let slept = || own().filter(|cell| cell.miss_ns.n > 0);
+        let off_ns = slept().map(|cell| cell.asked_median_ns.map_or(f64::INFINITY, f64::abs)).max_by(f64::total_cmp)?;
         let cpu_fraction = own().filter_map(|cell| cell.cpu_fraction).max_by(f64::total_cmp);
-        Some(Self { method, off_ns, cpu_fraction })
+        let late_fraction = own().filter_map(|cell| cell.late_fraction).max_by(f64::total_cmp).unwrap_or(0.0);
+        let made_fraction = slept().map(SleepCell::made_fraction).min_by(f64::total_cmp).unwrap_or(1.0);
+        Some(Self { method, off_ns, cpu_fraction, late_fraction, made_fraction })
     }
 
-    fn price(self) -> String {
-        self.cpu_fraction.map_or_else(String::new, |share| format!(" and uses up to {} of a CPU", percent(Some(share))))
+    /// How far off it wakes, how often late, at what price.
+    fn figures(self, verb: &str) -> String {
+        let mut text = if self.off_ns.is_finite() {
+            format!("{verb}up to {} off in the median", time(Some(self.off_ns)))
+        } else {
+            format!("{verb}too late to make half of its sleeps")
+        };
+        if self.late_fraction >= IN_P99 {
+            text.push_str(&format!(", more than 100 us late in up to {}", percent(Some(self.late_fraction))));
+        }
+        if let Some(share) = self.cpu_fraction {
+            text.push_str(&format!(" and uses up to {} of a CPU", percent(Some(share))));
+        }
+        text
     }
 }
 
@@ -43,27 +62,18 @@ pub(super) fn of(outcome: &Outcome<SleepCell>, parameters: &Parameters, line: &C
     } else {
         format!("{} to {}", time(Some(least as f64)), time(Some(most as f64)))
     };
-    let clause = |worst: Worst| {
-        let Worst { method, off_ns, .. } = worst;
-        format!("{method} wakes up to {} off in the median{}", time(Some(off_ns)), worst.price())
-    };
     let cheapest = methods.iter().copied().filter(|worst| worst.cpu_fraction.is_some());
     let cheapest = cheapest.min_by(|a, b| a.cpu_fraction.unwrap_or(1.0).total_cmp(&b.cpu_fraction.unwrap_or(1.0)));
     let mut sentence = if methods.len() == 1 {
-        format!("In sleeps of {span} {}", clause(closest))
+        format!("In sleeps of {span} {} {}", closest.method, closest.figures("wakes "))
     } else {
-        format!(
-            "In sleeps of {span} {} is most exact: it wakes up to {} off in the median{}",
-            closest.method,
-            time(Some(closest.off_ns)),
-            closest.price()
-        )
+        format!("In sleeps of {span} {} is most exact: it {}", closest.method, closest.figures("wakes "))
     };
     if let Some(other) = cheapest.filter(|other| other.method != closest.method) {
-        sentence.push_str(&format!("; {} is cheapest: up to {} off", other.method, time(Some(other.off_ns))));
-        sentence.push_str(&other.price());
+        sentence.push_str(&format!("; {} is cheapest: {}", other.method, other.figures("")));
     }
     let mut answer = Answer::new(sentence + ".");
+    crowded(&mut answer, &methods, parameters, line);
     disturbed(&mut answer, outcome, parameters, line);
     if answer.limited_by(notes, "fifo_refused") {
         answer.change("Real-time priority needs root, or RLIMIT_RTPRIO.", line.as_root());
@@ -86,6 +96,30 @@ pub(super) fn of(outcome: &Outcome<SleepCell>, parameters: &Parameters, line: &C
         answer.change(text, line.with("--slack", "1ns"));
     }
     answer
+}
+
+/// Methods that were too late to make their sleeps, and what gives the sleeping threads their turn.
+fn crowded(answer: &mut Answer, methods: &[Worst], parameters: &Parameters, line: &CommandLine) {
+    let mut short: Vec<&Worst> = methods.iter().filter(|worst| worst.made_fraction < 0.9).collect();
+    short.sort_by(|a, b| a.made_fraction.total_cmp(&b.made_fraction));
+    let shares = short.iter().map(|worst| format!("{} {}", worst.method, percent(Some(worst.made_fraction))));
+    let shares = shares.collect::<Vec<_>>().join(", ");
+    if !short.is_empty() {
+        answer.limit(format!(
+            "Being late left no time for some sleeps, which count as late; made of those asked for, at worst: {shares}."
+        ));
+    }
+    if parameters.fifo.is_some() || methods.iter().all(|worst| worst.late_fraction < CROWDED) {
+        return;
+    }
+    if std::fs::read_to_string("/proc/sys/kernel/sched_autogroup_enabled").is_ok_and(|on| on.trim() == "1") {
+        let text = "Other threads have the CPUs. In a session of its own a program gets a share of its own, without any \
+                    privilege, if the others are in another session.";
+        answer.change(text, format!("setsid -w {line}"));
+    }
+    let text = "With a real-time priority the threads run before all ordinary ones, their work too (root, CAP_SYS_NICE or \
+                RLIMIT_RTPRIO).";
+    answer.change(text, line.with("--fifo", 10));
 }
 
 /// Cells whose tails are the machine's and not the method's.
@@ -118,7 +152,17 @@ mod tests {
 
     fn cell(method: Method, target_ns: u64, median: f64, cpu: f64) -> SleepCell {
         let miss_ns = Figures { n: 1_000, median: Some(median), ..Figures::default() };
-        SleepCell { method: Some(method), target_ns, miss_ns, cpu_fraction: Some(cpu), ..SleepCell::default() }
+        let (asked, asked_median_ns) = (1_000, Some(median));
+        let cpu_fraction = Some(cpu);
+        SleepCell {
+            method: Some(method),
+            target_ns,
+            miss_ns,
+            asked,
+            asked_median_ns,
+            cpu_fraction,
+            ..SleepCell::default()
+        }
     }
 
     fn shown(cells: Vec<SleepCell>, notes: &[Note]) -> String {
@@ -137,14 +181,31 @@ mod tests {
             cell(Method::Adaptive, 10_000_000, -50.0, 0.01),
         ];
         let sentence = "  In sleeps of 1.00 us to 10.0 ms adaptive is most exact: it wakes up to 50.0 ns off in the \
-                        median and uses up to 99.9 % of a CPU; usleep is cheapest: up to 70.0 us off and uses up to \
-                        5.00 % of a CPU.";
+                        median and uses up to 99.9 % of a CPU; usleep is cheapest: up to 70.0 us off in the median \
+                        and uses up to 5.00 % of a CPU.";
         assert_eq!(shown(cells.clone(), &[]), format!("{sentence}\n\n"));
         let alone = shown(cells[..1].to_vec(), &[]);
         assert_eq!(
             alone,
             "  In sleeps of 1.00 us usleep wakes up to 60.0 us off in the median and uses up to 5.00 % of a CPU.\n\n"
         );
+    }
+
+    #[test]
+    fn a_method_that_made_few_of_its_sleeps_is_not_the_most_exact_and_the_way_to_a_turn_is_named() {
+        let adaptive = SleepCell { late_fraction: Some(0.34), ..cell(Method::Adaptive, 10_000_000, 99.0, 0.0057) };
+        let two_phase = SleepCell {
+            asked: 11_000,
+            asked_median_ns: None,
+            late_fraction: Some(0.91),
+            ..cell(Method::TwoPhase, 10_000_000, 89.0, 0.3)
+        };
+        let text = shown(vec![two_phase, adaptive], &[]);
+        let sentence = "  In sleeps of 10.0 ms adaptive is most exact: it wakes up to 99.0 ns off in the median, more than \
+                        100 us late in up to 34.0 % and uses up to 0.57 % of a CPU.\n";
+        assert!(text.starts_with(sentence), "{text}");
+        assert!(text.contains("made of those asked for, at worst: two_phase 9.09 %."), "{text}");
+        assert!(text.contains("      vtare sleep --fifo 10\n"), "{text}");
     }
 
     #[test]

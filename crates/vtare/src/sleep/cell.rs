@@ -2,10 +2,14 @@
 
 use serde::Serialize;
 use vtare_clock::sleep::Method;
+use vtare_clock::sleep::adaptive::LATE;
 use vtare_units::Span;
 use vtare_units::figures::Figures;
 
 use super::worker::{Batch, Reading, Refused};
+
+/// From this share of late sleeps on other threads are taken for the cause.
+pub(super) const CROWDED: f64 = 0.1;
 
 /// How one method sleeps one length.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -22,6 +26,19 @@ pub(crate) struct SleepCell {
     pub(crate) cpu_fraction: Option<f64>,
     /// Sleeps that a gap of the machine hit.
     pub(crate) disturbed: u64,
+    /// Sleeps that were made, and those that the lateness of others left no time for.
+    pub(crate) asked: u64,
+    /// The median miss over all sleeps asked for, in ns; none where half of them were not made.
+    pub(crate) asked_median_ns: Option<f64>,
+    /// Of all sleeps asked for, the share that ended more than 100 us late or was not made.
+    pub(crate) late_fraction: Option<f64>,
+}
+
+impl SleepCell {
+    /// Of all sleeps asked for, the share that was made.
+    pub(super) fn made_fraction(&self) -> f64 {
+        self.miss_ns.n as f64 / self.asked.max(1) as f64
+    }
 }
 
 /// One cell while it is measured.
@@ -29,6 +46,8 @@ pub(super) struct Measured {
     pub(super) method: Method,
     pub(super) target_ns: u64,
     pub(super) readings: Vec<Reading>,
+    /// Sleeps for which lateness left no time.
+    pub(super) displaced: u64,
     pub(super) cpu: Span,
     pub(super) wall: Span,
     pub(super) refused: Refused,
@@ -37,11 +56,22 @@ pub(super) struct Measured {
 impl Measured {
     /// No sleep yet.
     pub(super) fn new(method: Method, target_ns: u64) -> Self {
-        Self { method, target_ns, readings: Vec::new(), cpu: Span::ZERO, wall: Span::ZERO, refused: Refused::default() }
+        Self {
+            method,
+            target_ns,
+            readings: Vec::new(),
+            displaced: 0,
+            cpu: Span::ZERO,
+            wall: Span::ZERO,
+            refused: Refused::default(),
+        }
     }
 
-    /// Adds the sleeps of one turn.
-    pub(super) fn take(&mut self, turn: Batch) {
+    /// Adds the sleeps of one turn, of `sleeps` that were to be made where time allows.
+    pub(super) fn take(&mut self, turn: Batch, sleeps: u64) {
+        let late: u64 = turn.readings.iter().map(|reading| reading.miss_ns.max(0).cast_unsigned()).sum();
+        let unmade = sleeps.saturating_sub(turn.readings.len() as u64);
+        self.displaced += unmade.min(late / self.target_ns.max(1));
         self.readings.extend(turn.readings);
         self.cpu += turn.cpu;
         self.wall += turn.wall;
@@ -53,10 +83,20 @@ impl Measured {
         let n = self.readings.len();
         let spin: i128 = self.readings.iter().map(|reading| i128::from(reading.spin_ns)).sum();
         let wall = self.wall.as_nanos();
+        let asked = n as u64 + self.displaced;
+        let mut misses: Vec<i64> = self.readings.iter().map(|reading| reading.miss_ns).collect();
+        misses.sort_unstable();
+        let in_time = misses.partition_point(|miss| *miss <= LATE.as_nanos()) as u64;
+        // What was not made comes after all that was: the type 7 median, where both of its sleeps were made.
+        let at = |rank: u64| misses.get(rank as usize).map(|miss| *miss as f64);
+        let middle = |low: u64, high: u64| Some(f64::midpoint(at(low)?, at(high)?));
         SleepCell {
             method: Some(self.method),
             target_ns: self.target_ns,
-            miss_ns: self.readings.iter().map(|reading| reading.miss_ns).collect(),
+            asked,
+            asked_median_ns: middle(asked.saturating_sub(1) / 2, asked / 2),
+            late_fraction: (asked > 0).then(|| (asked - in_time) as f64 / asked as f64),
+            miss_ns: misses.into_iter().collect(),
             spin_ns_mean: (n > 0).then(|| spin as f64 / n as f64),
             cpu_fraction: (n > 0 && wall > 0).then(|| self.cpu.as_nanos() as f64 / wall as f64),
             disturbed: self.readings.iter().filter(|reading| reading.disturbed).count() as u64,

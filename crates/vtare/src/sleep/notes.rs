@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::cell::Measured;
+use super::cell::{CROWDED, Measured, SleepCell};
 use super::parameters::Parameters;
+use crate::check::published_sleeps;
 use crate::instrument::Note;
 use crate::table::time;
+use vtare_clock::sleep::Method;
 
 /// The remarks on a run and its cells.
 pub(super) fn of(parameters: &Parameters, cells: &[Measured], interrupted: bool) -> Vec<Note> {
@@ -75,6 +77,21 @@ fn fifo(priority: u8, cells: &[Measured]) -> Vec<Note> {
     notes
 }
 
+/// What was published of sleeps that end in a spin: under load where other threads made sleeps late here, else idle.
+pub(super) fn published(cells: &[SleepCell]) -> Option<Note> {
+    let spins = |cell: &SleepCell| matches!(cell.method, Some(Method::Adaptive | Method::TwoPhase));
+    cells.iter().find(|cell| spins(cell))?;
+    let crowded = cells.iter().any(|cell| cell.late_fraction.is_some_and(|late| late >= CROWDED));
+    let (load, word) = if crowded { ("cpu", "beside CPU load") } else { ("idle", "on idle machines") };
+    let medians = published_sleeps("HPTSleep", load);
+    let list = medians.iter().map(|(platform, ns)| format!("{platform} {}", time(Some(*ns)))).collect::<Vec<_>>();
+    let text = format!(
+        "published medians of HPTSleep (as two_phase) {word}: {} (Kirova 2019, table 2: of the sleeps that were made)",
+        list.join(", ")
+    );
+    Some(Note::new("published", text))
+}
+
 fn time_capped(parameters: &Parameters, cells: &[Measured]) -> Option<Note> {
     let short: Vec<String> = cells
         .iter()
@@ -94,7 +111,6 @@ fn time_capped(parameters: &Parameters, cells: &[Measured]) -> Option<Note> {
 mod tests {
     use super::super::worker::{Reading, Refused};
     use super::*;
-    use vtare_clock::sleep::Method;
 
     fn cell(method: Method, refused: Refused) -> Measured {
         let mut cell = Measured::new(method, 1_000);
@@ -126,6 +142,15 @@ mod tests {
         assert!(notes.iter().any(|(id, text)| id == "fifo_set" && text.contains("threads of adaptive")), "{notes:?}");
         let notes = noted(&Parameters { fifo: None, ..asked }, &cells);
         assert!(notes.iter().all(|(id, _)| !id.starts_with("fifo")), "{notes:?}");
+    }
+
+    #[test]
+    fn published_medians_are_those_of_the_load_that_was_met() {
+        let cell = |late| SleepCell { method: Some(Method::Adaptive), late_fraction: late, ..SleepCell::default() };
+        let text = |late| published(&[cell(late)]).expect("it ends in a spin").text;
+        assert!(text(Some(0.4)).contains("beside CPU load: Xen 94.5 ns, HostOS 102 ns"), "{}", text(Some(0.4)));
+        assert!(text(None).contains("on idle machines: HostOS 82.0 ns"), "{}", text(None));
+        assert_eq!(published(&[SleepCell { method: Some(Method::Usleep), ..cell(None) }]), None);
     }
 
     #[test]
