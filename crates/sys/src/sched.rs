@@ -98,7 +98,7 @@ pub fn set_class(class: Class) -> Result<(), SysError> {
     } else {
         Err(SysError::last(
             format!("sched_setscheduler to {class:?}"),
-            ": run as root or raise RLIMIT_RTPRIO (ulimit -r)",
+            ": run as root, or raise RLIMIT_RTPRIO (ulimit -r), in a control group with real-time CPU time",
         ))
     }
 }

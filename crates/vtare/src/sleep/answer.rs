@@ -15,6 +15,8 @@ struct Worst {
     off_ns: f64,
     cpu_fraction: Option<f64>,
     /// Of the sleeps asked for, the share that was late; the least share that was made.
+    exceed_fraction: f64,
+    /// The greatest share of the time that was spent late.
     late_fraction: f64,
     made_fraction: f64,
 }
@@ -26,9 +28,11 @@ impl Worst {
         let slept = || own().filter(|cell| cell.miss_ns.n > 0);
         let off_ns = slept().map(|cell| cell.asked_median_ns.map_or(f64::INFINITY, f64::abs)).max_by(f64::total_cmp)?;
         let cpu_fraction = own().filter_map(|cell| cell.cpu_fraction).max_by(f64::total_cmp);
-        let late_fraction = own().filter_map(|cell| cell.late_fraction).max_by(f64::total_cmp).unwrap_or(0.0);
+        let most = |share: fn(&SleepCell) -> Option<f64>| own().filter_map(share).max_by(f64::total_cmp).unwrap_or(0.0);
+        let exceed_fraction = most(|cell| cell.exceed_fraction);
+        let late_fraction = most(|cell| cell.late_fraction);
         let made_fraction = slept().map(SleepCell::made_fraction).min_by(f64::total_cmp).unwrap_or(1.0);
-        Some(Self { method, off_ns, cpu_fraction, late_fraction, made_fraction })
+        Some(Self { method, off_ns, cpu_fraction, exceed_fraction, late_fraction, made_fraction })
     }
 
     /// How far off it wakes, how often late, at what price.
@@ -38,8 +42,9 @@ impl Worst {
         } else {
             format!("{verb}too late to make half of its sleeps")
         };
-        if self.late_fraction >= IN_P99 {
-            text.push_str(&format!(", more than 100 us late in up to {}", percent(Some(self.late_fraction))));
+        if self.exceed_fraction >= IN_P99 {
+            let [often, long] = [self.exceed_fraction, self.late_fraction].map(|share| percent(Some(share)));
+            text.push_str(&format!(", more than 100 us late in up to {often}, late for up to {long} of its time"));
         }
         if let Some(share) = self.cpu_fraction {
             text.push_str(&format!(" and uses up to {} of a CPU", percent(Some(share))));
@@ -76,7 +81,7 @@ pub(super) fn of(outcome: &Outcome<SleepCell>, parameters: &Parameters, line: &C
     crowded(&mut answer, &methods, parameters, line);
     disturbed(&mut answer, outcome, parameters, line);
     if answer.limited_by(notes, "fifo_refused") {
-        answer.change("Real-time priority needs root, or RLIMIT_RTPRIO.", line.as_root());
+        without_priority(&mut answer, vtare_sys::confine::is_root(), line);
     }
     if answer.limited_by(notes, "time_capped") {
         let longest_s = most as f64 / 1e9 * parameters.samples as f64;
@@ -109,10 +114,10 @@ fn crowded(answer: &mut Answer, methods: &[Worst], parameters: &Parameters, line
             "Being late left no time for some sleeps, which count as late; made of those asked for, at worst: {shares}."
         ));
     }
-    if parameters.fifo.is_some() || methods.iter().all(|worst| worst.late_fraction < CROWDED) {
+    if parameters.fifo.is_some() || methods.iter().all(|worst| worst.exceed_fraction < CROWDED) {
         return;
     }
-    if std::fs::read_to_string("/proc/sys/kernel/sched_autogroup_enabled").is_ok_and(|on| on.trim() == "1") {
+    if shares_between_sessions() {
         let text = "Other threads have the CPUs. In a session of its own a program gets a share of its own, without any \
                     privilege, if the others are in another session.";
         answer.change(text, format!("setsid -w {line}"));
@@ -120,6 +125,34 @@ fn crowded(answer: &mut Answer, methods: &[Worst], parameters: &Parameters, line
     let text = "With a real-time priority the threads run before all ordinary ones, their work too (root, CAP_SYS_NICE or \
                 RLIMIT_RTPRIO).";
     answer.change(text, line.with("--fifo", 10));
+}
+
+/// The way to a real-time priority that was refused.
+fn without_priority(answer: &mut Answer, is_root: bool, line: &CommandLine) {
+    if is_root {
+        let text = "Root is refused a real-time priority in a control group without real-time CPU time \
+                    (cpu.rt_runtime_us is 0): move this shell out of it.";
+        answer.change(text, "echo $$ > /sys/fs/cgroup/cpu/cgroup.procs");
+    } else {
+        answer.change("Real-time priority needs root, CAP_SYS_NICE or RLIMIT_RTPRIO.", line.as_root());
+    }
+}
+
+/// Whether the kernel shares CPUs between sessions first (autogroups), and this process is in no group of its own that
+/// comes before.
+fn shares_between_sessions() -> bool {
+    let text = |place: &str| std::fs::read_to_string(place).unwrap_or_default();
+    let weighted = |path: &str| std::path::Path::new(&format!("/sys/fs/cgroup{path}/cpu.weight")).exists();
+    text("/proc/sys/kernel/sched_autogroup_enabled").trim() == "1"
+        && !in_cpu_group(&text("/proc/self/cgroup"), weighted)
+}
+
+/// Whether a process with these lines of `/proc/PID/cgroup` is in a control group with CPU time of its own: one of the
+/// controller `cpu` (version 1), or one that has a weight (version 2).
+fn in_cpu_group(cgroups: &str, weighted: impl Fn(&str) -> bool) -> bool {
+    cgroups.lines().filter_map(|line| line.split_once(':')?.1.split_once(':')).any(|(controllers, path)| {
+        path != "/" && (controllers.split(',').any(|one| one == "cpu") || controllers.is_empty() && weighted(path))
+    })
 }
 
 /// Cells whose tails are the machine's and not the method's.
@@ -193,19 +226,44 @@ mod tests {
 
     #[test]
     fn a_method_that_made_few_of_its_sleeps_is_not_the_most_exact_and_the_way_to_a_turn_is_named() {
-        let adaptive = SleepCell { late_fraction: Some(0.34), ..cell(Method::Adaptive, 10_000_000, 99.0, 0.0057) };
+        let adaptive = SleepCell {
+            exceed_fraction: Some(0.34),
+            late_fraction: Some(0.1),
+            ..cell(Method::Adaptive, 10_000_000, 99.0, 0.0057)
+        };
         let two_phase = SleepCell {
             asked: 11_000,
             asked_median_ns: None,
-            late_fraction: Some(0.91),
+            exceed_fraction: Some(0.91),
             ..cell(Method::TwoPhase, 10_000_000, 89.0, 0.3)
         };
         let text = shown(vec![two_phase, adaptive], &[]);
         let sentence = "  In sleeps of 10.0 ms adaptive is most exact: it wakes up to 99.0 ns off in the median, more than \
-                        100 us late in up to 34.0 % and uses up to 0.57 % of a CPU.\n";
+                        100 us late in up to 34.0 %, late for up to 10.0 % of its time and uses up to 0.57 % of a CPU.\n";
         assert!(text.starts_with(sentence), "{text}");
         assert!(text.contains("made of those asked for, at worst: two_phase 9.09 %."), "{text}");
         assert!(text.contains("      vtare sleep --fifo 10\n"), "{text}");
+    }
+
+    #[test]
+    fn the_way_to_a_priority_is_another_for_root() {
+        let text = |is_root| {
+            let mut answer = Answer::new("x");
+            without_priority(&mut answer, is_root, &CommandLine::of("vtare sleep --fifo 9"));
+            answer.render(crate::answer::Shape { colour: false, width: 1_000 })
+        };
+        assert!(text(false).contains("      sudo vtare sleep --fifo 9\n"), "{}", text(false));
+        assert!(text(true).contains("cpu.rt_runtime_us") && !text(true).contains("sudo"), "{}", text(true));
+    }
+
+    #[test]
+    fn a_session_is_of_no_use_to_a_process_whose_control_group_has_its_own_share() {
+        let v1 = |path: &str| format!("8:pids:/\n2:cpuacct:/x\n1:cpu:{path}\n0::/x\n");
+        assert!(in_cpu_group(&v1("/helpers"), |_| false));
+        assert!(!in_cpu_group(&v1("/"), |_| false));
+        assert!(in_cpu_group("3:cpu,cpuacct:/user\n", |_| false));
+        assert!(in_cpu_group("0::/user.slice/a:b\n", |path| path == "/user.slice/a:b"));
+        assert!(!in_cpu_group("0::/user.slice\n", |_| false) && !in_cpu_group("", |_| true));
     }
 
     #[test]
@@ -219,7 +277,7 @@ mod tests {
         hit.disturbed = 10;
         let text = shown(vec![hit.clone()], &[Note::new("fifo_refused", "priority 5 refused")]);
         assert!(text.contains("In 1 of 1 rows") && text.contains("      vtare noise --cpu 1\n"), "{text}");
-        assert!(text.contains("  - priority 5 refused\n") && text.contains("      sudo vtare sleep\n"), "{text}");
+        assert!(text.contains("  - priority 5 refused\n"), "{text}");
         hit.disturbed = 9;
         assert!(!shown(vec![hit], &[]).contains("Limits"));
     }

@@ -31,6 +31,8 @@ pub(crate) struct SleepCell {
     /// The median miss over all sleeps asked for, in ns; none where half of them were not made.
     pub(crate) asked_median_ns: Option<f64>,
     /// Of all sleeps asked for, the share that ended more than 100 us late or was not made.
+    pub(crate) exceed_fraction: Option<f64>,
+    /// Time spent after the targets, as a share of the time of all sleeps.
     pub(crate) late_fraction: Option<f64>,
 }
 
@@ -86,6 +88,7 @@ impl Measured {
         let asked = n as u64 + self.displaced;
         let mut misses: Vec<i64> = self.readings.iter().map(|reading| reading.miss_ns).collect();
         misses.sort_unstable();
+        let late: i64 = misses.iter().map(|miss| *miss.max(&0)).sum();
         let in_time = misses.partition_point(|miss| *miss <= LATE.as_nanos()) as u64;
         // What was not made comes after all that was: the type 7 median, where both of its sleeps were made.
         let at = |rank: u64| misses.get(rank as usize).map(|miss| *miss as f64);
@@ -95,7 +98,8 @@ impl Measured {
             target_ns: self.target_ns,
             asked,
             asked_median_ns: middle(asked.saturating_sub(1) / 2, asked / 2),
-            late_fraction: (asked > 0).then(|| (asked - in_time) as f64 / asked as f64),
+            late_fraction: (n > 0).then(|| late as f64 / (late as f64 + n as f64 * self.target_ns as f64)),
+            exceed_fraction: (asked > 0).then(|| (asked - in_time) as f64 / asked as f64),
             miss_ns: misses.into_iter().collect(),
             spin_ns_mean: (n > 0).then(|| spin as f64 / n as f64),
             cpu_fraction: (n > 0 && wall > 0).then(|| self.cpu.as_nanos() as f64 / wall as f64),

@@ -81,7 +81,7 @@ fn fifo(priority: u8, cells: &[Measured]) -> Vec<Note> {
 pub(super) fn published(cells: &[SleepCell]) -> Option<Note> {
     let spins = |cell: &SleepCell| matches!(cell.method, Some(Method::Adaptive | Method::TwoPhase));
     cells.iter().find(|cell| spins(cell))?;
-    let crowded = cells.iter().any(|cell| cell.late_fraction.is_some_and(|late| late >= CROWDED));
+    let crowded = cells.iter().any(|cell| cell.exceed_fraction.is_some_and(|late| late >= CROWDED));
     let (load, word) = if crowded { ("cpu", "beside CPU load") } else { ("idle", "on idle machines") };
     let medians = published_sleeps("HPTSleep", load);
     let list = medians.iter().map(|(platform, ns)| format!("{platform} {}", time(Some(*ns)))).collect::<Vec<_>>();
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn published_medians_are_those_of_the_load_that_was_met() {
-        let cell = |late| SleepCell { method: Some(Method::Adaptive), late_fraction: late, ..SleepCell::default() };
+        let cell = |late| SleepCell { method: Some(Method::Adaptive), exceed_fraction: late, ..SleepCell::default() };
         let text = |late| published(&[cell(late)]).expect("it ends in a spin").text;
         assert!(text(Some(0.4)).contains("beside CPU load: Xen 94.5 ns, HostOS 102 ns"), "{}", text(Some(0.4)));
         assert!(text(None).contains("on idle machines: HostOS 82.0 ns"), "{}", text(None));
