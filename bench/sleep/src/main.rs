@@ -2,6 +2,7 @@
 
 mod cell;
 mod condition;
+mod cyclictest;
 mod record;
 mod verdict;
 
@@ -53,6 +54,7 @@ fn main() {
                 cell.print();
                 cells.push(cell);
             }
+            cyclictest::print(target, options.seconds);
         }
         drop(load);
     }
