@@ -45,7 +45,8 @@ mod tests {
 
     #[test]
     fn the_figures_of_its_last_line_are_read() {
-        let out = "# /dev/cpu_dma_latency set to 0us\nT: 0 (   71) P: 0 I:1000 C:    300 Min:   5102 Act: 61021 Avg: 60333 \
+        let out = "# /dev/cpu_dma_latency set to 0us\nT: 0 (   71) P: 0 I:1000 C:    300 Min:   5102 Act: 61021 \
+                   Avg: 60333 \
                    Max:   90113\n";
         let wanted = [5_102, 60_333, 90_113].map(Span::from_nanos);
         assert_eq!(figures(out), Some(wanted));

@@ -24,9 +24,9 @@ const MARGIN_MIN: u32 = 1_000;
 const MARGIN_MAX: u32 = 1_000_000;
 /// A margin before anything is learned.
 const MARGIN_START: u32 = 60_000;
-/// The greatest margin while spins are kept short, and the least part of the sleep that it leaves: what the usual wake-up
-/// takes on a busy machine, at no more than 3 % of a CPU. More is paid for by the next wake-ups: with twenty other
-/// threads a CPU, a thread's fair share is 5 %.
+/// The greatest margin while spins are kept short, and the part of the sleep that it is at most: what the usual
+/// wake-up takes on a busy machine, at no more than 3 % of a CPU. More is paid for by the next wake-ups: with twenty
+/// other threads a CPU, a thread's fair share is 5 %.
 const MARGIN_HELD: Span = Span::from_micros(60);
 const HELD_PART: i64 = 32;
 /// A sleep is spun whole only after this many overshoots of its range are known.

@@ -15,13 +15,14 @@ const LAST_STRETCH: Span = Span::from_nanos(200);
 const TIME_TO_LEARN: Span = Span::from_micros(2);
 /// How long before the deadline the first legs of a spin end.
 const REHEARSALS: [Span; 2] = [Span::from_micros(8), Span::from_micros(2)];
-/// While a machine is oversubscribed: the time slice asked for while spinning, so that no thread of the usual slice is
-/// due before, and from what spin on it is worth two system calls; how long before its deadline a sleep is woken for the first time, and which sleeps are. Having waited for
-/// a turn then, the thread is owed one at the second wake-up, by the scheduler's own account (EEVDF's lag). Beside 40 busy
-/// threads on two CPUs both together halve the sleeps of 10 ms that are late; for sleeps of 1 ms the first wake-up costs
-/// more than it gains (bench/sleep).
-const WORTH_A_SLICE: Span = Span::from_micros(5);
+/// On an oversubscribed machine: the slice asked for while spinning, so that no thread of the usual slice is first,
+/// and the shortest spin that is worth the system calls.
 const SPIN_SLICE: Span = Span::from_millis(3);
+const WORTH_A_SLICE: Span = Span::from_micros(5);
+/// There too: how long before its deadline a sleep of at least [`LONG_SLEEP`] is first woken. Having waited for that
+/// turn, the thread is owed the next one by the scheduler's account (EEVDF's lag). Beside 40 busy threads on two CPUs
+/// this and the long slice halved the sleeps of 10 ms that were late; of 1 ms, the early wake-up cost more than it
+/// gained.
 const EARLY: Span = Span::from_millis(5);
 const LONG_SLEEP: Span = Span::from_millis(8);
 /// 1/HZ of the kernels that most distributions ship (HZ = 250), used where the system does not report it.
@@ -76,8 +77,8 @@ pub struct Refused {
 pub struct Phase {
     begun: Timestamp<Monotonic>,
     deadline: Timestamp<Monotonic>,
-    /// Sleep in the kernel until then before anything else, where the machine is oversubscribed: the thread is then owed
-    /// a turn later. A caller may leave this out.
+    /// Sleep in the kernel until then before anything else, where the machine is oversubscribed: the thread is then
+    /// owed a turn later. A caller may leave this out.
     pub early: Option<Timestamp<Monotonic>>,
     /// Sleep in the kernel until then; `None` where the whole sleep is spun, or the deadline has passed.
     pub kernel_until: Option<Timestamp<Monotonic>>,

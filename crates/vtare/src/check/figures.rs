@@ -186,13 +186,17 @@ fn of_all_asked(cells: &Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::to_json;
     use serde_json::json;
 
     #[test]
     fn sleeps_are_judged_by_all_that_were_asked_for_as_the_instrument_judges_them() {
         let cell = |asked_median_ns: Value| {
-            let miss = json!({"n": 9, "median": 89.0, "half_iqr": 5.0, "min": 80.0, "max": 1e9, "mean": 1e8, "p99": null, "p999": null});
-            json!([{"method": "two_phase", "target_ns": 50_000, "miss_ns": miss, "cpu_fraction": null, "asked_median_ns": asked_median_ns}])
+            let miss = to_json(&Figures { median: Some(89.0), half_iqr: Some(5.0), ..Figures::default() });
+            let cell = json!({"method": "two_phase", "target_ns": 50_000, "miss_ns": miss, "cpu_fraction": null});
+            let mut cells = json!([cell]);
+            cells[0]["asked_median_ns"] = asked_median_ns;
+            cells
         };
         let judged = |cell: Value| {
             let cells = Cells { sleep: cell, ..Cells::default() };
@@ -236,7 +240,6 @@ mod tests {
 
     #[test]
     fn the_instruments_cells_have_the_shape_that_is_read_here() {
-        use crate::output::to_json;
         let mut timer = to_json(&[crate::timer::TimerCell::default()]);
         timer[0]["source"] = json!("rdtsc");
         let mut sleep = to_json(&[crate::sleep::SleepCell::default()]);

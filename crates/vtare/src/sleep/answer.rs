@@ -118,12 +118,12 @@ fn crowded(answer: &mut Answer, methods: &[Worst], parameters: &Parameters, line
         return;
     }
     if shares_between_sessions() {
-        let text = "Other threads have the CPUs. In a session of its own a program gets a share of its own, without any \
-                    privilege, if the others are in another session.";
+        let text = "Other threads have the CPUs. In a session of its own a program gets a share of its own, \
+                    without any privilege, if the others are in another session.";
         answer.change(text, format!("setsid -w {line}"));
     }
-    let text = "With a real-time priority the threads run before all ordinary ones, their work too (root, CAP_SYS_NICE or \
-                RLIMIT_RTPRIO).";
+    let text = "With a real-time priority the threads run before all ordinary ones, their work too (root, CAP_SYS_NICE \
+                or RLIMIT_RTPRIO).";
     answer.change(text, line.with("--fifo", 10));
 }
 
@@ -238,8 +238,9 @@ mod tests {
             ..cell(Method::TwoPhase, 10_000_000, 89.0, 0.3)
         };
         let text = shown(vec![two_phase, adaptive], &[]);
-        let sentence = "  In sleeps of 10.0 ms adaptive is most exact: it wakes up to 99.0 ns off in the median, more than \
-                        100 us late in up to 34.0 %, late for up to 10.0 % of its time and uses up to 0.57 % of a CPU.\n";
+        let sentence = "  In sleeps of 10.0 ms adaptive is most exact: it wakes up to 99.0 ns off in the median, more \
+                        than 100 us late in up to 34.0 %, late for up to 10.0 % of its time and uses up to 0.57 % of \
+                        a CPU.\n";
         assert!(text.starts_with(sentence), "{text}");
         assert!(text.contains("made of those asked for, at worst: two_phase 9.09 %."), "{text}");
         assert!(text.contains("      vtare sleep --fifo 10\n"), "{text}");
