@@ -130,6 +130,19 @@ def test_rights_of_the_binary_s_file_count(monkeypatch: pytest.MonkeyPatch, ways
     assert some["programs in the kernel (BPF)"].command == kept
 
 
+def test_a_real_time_priority_is_asked_for_and_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(os, "sched_setscheduler", lambda _, policy, __: asked.append(policy))
+    assert machine._priority_refused() is None
+    assert asked == [os.SCHED_FIFO, os.SCHED_OTHER]
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "sched_setscheduler", refuse)
+    assert "cpu.rt_runtime_us" in str(machine._priority_refused())
+
+
 def _reading(replaced: dict[str, str]):  # noqa: ANN202
     original = Path.read_text
 

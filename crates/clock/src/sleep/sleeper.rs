@@ -15,7 +15,7 @@ const LAST_STRETCH: Span = Span::from_nanos(200);
 const TIME_TO_LEARN: Span = Span::from_micros(2);
 /// How long before the deadline the first legs of a spin end.
 const REHEARSALS: [Span; 2] = [Span::from_micros(8), Span::from_micros(2)];
-/// On an oversubscribed machine: the slice asked for while spinning, so that no thread of the usual slice is first,
+/// On an oversubscribed machine: the slice asked for while spinning, so that no thread of the usual slice is due first,
 /// and the shortest spin that is worth the system calls.
 const SPIN_SLICE: Span = Span::from_millis(3);
 const WORTH_A_SLICE: Span = Span::from_micros(5);

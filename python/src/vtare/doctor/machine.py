@@ -108,7 +108,20 @@ def _rights(binary: Path, held: int) -> Iterator[Feature]:
         *_LOAD, then=_bpf_refused,
     )  # fmt: skip
     realtime = "vtare sleep --fifo, avb --fifo"
-    yield feature("real-time priority", realtime, "cap_sys_nice", then=lambda: None)
+    yield feature("real-time priority", realtime, "cap_sys_nice", then=_priority_refused)
+
+
+def _priority_refused() -> str | None:
+    """Why root gets no real-time priority; None where it got one, which is given back."""
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+    except OSError as error:
+        return (
+            f"the kernel refuses it ({error.strerror}): this control group has no real-time CPU time "
+            "(cpu.rt_runtime_us); move this shell out of it: echo $$ > /sys/fs/cgroup/cpu/cgroup.procs"
+        )
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+    return None
 
 
 def _ping(lacking: Callable[..., list[str]]) -> Feature:
