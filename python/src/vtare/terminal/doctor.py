@@ -38,22 +38,29 @@ def show_doctor(console: Console, features: Sequence[Feature], places: Sequence[
         console.print("* never compared with the real thing (docs/platforms.md)")
     console.print("plan: on machines that a plan names. -: the reason is below.")
     console.print("This is what campaigns can do here; `vtare rtt` and `vtare avb` to another machine need none of it.")
-    alike: dict[tuple[str, str | None], list[str]] = {}
+    reasons: dict[str, list[str]] = {}
+    commands: dict[str, list[str]] = {}
     for place in places:
         if place.lacks is not None and not place.by_plan:
-            alike.setdefault((place.lacks, place.command), []).append(place.name)
-    missing = [(", ".join(names), *reason) for reason, names in alike.items()]
-    missing += [(f"{f.name}, for {f.used_by}", f.lacks, f.command) for f in lacking if f.lacks is not None]
-    if missing:
+            for reason in place.lacks.split(ALSO):
+                reasons.setdefault(reason, []).append(place.name)
+            if place.command is not None:
+                commands.setdefault(place.command, []).append(place.name)
+    if reasons or lacking:
         console.print("\nWhat is missing")
-    for what, lacks, command in missing:
-        for one in lacks.split(ALSO):
-            console.print(f"  {what}: {one}")
-        if command is not None:
-            console.print(f"    {command}")
+    for reason, names in reasons.items():
+        console.print(f"  {', '.join(names)}: {reason}")
+    for feature in lacking:
+        console.print(f"  {feature.name}, for {feature.used_by}: {feature.lacks}")
+        if feature.command is not None:
+            console.print(f"    {feature.command}")
     parts = {(name, why) for place in places if place.lacks is None for name, why in place.instruments.items() if why}
     for name, why in sorted(parts):
         console.print(f"  {name}: {why}")
+    if commands:
+        console.print("\nAll that a platform lacks, as far as commands get it")
+    for command, names in commands.items():
+        console.print(f"  {', '.join(names)}:\n    {command}")
 
 
 def _cell(place: Place, why: str | None) -> str:
