@@ -11,6 +11,7 @@ from vtare.errors import BadInput
 from vtare.instruments import RECORDS
 from vtare.links import RoutedHosts, TwoHosts
 from vtare.platforms import KINDS, kinds_with, open_platform, platform_class
+from vtare.platforms.lacks import ALSO
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -54,7 +55,7 @@ def _place(kind: str, binary: Path, ways: Ways, lacking: Mapping[str, str | None
     if found is None:
         raise BadInput(f"platform '{kind}' is not known")
     lacks = open_platform(kind, binary=binary, owner=_OWNER).missing()
-    by_plan = lacks is not None and lacks.startswith(_BY_PLAN)
+    by_plan = lacks is not None and lacks.startswith(_BY_PLAN) and ALSO not in lacks
     between = {"one": None, "two": TwoHosts.missing(), "routed": RoutedHosts.missing()}
     forward = kinds_with(lambda known: known.FORWARDS is not None)
     only = f"guests that forward are {', '.join(forward)}"

@@ -48,9 +48,9 @@ class CloudPlatform(MadePlatform):
 
     def _missing(self, resources: Resources) -> str | None:
         reason = together(
+            unnamed(self._cloud, ("driver", "image", "size")) or (None if _words() else _NO_KEY),
             _missing_library(),
             self._reached.missing(),
-            unnamed(self._cloud, ("driver", "image", "size")) or (None if _words() else _NO_KEY),
         )
         if reason is not None:
             return reason

@@ -65,7 +65,7 @@ class EsxiPlatform(MadePlatform):
         if resources.memory_byte is not None and resources.memory_byte % (4 * _MEBIBYTE):
             return f"ESXi gives memory in steps of 4 MiB, found {resources.memory_byte} B"
         reason = together(
-            missing_library(), self._reached.missing(), unnamed(self._own, ("server", "account", "template"))
+            unnamed(self._own, ("server", "account", "template")), missing_library(), self._reached.missing()
         )
         if reason is not None:
             return reason

@@ -145,9 +145,9 @@ class SshPlatform(BasePlatform[SshInstance]):
     def _missing(self, resources: Resources) -> str | None:
         named = "host" in self._settings
         return together(
+            None if named else 'names no machine; add `[platforms.ssh]` with `host = "..."` to the plan',
             missing_library(),
             not_static(self._binary),
-            None if named else 'names no machine; add `[platforms.ssh]` with `host = "..."` to the plan',
         )
 
     def need(self, resources: Resources = DEFAULT_RESOURCES) -> Need:

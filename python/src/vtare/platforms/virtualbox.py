@@ -79,7 +79,7 @@ class VirtualBoxPlatform(MadePlatform):
         if resources.nic is not None and resources.nic not in CARDS:
             return f"VirtualBox has no network card '{resources.nic}'; expected one of {', '.join(CARDS)}"
         reason = together(
-            programs({PROGRAM: "VirtualBox"}), self._reached.missing(), unnamed(self._settings, ("template",))
+            unnamed(self._settings, ("template",)), programs({PROGRAM: "VirtualBox"}), self._reached.missing()
         )
         if reason is not None or self._template is None:
             return reason
