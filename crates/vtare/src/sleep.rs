@@ -226,9 +226,9 @@ mod tests {
             wall: Span::from_millis(100),
             refused: Refused::default(),
         };
-        // Of 100 sleeps of 1 ms nine are exact, one is 90 ms late: there is no time for 90.
+        // Of 100 sleeps of 1 ms nine are exact, one is 90.1 ms late: there is no time for 90.
         let mut misses = [80; 10];
-        misses[9] = 90_000_000;
+        misses[9] = 90_100_000;
         cell.take(turn(&misses), 100);
         let cut = cell.cell();
         assert_eq!((cut.miss_ns.n, cut.asked, cut.exceed_fraction), (10, 100, Some(0.91)));
@@ -238,6 +238,11 @@ mod tests {
         cell.take(turn(&[80; 91]), 1_000);
         let whole = cell.cell();
         assert_eq!((whole.asked, whole.asked_median_ns), (191, Some(80.0)));
+        // One that is always 2 ms late makes a third of the sleeps that fit into the time, and leaves out none.
+        let mut always = Measured::new(Method::Usleep, 1_000_000);
+        always.take(turn(&[2_000_000; 33]), 100);
+        let always = always.cell();
+        assert_eq!((always.asked, always.asked_median_ns), (33, Some(2_000_000.0)));
         let text = Sleep::table(&[cut]).render();
         assert!(text.contains("10 of 100") && text.contains("91.0 %") && !text.contains("80.0 ns"), "{text}");
     }

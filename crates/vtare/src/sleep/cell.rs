@@ -71,9 +71,13 @@ impl Measured {
 
     /// Adds the sleeps of one turn, of `sleeps` that were to be made where time allows.
     pub(super) fn take(&mut self, turn: Batch, sleeps: u64) {
-        let late: u64 = turn.readings.iter().map(|reading| reading.miss_ns.max(0).cast_unsigned()).sum();
-        let unmade = sleeps.saturating_sub(turn.readings.len() as u64);
-        self.displaced += unmade.min(late / self.target_ns.max(1));
+        let mut misses: Vec<u64> = turn.readings.iter().map(|reading| reading.miss_ns.max(0).cast_unsigned()).collect();
+        misses.sort_unstable();
+        // What a sleep takes longer than usual leaves no time for others; what all take longer does not.
+        let usual = misses.get(misses.len() / 2).copied().unwrap_or(0);
+        let excess: u64 = misses.iter().map(|miss| miss.saturating_sub(usual)).sum();
+        let unmade = sleeps.saturating_sub(misses.len() as u64);
+        self.displaced += unmade.min(excess / (self.target_ns + usual).max(1));
         self.readings.extend(turn.readings);
         self.cpu += turn.cpu;
         self.wall += turn.wall;

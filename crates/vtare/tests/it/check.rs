@@ -26,7 +26,11 @@ fn a_short_check_states_its_verdict_in_sentences_with_figures() {
     let carried = |id: &str| {
         findings.iter().any(|finding| finding["id"] == id && verdict.contains(finding["text"].as_str().unwrap_or("-")))
     };
-    assert!(carried("durations") && carried("sleep_50us"), "{verdict}");
+    // On a machine so busy that half of the sleeps were not made there is no median to state.
+    let cells = document["cells"]["sleep"].as_array().expect("a list").iter();
+    let stated = cells.filter(|cell| cell["target_ns"] == 50_000 && cell["asked_median_ns"].is_number());
+    let told = stated.filter(|cell| ["usleep", "adaptive"].iter().any(|method| cell["method"] == *method)).count();
+    assert!(carried("durations") && (carried("sleep_50us") || told == 0), "{verdict}");
     for part in ["timer", "sleep", "counter", "noise"] {
         assert!(document["cells"][part].as_array().is_some_and(|cells| !cells.is_empty()), "{part}");
     }
