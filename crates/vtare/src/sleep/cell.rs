@@ -8,8 +8,8 @@ use vtare_units::figures::Figures;
 
 use super::worker::{Batch, Reading, Refused};
 
-/// From this share of late sleeps on other threads are taken for the cause.
-pub(super) const CROWDED: f64 = 0.1;
+/// From this share of sleeps on that were late or not made, other threads are taken for the cause.
+const CROWDED: f64 = 0.1;
 
 /// How one method sleeps one length.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -37,6 +37,14 @@ pub(crate) struct SleepCell {
 }
 
 impl SleepCell {
+    /// Whether other threads had the CPUs: sleeps were not made, or a method that ends in a spin was late, which the
+    /// kernel's own sleeps may be on a quiet machine too.
+    pub(super) fn is_crowded(&self) -> bool {
+        let spins = !matches!(self.method, Some(Method::Usleep | Method::ClockNanosleep));
+        let late = self.exceed_fraction.is_some_and(|late| late >= CROWDED);
+        self.asked > 0 && (self.made_fraction() <= 1.0 - CROWDED || spins && late)
+    }
+
     /// Of all sleeps asked for, the share that was made.
     pub(super) fn made_fraction(&self) -> f64 {
         self.miss_ns.n as f64 / self.asked.max(1) as f64

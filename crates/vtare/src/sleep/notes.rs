@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::cell::{CROWDED, Measured, SleepCell};
+use super::cell::{Measured, SleepCell};
 use super::parameters::Parameters;
 use crate::check::published_sleeps;
 use crate::instrument::Note;
@@ -81,7 +81,7 @@ fn fifo(priority: u8, cells: &[Measured]) -> Vec<Note> {
 pub(super) fn published(cells: &[SleepCell]) -> Option<Note> {
     let spins = |cell: &SleepCell| matches!(cell.method, Some(Method::Adaptive | Method::TwoPhase));
     cells.iter().find(|cell| spins(cell))?;
-    let crowded = cells.iter().any(|cell| cell.exceed_fraction.is_some_and(|late| late >= CROWDED));
+    let crowded = cells.iter().any(SleepCell::is_crowded);
     let (load, word) = if crowded { ("cpu", "beside CPU load") } else { ("idle", "on idle machines") };
     let medians = published_sleeps("HPTSleep", load);
     let list = medians.iter().map(|(platform, ns)| format!("{platform} {}", time(Some(*ns)))).collect::<Vec<_>>();
@@ -109,6 +109,8 @@ fn time_capped(parameters: &Parameters, cells: &[Measured]) -> Option<Note> {
 
 #[cfg(test)]
 mod tests {
+    use vtare_units::figures::Figures;
+
     use super::super::worker::{Reading, Refused};
     use super::*;
 
@@ -146,7 +148,14 @@ mod tests {
 
     #[test]
     fn published_medians_are_those_of_the_load_that_was_met() {
-        let cell = |late| SleepCell { method: Some(Method::Adaptive), exceed_fraction: late, ..SleepCell::default() };
+        let miss_ns = Figures { n: 10, ..Figures::default() };
+        let cell = |late| SleepCell {
+            method: Some(Method::Adaptive),
+            miss_ns,
+            asked: 10,
+            exceed_fraction: late,
+            ..SleepCell::default()
+        };
         let text = |late| published(&[cell(late)]).expect("it ends in a spin").text;
         assert!(text(Some(0.4)).contains("beside CPU load: Xen 94.5 ns, HostOS 102 ns"), "{}", text(Some(0.4)));
         assert!(text(None).contains("on idle machines: HostOS 82.0 ns"), "{}", text(None));
