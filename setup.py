@@ -31,7 +31,7 @@ class AnyPythonWheel(bdist_wheel):
         return "py3", "none", platform
 
     def write_wheelfile(self, wheelfile_base: str, *args: str) -> None:
-        """The last file before all are packed: everybody may read and run what the wheel installs, whatever the umask."""
+        """The last file before all are packed: everybody may use what the wheel installs, whatever the umask."""
         super().write_wheelfile(wheelfile_base, *args)
         for path in Path(wheelfile_base).parent.rglob("*"):
             path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)

@@ -25,19 +25,19 @@ def test_every_rule_finds_its_example_and_leaves_its_counterexample(words: Modul
 @pytest.mark.parametrize(
     ("name", "text", "line"),
     [
-        ("a.md", "one\nit was told\n", 2),
+        ("a.md", "one\nit was heard\n", 2),
         ("a.md", "it was held\nup for 1 ms\n", 1),
         ("a.py", 'x = 1\nraise E("so many")\n', 2),
-        ("a.py", '"""One.\n\nTwo says more.\n"""\n', 3),
+        ("a.py", '"""One.\n\nTwo hears more.\n"""\n', 3),
         ("a.py", "x = 'it''s'  # heard\n", 1),
         ("a.rs", 'let a = "x";\n/// It was held\n/// up.\n', 2),
-        ("a.rs", "let q = '\"'; // told\n", 1),
-        ("a.rs", 'r#"he "says" it"#', 1),
-        ("a.c", "int told; /* one\n * looks at the\n * clock */\n", 2),
-        ("a.java", "/** It\n * says. */\n", 2),
-        ("a.toml", "a = 1\n# told\n", 2),
-        ("a.j2", "{{ told }}\n<p>It says.</p>\n", 2),
-        ("run", "#!/bin/sh\ntold=1 # it says\n", 2),
+        ("a.rs", "let q = '\"'; // heard\n", 1),
+        ("a.rs", 'r#"he "hears" it"#', 1),
+        ("a.c", "int heard; /* one\n * looks at the\n * clock */\n", 2),
+        ("a.java", "/** It\n * hears. */\n", 2),
+        ("a.toml", "a = 1\n# heard\n", 2),
+        ("a.j2", "{{ heard }}\n<p>It hears.</p>\n", 2),
+        ("run", "#!/bin/sh\ntold=1 # it hears\n", 2),
     ],
 )
 def test_a_word_is_found_in_prose_comments_and_strings(words: ModuleType, name: str, text: str, line: int) -> None:
@@ -47,13 +47,13 @@ def test_a_word_is_found_in_prose_comments_and_strings(words: ModuleType, name: 
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("a.py", "told = heard(1)\n"),
-        ("a.py", "f\"{told['n']} runs\", table['said']\n"),
-        ("a.rs", "fn told(heard: &'a u8) {}\n"),
-        ("a.md", 'The key `{"say":1}` is.\n'),
+        ("a.py", "heard = heard(1)\n"),
+        ("a.py", "f\"{heard['n']} runs\", table['said']\n"),
+        ("a.rs", "fn heard(heard: &'a u8) {}\n"),
+        ("a.md", 'The key `{"hear":1}` is.\n'),
         ("a.c", 'SEC("xdp.frags/knock") int knock(void)\n'),
         ("notes.txt", "He said.\n"),
-        ("a.rs", '#[serde(tag = "say")] br#"{"say":"hello"}"#'),
+        ("a.rs", '#[serde(tag = "hear")] br#"{"hear":"hello"}"#'),
     ],
 )
 def test_names_in_code_are_left_alone(words: ModuleType, name: str, text: str) -> None:
@@ -69,6 +69,6 @@ def test_the_place_of_a_word_is_printed_and_fails(
     subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
     subprocess.run(["git", "add", "."], cwd=tmp_path, check=True)
     assert words.main([], tmp_path) == 0
-    (tmp_path / "page.md").write_text("It is reported once.\nIt says so.\n")
+    (tmp_path / "page.md").write_text("It is reported once.\nIt hears so.\n")
     assert words.main([], tmp_path) == 1
-    assert "page.md:2: 'says': write reports" in capsys.readouterr().err
+    assert "page.md:2: 'hears': write receives" in capsys.readouterr().err
