@@ -19,7 +19,7 @@ PLAN = """
 schema = "vtare.plan/1"
 name = "forwarding"
 question = "How much do guests forward?"
-blocks = 3
+blocks = {blocks}
 settle = "0 ms"
 control = false
 
@@ -57,14 +57,18 @@ def write_forwarding_store(
     loaded: tuple[int, ...] = (1, 6, 12),
     shares: tuple[float, ...] = (1.0,),
     bursts: int = 0,
+    blocks: int = 3,
+    most: int | None = None,
+    began_s: int = 1_790_000_000,
 ) -> Path:
     """Write the whole store; the second block's answers are 1 % lower, the third's 1 % higher.
 
     The p99 of latency is 3 medians at all of the throughput (a share of 1), and a quarter of that at other shares.
+    `most` is the greatest load asked for, packet/s: searches end there.
     The longest burst has 1,000 frames, of which the buffers hold 600 for 3 ms.
     """
     (store / "runs").mkdir(parents=True)
-    text = PLAN.format(guests=guests, loaded=list(loaded), shares=list(shares), bursts=bursts)
+    text = PLAN.format(guests=guests, loaded=list(loaded), shares=list(shares), bursts=bursts, blocks=blocks)
     plan = parse_plan(text, source=store / "plan.toml")
     (store / "plan.toml").write_text(text, encoding="utf-8")
     runs = make_design(plan, SEED)
@@ -73,23 +77,25 @@ def write_forwarding_store(
         for run in runs:
             directory = store / "runs" / run.run_id
             directory.mkdir()
-            _write_run(directory, run)
+            _write_run(directory, run, most, began_s)
             journal.record(Entry(run.run_id, "done", 0, None, None, 1.0))
     return store
 
 
-def _write_run(directory: Path, run: Run) -> None:
+def _write_run(directory: Path, run: Run, most: int | None, began_s: int) -> None:
     unit = unit_of("frame_byte")
     assert unit is not None
     frame = int(parse(run.factors["frame_byte"], unit))
     guests, loaded = int(run.factors["guests"]), int(run.factors["loaded"])
     planned = closed_form(guests, loaded)
     rate = round(throughput_of(frame, planned) * (1.0, 0.99, 1.01)[(run.block - 1) % 3])
+    censored = "range" if most is not None and rate >= most else None
+    rate = rate if censored is None or most is None else most
     latency = 20_000 + 10 * frame
     known = columns()["throughput"]
     row: dict[str, Any] = dict.fromkeys(known)
     row |= {"frame_byte": frame, "guests": guests, "loaded": loaded, "kind": "answer", "search": 0,
-            "throughput_packet_per_s": rate}  # fmt: skip
+            "throughput_packet_per_s": rate, "censored": censored}  # fmt: skip
     types = {"int64": pl.Int64, "string": pl.String}
     schema = {name: types[column["type"]] for name, column in known.items()}
     samples = pl.DataFrame([row], schema=schema, orient="row")
@@ -97,7 +103,7 @@ def _write_run(directory: Path, run: Run) -> None:
         "frame_byte": frame, "guests": guests, "loaded": loaded, "jain": planned * 0.999, "jain_planned": planned,
         "throughput_packet_per_s": rate, "throughput_bit_per_s": float(rate * frame * 8),
         "zero_loss_packet_per_s": None, "searches": 1, "unanswered": 0, "trials": 9, "void_trials": 1,
-        "disturbed_trials": 0, "trial_s": 0.5, "censored": None,
+        "disturbed_trials": 0, "trial_s": 0.5, "censored": censored,
         "back_to_back": {
             "packet_per_s": 200_000, "frames": {"n": 3, "median": 1000.0}, "unanswered": 0, "censored": None,
             "buffer_ns": 3e6, "buffer_frames": 600.0, "trials": 30, "void_trials": 0,
@@ -112,7 +118,7 @@ def _write_run(directory: Path, run: Run) -> None:
     }  # fmt: skip
     footer = {
         "schema": "vtare.samples/1", "program": {"name": "vtare", "version": "0.1.0"}, "run": run_document(run),
-        "interrupted": False, "started_unix_ns": 1_790_000_000_000_000_000 + run.position * 10**9,
+        "interrupted": False, "started_unix_ns": (began_s + run.position) * 10**9,
         "elapsed_ns": 10**9, "machine": MACHINE, "clock": CLOCK, "result": {"cells": [cell]}, "notes": [],
     }  # fmt: skip
     samples.write_parquet(directory / "samples.parquet", compression="lz4", metadata={"vtare": json.dumps(footer)})

@@ -478,7 +478,7 @@ COLUMNS = {"median": "median", "p99": "p99", "throughput": "throughput", "latenc
 
 def printed_number(text: str) -> float | None:
     """A figure with its unit in ns, bit/s, packet/s, byte or as a share."""
-    match = re.match(r"(-?\d+(?:\.\d+)?)(?: ([kMG]?[A-Za-z\u00b5%/]+))?", text)
+    match = re.match(r"(?:at least )?(-?\d+(?:\.\d+)?)(?: ([kMG]?[A-Za-z\u00b5%/]+))?", text)
     return None if match is None else float(match.group(1)) * SCALES.get(match.group(2) or "", 1.0)
 
 

@@ -92,9 +92,15 @@ def test_the_answer_has_three_sentences_at_most_and_the_box_below_states_what_is
 def test_a_campaign_without_limits_states_how_far_its_figures_carry(five_runs: Reported) -> None:
     from vtare.report.limits import last_sentence
 
-    count = five_runs.summary.comparisons.height
-    wanted = f"All {count} comparisons are decided, for this machine while it was measured."
-    assert last_sentence(five_runs.summary, ()) == wanted
+    rows = rows_of(ComparisonRow, five_runs.summary.comparisons)
+    is_decided = pl.Series([word_of(row) != "inconclusive" for row in rows])
+    decided = five_runs.summary.comparisons.filter(is_decided)
+    words = "decided, for this machine while it was measured."
+    for count, said in ((decided.height, f"All {decided.height} comparisons are {words}"),
+                        (1, f"The comparison is {words}")):  # fmt: skip
+        assert last_sentence(replace(five_runs.summary, comparisons=decided.head(count)), ()) == said
+    # What could not be tested is not decided.
+    assert last_sentence(five_runs.summary, ()).startswith("Not certain: 2 of 39 comparisons could not be tested (")
 
 
 def test_the_level_of_intervals_is_shown_where_it_is_not_95_percent(

@@ -170,8 +170,9 @@ def row_of(found: Shift, experiment: str, *, campaigns_needed: int | None = None
     assert found.high is not None
     ratio, low, high = (math.exp(value) for value in (found.estimate, found.low, found.high))
     return BetweenRow(
-        experiment, {}, "miss_ns", 3, 3, 3, 3, ratio, 1.0, ratio, low, high, None, None, None, None, None,
-        found.method, found.p, campaigns_needed, 1.05,
+        experiment=experiment, labels={}, quantity="miss_ns", n_campaigns=3, n_campaigns_before=3, n_runs=3,
+        n_runs_before=3, after=ratio, before=1.0, ratio=ratio, ratio_low=low, ratio_high=high,
+        method_of_comparison=found.method, p_value=found.p, campaigns_needed=campaigns_needed, margin_ratio=1.05,
     )  # fmt: skip
 
 

@@ -49,7 +49,7 @@ RECORD: Final = Instrument(
     name="avb",
     asks="How much bandwidth is free?",
     quantity="avb_bit_per_s",
-    value=Value("avb_bit_per_s"),
+    value=Value("avb_bit_per_s", at_least="at_least"),
     parts=("method",),
     expected_s=_expected_s,
     most_rows=_most_rows,

@@ -68,13 +68,15 @@ def end_column(name: str, which: Literal["low", "high"]) -> str:
 class Value:
     """What a row of samples holds: `column` over `divisor`, `weight` the column of how many readings had it (None: 1).
 
-    With `gaps_within` the value is the difference to the row before of the same levels of these columns.
+    With `gaps_within` the value is the difference to the row before of the same levels of these columns. `at_least` is
+    the column that is true, or holds the reason, where the value is a lower bound.
     """
 
     column: str
     divisor: float = 1.0
     weight: str | None = None
     gaps_within: tuple[str, ...] = ()
+    at_least: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

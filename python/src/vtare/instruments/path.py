@@ -9,6 +9,8 @@ from vtare.instruments.model import Asked, Instrument, Limits, Metric, PartRows,
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from vtare.stats import Known
+
 #: Setting up the far end and the session, s.
 _AROUND_S: Final = 1.3
 _MOST_S: Final = 5.0
@@ -32,21 +34,28 @@ def _figures(part: PartRows) -> Mapping[str, Any]:
     cell: Mapping[str, Any] = next((one for one in cells if one.get("direction") == direction), {})
     return {
         "idle_rtt_ns": cell.get("idle_rtt_ns"),
-        "free_bit_per_s": cell.get("avb_bit_per_s"),
-        # A lower bound is no value.
-        "depth_ns": None if cell.get("depth_at_least") else cell.get("depth_ns"),
-        "depth_byte": None if cell.get("depth_at_least") else cell.get("depth_byte"),
+        "free_bit_per_s": _known(cell, "avb_bit_per_s", cell.get("avb_at_least")),
+        "depth_ns": _known(cell, "depth_ns", cell.get("depth_at_least")),
+        "depth_byte": _known(cell, "depth_byte", cell.get("depth_at_least")),
         "drain_bit_per_s": cell.get("drain_bit_per_s"),
         "path_byte": cell["probe_byte"] + cell["extra_byte"] if "probe_byte" in cell else None,
         "deeper_buffers": int(bool(cell.get("depth_at_least"))),
     }
 
 
+def _known(cell: Mapping[str, Any], name: str, is_bound: object) -> Known | None:
+    """A figure of a cell: of a buffer that was not filled, or a sender at its limit, a lower bound."""
+    from vtare.stats import Known
+
+    number = cell.get(name)
+    return None if number is None else Known(float(number), "at least" if is_bound else "exact")
+
+
 RECORD: Final = Instrument(
     name="path",
     asks="How much latency does using the path add?",
     quantity="added_ns",
-    value=Value("added_ns"),
+    value=Value("added_ns", at_least="at_least"),
     parts=("direction", "load_percent"),
     expected_s=_expected_s,
     most_rows=_most_rows,

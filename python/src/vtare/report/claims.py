@@ -13,7 +13,7 @@ from vtare.report.facts import quantum_of
 from vtare.report.limits import last_sentence, limits_of
 from vtare.report.pages import page_for
 from vtare.report.parts import FigureText, Sentence
-from vtare.report.sentences import SAME, cell_rows
+from vtare.report.sentences import SAME, answered_rows
 from vtare.summary.contrasts import ComparisonRow
 from vtare.summary.rows import rows_of
 
@@ -53,7 +53,7 @@ def answer(summary: Summary, layouts: Mapping[str, Layout]) -> Answer:
     for layout in order:
         name = layout.experiment.name
         page = page_for(layout.experiment)
-        if not cell_rows(summary, layout):
+        if not answered_rows(summary, layout):
             notes[name].append(("No run finished, so there is no figure.",))
             continue
         first, later = page.sentences(summary, layout)
@@ -92,7 +92,7 @@ def _rank(layout: Layout) -> int:
 
 def headline_experiment(summary: Summary, layouts: Mapping[str, Layout]) -> str | None:
     """Of the first instrument, the experiment that answers most, of several the one with the largest effect."""
-    ran = {name: layout for name, layout in layouts.items() if cell_rows(summary, layout)} or dict(layouts)
+    ran = {name: layout for name, layout in layouts.items() if answered_rows(summary, layout)} or dict(layouts)
     if not ran:
         return None
     first = min(_rank(layout) for layout in ran.values())

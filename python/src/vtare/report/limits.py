@@ -11,6 +11,9 @@ from vtare import stats
 from vtare.plots.format import percent_text
 from vtare.report import needs, text
 from vtare.report.facts import emulated
+from vtare.summary.contrasts import RAISE_LIMIT, ComparisonRow
+from vtare.summary.rows import known_of, rows_of
+from vtare.summary.verdicts import INCONCLUSIVE, word_of
 
 if TYPE_CHECKING:
     from vtare.summary import Summary
@@ -30,6 +33,7 @@ class Limit:
 def limits_of(summary: Summary) -> tuple[Limit, ...]:
     """Every limit, the gravest first."""
     return (
+        *_bounds(summary),
         *_runs(summary),
         *_emulated(summary),
         *_clock(summary),
@@ -44,15 +48,37 @@ def last_sentence(summary: Summary, limits: tuple[Limit, ...]) -> str:
     """What cannot be concluded, in one sentence: the two gravest limits, or how far the figures carry."""
     if limits:
         return f"Not certain: {'; '.join(limit.short for limit in limits[:2])}."
-    made = summary.comparisons.height
-    if not made:
+    rows = rows_of(ComparisonRow, summary.comparisons)
+    if not rows:
         return "There is no statement about differences: the plan compares no cells."
-    return f"All {text.plural(made, 'comparison')} are decided, for this machine while it was measured."
+    open_rows = [row for row in rows if word_of(row) == INCONCLUSIVE]
+    if open_rows:
+        count = f"{len(open_rows)} of {text.plural(len(rows), 'comparison')}"
+        return f"Not certain: {count} could not be tested ({open_rows[0].reason})."
+    decided = "The comparison is" if len(rows) == 1 else f"All {len(rows)} comparisons are"
+    return f"{decided} decided, for this machine while it was measured."
 
 
 def _most_runs(summary: Summary) -> int:
     runs = summary.cells.get_column("n_runs") if summary.cells.height else pl.Series([], dtype=pl.Int64)
     return int(runs.max() or 0)  # type: ignore[arg-type]
+
+
+def _bounds(summary: Summary) -> list[Limit]:
+    """Cells whose main figure a limit of the instrument or of the plan kept from being known."""
+    cells = [
+        row for row in summary.cells.iter_rows(named=True)
+        if (known := known_of(row, "median")) is not None and known.side != "exact"
+    ]  # fmt: skip
+    if not cells:
+        return []
+    are = "is" if len(cells) == 1 else "are"
+    short = f"{len(cells)} of {text.plural(summary.cells.height, 'cell')} {are} known only as a bound"
+    return [Limit(
+        short,
+        f"{short[0].upper()}{short[1:]}: a limit of the plan or of the sender ended the runs. Bounds are compared with "
+        f"nothing; {RAISE_LIMIT}.",
+    )]  # fmt: skip
 
 
 def _runs(summary: Summary) -> list[Limit]:

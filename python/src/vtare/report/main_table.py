@@ -19,13 +19,14 @@ from vtare.report.text import Shown
 from vtare.summary.cells import COMPARED_PARTS
 from vtare.summary.contrasts import ComparisonRow
 from vtare.summary.layers import LayerRow, from_comparison
-from vtare.summary.rows import rows_of
+from vtare.summary.rows import known_of, rows_of
 from vtare.summary.verdicts import HIGHER, LOWER, WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from vtare.report.layout import Layout
+    from vtare.stats import Known
     from vtare.summary import Summary
 
 _TAILS: Final = {"p99": "p99", "p99.9": "p999"}
@@ -49,8 +50,8 @@ class MainRow:
     factor: str
     level: str
     against: str
-    value: float | None
-    value_against: float | None
+    value: Known | None
+    value_against: Known | None
     at: Mapping[str, str]
     ratio: float | None
     ratio_low: float | None
@@ -110,12 +111,11 @@ def _row(layout: Layout, cells: list[dict[str, Any]], row: LayerRow) -> MainRow:
     figure, factor = row.figure, row.factor
     column = "median" if figure == layout.experiment.record.quantity else _TAILS.get(figure, figure)
 
-    def value(level: str) -> float | None:
+    def value(level: str) -> Known | None:
         labels = counterpart(layout.experiment, row.labels, factor, level) or {}
         wanted = {key: labels.get(key) for key in layout.keys}
         cell = next((cell for cell in cells if all(cell.get(key) == label for key, label in wanted.items())), {})
-        found: float | None = cell.get(column)
-        return found
+        return known_of(cell, column)
 
     return MainRow(
         experiment=layout.experiment.name,
@@ -184,7 +184,7 @@ def _table(summary: Summary, layouts: Mapping[str, Layout], rows: Sequence[MainR
             text.words(figure_name(row.figure, short=True)),
             _side(layout, row, row.level, row.value),
             _side(layout, row, row.against, row.value_against),
-            text.ratio(row.ratio, row.ratio_low, row.ratio_high, "not estimable"),
+            text.ratio(row.ratio, row.ratio_low, row.ratio_high, _why_no_ratio(row)),
             verdict,
             text.words(where_of(layout, place, without=row.factor) or "everywhere"),
         ))  # fmt: skip
@@ -200,11 +200,16 @@ def _table(summary: Summary, layouts: Mapping[str, Layout], rows: Sequence[MainR
     return Table(name, caption, columns, tuple(shown))
 
 
-def _side(layout: Layout, row: MainRow, level: str, value: float | None) -> Shown:
+def _why_no_ratio(row: MainRow) -> str:
+    bounded = any(side is not None and side.side != "exact" for side in (row.value, row.value_against))
+    return "a bound" if bounded else "not estimable"
+
+
+def _side(layout: Layout, row: MainRow, level: str, value: Known | None) -> Shown:
     """One side of a comparison: its level, and its figure where the cells keep it."""
     is_name = row.factor in ("platform", layout.series) and not level.isdigit()
     name = layout.level(row.factor, level) if is_name else layout.key_text(row.factor, level)
-    figure = "" if value is None else f": {text.keep(quantity_of(row.quantity).text(value))}"
+    figure = "" if value is None else f": {value.prefix}{text.keep(quantity_of(row.quantity).text(value.number))}"
     return Shown(f"{name}{figure}", level, layout.rank(row.factor, level))
 
 

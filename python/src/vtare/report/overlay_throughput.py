@@ -19,12 +19,14 @@ from vtare.report.inference import scenario_name
 from vtare.report.pages.model import Beside
 from vtare.report.parts import Column, Table
 from vtare.report.text import Shown
+from vtare.summary.rows import known_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from vtare.plots import Drawing
     from vtare.report.layout import Layout
+    from vtare.stats import Known
     from vtare.summary import Summary
 
 _SAME: Final = 1e-6
@@ -106,8 +108,8 @@ def throughput_notes(summary: Summary, layouts: Mapping[str, Layout]) -> list[st
 
 
 def _cells(summary: Summary, layout: Layout, figure: str) -> list[dict[str, Any]]:
-    cells = summary.cells.filter((pl.col("experiment") == layout.experiment.name) & pl.col(figure).is_not_null())
-    return sorted(cells.iter_rows(named=True), key=layout.sort_key)
+    cells = summary.cells.filter(pl.col("experiment") == layout.experiment.name)
+    return sorted((row for row in cells.iter_rows(named=True) if known_of(row, figure)), key=layout.sort_key)
 
 
 def _published_index() -> dict[tuple[int, int], float]:
@@ -155,8 +157,8 @@ def _rates(summary: Summary, layouts: Sequence[Layout]) -> Table | None:
     rows = [
         (
             text.words(layout.experiment.name), text.words(scenario_name(layout, row)),
-            text.rate(row["throughput_bit_per_s"], ""), text.rate(theirs, ""),
-            text.words("above the paper's link" if row["throughput_bit_per_s"] > theirs else "below the paper's link"),
+            text.of_row(row, "throughput_bit_per_s", "", text.rate), text.rate(theirs, ""),
+            text.words(_beside(known_of(row, "throughput_bit_per_s"), theirs)),
         )
         for layout in layouts
         for row in _cells(summary, layout, "throughput_bit_per_s")
@@ -172,6 +174,12 @@ def _rates(summary: Summary, layouts: Sequence[Layout]) -> Table | None:
     return Table("standing-rates", "Throughput of frames of 1518 B", columns, tuple(rows)) if rows else None
 
 
+def _beside(known: Known | None, theirs: float) -> str:
+    if known is not None and known.low > theirs:
+        return "above the paper's link"
+    return "below the paper's link" if known is not None and known.high <= theirs else "not known: a bound"
+
+
 def _gains(summary: Summary, layouts: Sequence[Layout]) -> Table | None:
     """What the most even load passes over what the least even one does, all else the same."""
     theirs = next(float(row["value_as_printed"]) for row in read_rows("batalla_prose")
@@ -181,7 +189,7 @@ def _gains(summary: Summary, layouts: Sequence[Layout]) -> Table | None:
         others = [key for key in layout.keys if key != "loaded"]
         by_place: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
         for row in _cells(summary, layout, "median"):
-            if row["jain"] is not None:
+            if row["jain"] is not None and row["median"] is not None:
                 by_place.setdefault(tuple(row[key] for key in others), []).append(row)
         for place, some in by_place.items():
             least, most = (pick(some, key=lambda row: row["jain"]) for pick in (min, max))
@@ -223,7 +231,8 @@ def _latencies(summary: Summary, layouts: Sequence[Layout]) -> Table | None:
             if printed:
                 rows.append((
                     text.words(layout.experiment.name), text.words(scenario_name(layout, row)),
-                    text.time(row["latency_ns"], ""), text.rate(row["throughput_bit_per_s"], "not reached"),
+                    text.time(row["latency_ns"], ""),
+                    text.of_row(row, "throughput_bit_per_s", "not reached", text.rate),
                     text.words("; ".join(printed)),
                 ))  # fmt: skip
     columns = (

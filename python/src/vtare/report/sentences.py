@@ -20,7 +20,7 @@ from vtare.report.layout import LATE, key_name, usual_level
 from vtare.report.pages import page_of
 from vtare.report.parts import FigureText, Sentence
 from vtare.summary.contrasts import ComparisonRow
-from vtare.summary.rows import rows_of
+from vtare.summary.rows import known_of, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,9 +45,10 @@ def main_figure(layout: Layout, row: Mapping[str, Any]) -> FigureText:
 
     Where all runs agree to the last digit, that is the clock's step and not the truth's, and is marked so.
     """
-    value = layout.value(row)
-    if value is None:
+    known = known_of(row, layout.main.value)
+    if known is None:
         raise ValueError(f"found a cell without a figure ({row['experiment']}), expected one that ran")
+    value = known.number
     written = quantity_of(layout.main.quantity)
     suffix = ""
     if layout.experiment.record.until is not None:
@@ -55,7 +56,7 @@ def main_figure(layout: Layout, row: Mapping[str, Any]) -> FigureText:
     ends = layout.ends(row)
     on_lattice = layout.is_median and ends is not None and ends[0] == ends[1]
     interval = "" if ends is None else SAME if on_lattice else written.range_text(*ends)
-    return FigureText(f"{written.text(abs(value) if suffix else value)}{suffix}", interval)
+    return FigureText(f"{known.prefix}{written.text(abs(value) if suffix else value)}{suffix}", interval)
 
 
 def is_capped(row: Mapping[str, Any] | None) -> bool:
@@ -101,6 +102,13 @@ def cell_rows(summary: Summary, layout: Layout) -> list[dict[str, Any]]:
     """The cells of an experiment that have their main figure, in the plan's order."""
     cells = summary.cells.filter(pl.col("experiment") == layout.experiment.name)
     return sorted((row for row in cells.iter_rows(named=True) if layout.value(row) is not None), key=layout.sort_key)
+
+
+def answered_rows(summary: Summary, layout: Layout) -> list[dict[str, Any]]:
+    """The same with cells whose main figure is known as a bound."""
+    cells = summary.cells.filter(pl.col("experiment") == layout.experiment.name)
+    known = (row for row in cells.iter_rows(named=True) if known_of(row, layout.main.value) is not None)
+    return sorted(known, key=layout.sort_key)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -69,7 +70,7 @@ class _Cells:
         column = "median" if quantity == record.quantity else quantity
         low, high = (cell.get(end_column(column, which)) for which in ("low", "high"))
         why = "no truth" if record.estimates else "no finished run"
-        return _with_interval(text.figure(quantity, cell[column], why), quantity, low, high)
+        return _with_interval(text.of_row(cell, column, why, partial(text.figure, quantity)), quantity, low, high)
 
 
 def _with_interval(shown: Shown, quantity: str, low: float | None, high: float | None) -> Shown:
@@ -156,7 +157,7 @@ def _verdict_row(
         text.words(where_of(layout, row.labels, without=row.factor) or "everywhere"),
         text.words(change_text(layout, row.factor, row.level, row.baseline)),
         text.words(figure_name(row.quantity, short=True)),
-        text.ratio(row.ratio, row.ratio_low, row.ratio_high, "a median is not above 0"),
+        text.ratio(row.ratio, row.ratio_low, row.ratio_high, _why_no_ratio(row)),
         *((_at_every_look(row),) if summary.pending_runs else ()),
         Shown(word + needs.mark(row), word, _VERDICT_ORDER[word], word, why + needs.tip(row)),
         cells.figure(row, row.level),
@@ -169,6 +170,10 @@ def _verdict_row(
     )
 
 
+def _why_no_ratio(row: ComparisonRow) -> str:
+    return "a bound" if row.difference is None else "a median is not above 0"
+
+
 def _unit_words(quantity: str) -> str:
     symbol = quantity_of(quantity).symbol
     return {"1": "fraction", "%": "percent", "": "none"}.get(symbol, symbol)
@@ -177,7 +182,7 @@ def _unit_words(quantity: str) -> str:
 def _at_every_look(row: ComparisonRow) -> Shown:
     if row.anytime_low is None or row.anytime_high is None:
         return missing("below 5 blocks no interval holds at every look")
-    return text.ratio(row.ratio, row.anytime_low, row.anytime_high, "a median is not above 0")
+    return text.ratio(row.ratio, row.anytime_low, row.anytime_high, _why_no_ratio(row))
 
 
 def _difference(row: ComparisonRow) -> Shown:
@@ -316,14 +321,14 @@ def _cell_columns(
     is_time = written.symbol == "ns"
 
     def figure(name: str, why: str) -> Callable[[dict[str, Any]], Shown]:
-        return lambda row: text.figure(layout.quantity, row[name], why)
+        return lambda row: text.of_row(row, name, why, partial(text.figure, layout.quantity))
 
     return (
         *(page.first_columns(level) if page.first_columns is not None else ()),
         (Column(written.column("median"), f"median{of}", about=f"median of the run medians of {what}"),
          figure("median", "no finished run"), True),
         (Column(written.column("median_interval"), f"{level} interval", about=f"of the median{of}, over runs"),
-         lambda r: text.figures(layout.quantity, r["median_low"], r["median_high"], "needs 3 runs"), True),
+         lambda r: text.figures(layout.quantity, r["median_low"], r["median_high"], text.no_interval(r)), True),
         (Column(written.column("spread_half_iqr"), "half IQR", about="half the interquartile range inside a run"),
          (lambda r: text.spread(r["half_iqr"], quantum_ns, "no finished run")) if is_time
          else figure("half_iqr", "no finished run"), True),

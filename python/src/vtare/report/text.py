@@ -19,8 +19,12 @@ from vtare.plots.format import (
     time_text,
 )
 from vtare.plots.quantity import quantity_of
+from vtare.summary.rows import known_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
     import polars as pl
 
 NO_BREAK = "\N{NO-BREAK SPACE}"
@@ -102,6 +106,21 @@ def points(percent: float | None, why: str, *, signed: bool = True) -> Shown:
 def figure(quantity: str, value: float | None, why: str) -> Shown:
     """A figure in the unit of its quantity."""
     return missing(why) if value is None else Shown(keep(quantity_of(quantity).text(value)), _raw(value), value)
+
+
+def of_row(row: Mapping[str, Any], name: str, why: str, show: Callable[[float | None, str], Shown]) -> Shown:
+    """A figure of a cell by one of the functions above; a bound has its side in front, and no value in the CSV file."""
+    known = known_of(row, name)
+    shown = show(None if known is None else known.number, why)
+    if known is None or known.side == "exact":
+        return shown
+    return Shown(f"{known.prefix}{shown.text}", "", shown.order, title="a bound, no value")
+
+
+def no_interval(row: Mapping[str, Any], name: str = "median") -> str:
+    """Why a figure of a cell has no interval over runs."""
+    known = known_of(row, name)
+    return "a bound" if known is not None and known.side != "exact" else "needs 3 runs"
 
 
 def change(quantity: str, value: float | None, why: str) -> Shown:

@@ -11,6 +11,7 @@ from vtare.stats.aligned_ranks import AlignedRankTest, aligned_rank_tests
 from vtare.stats.anytime import AnytimeInterval, anytime_ratio, confidence_sequence
 from vtare.stats.association import LevelAssociation, associate_levels, tau_bound
 from vtare.stats.autocorrelation import Autocorrelation, autocorrelation
+from vtare.stats.bounds import Known, Side, middle
 from vtare.stats.changes import ChangePoint, change_points, newest_change
 from vtare.stats.clock_step import hidden_by_step, seen_step, tied_step
 from vtare.stats.comparison import (
@@ -84,6 +85,7 @@ __all__ = [
     "Influence",
     "InteractionTest",
     "Interval",
+    "Known",
     "LevelAssociation",
     "Looks",
     "MeanDifference",
@@ -102,6 +104,7 @@ __all__ = [
     "SamplesPerRun",
     "ScenarioOutliers",
     "SelfTest",
+    "Side",
     "Sorted",
     "Split",
     "Stop",
@@ -142,6 +145,7 @@ __all__ = [
     "median_interval",
     "merge",
     "mesh_structure",
+    "middle",
     "mser5",
     "nemenyi",
     "nemenyi_friedman",

@@ -42,6 +42,9 @@ absolute_error_percent` (medians over the run's estimates, each beside the truth
 estimate_ns, occupied_bit_per_s, occupied_share` (cost of an estimate), `others_cores` (CPU time of others), `estimates,
 unanswered, at_least, truth_unknown, disturbed_estimates, intervals, intervals_covering` (counts).
 
+In `runs` and `cells` a figure that is only a bound is null, and `bounds` holds it: a list of `figure, side` (`at
+least`, `at most`) and `number`. The median over runs is exact where no bound can move it. No test takes bounds.
+
 `estimates`: one row per estimate of avb: `run_id, experiment`, keys, `block, estimate, elapsed_ns, avb_bit_per_s,
 low_bit_per_s, high_bit_per_s, occupied_bit_per_s, probe_byte, extra_byte, trains, at_least, stopped, from_ns, to_ns`
 (its window; `own_window`: the method's own), `truth_bit_per_s, true_capacity_bit_per_s, error_percent, covered` (the

@@ -24,7 +24,7 @@ from vtare.instruments import metric
 from vtare.plan import Analysis
 from vtare.summary.campaigns import LEAST_CAMPAIGNS, LEAST_PAIRS, Shift, campaigns_needed, interleaved, shift_between
 from vtare.summary.cells import Cell, compared_figure
-from vtare.summary.contrasts import TAILS
+from vtare.summary.contrasts import RAISE_LIMIT, TAILS
 from vtare.summary.measured import Measured, read_measured, refuse_empty
 from vtare.summary.rows import values_of
 
@@ -57,7 +57,7 @@ _FACTS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BetweenRow:
     """One figure of one cell on both sides: geometric means over campaigns, and after over before.
 
@@ -75,19 +75,19 @@ class BetweenRow:
     n_campaigns_before: int
     n_runs: int
     n_runs_before: int
-    after: float
-    before: float
-    ratio: float | None
-    ratio_low: float | None
-    ratio_high: float | None
-    difference: float | None
-    difference_low: float | None
-    difference_high: float | None
-    within_low: float | None
-    within_high: float | None
+    after: float | None = None
+    before: float | None = None
+    ratio: float | None = None
+    ratio_low: float | None = None
+    ratio_high: float | None = None
+    difference: float | None = None
+    difference_low: float | None = None
+    difference_high: float | None = None
+    within_low: float | None = None
+    within_high: float | None = None
     method_of_comparison: str
-    p_value: float | None
-    campaigns_needed: int | None
+    p_value: float | None = None
+    campaigns_needed: int | None = None
     margin_ratio: float
     tail: str | None = None
     p_adjusted: float | None = None
@@ -270,7 +270,7 @@ class _Side:
             side.quantum_ns = max(side.quantum_ns, work.quantum_ns)
             for name, cells in work.cells.items():
                 for cell in cells:
-                    if cell.known("median"):
+                    if cell.values("median"):
                         side.cells.setdefault((name, tuple(sorted(cell.labels.items()))), {})[place] = cell
         return side
 
@@ -279,6 +279,10 @@ def _compared(
     key: _Key, figure: str, old: _Side, new: _Side, analysis: Analysis, *, paired: bool, quantum: float
 ) -> BetweenRow | None:
     """One figure of one cell on both sides, before adjustment; None where a side has it in no run."""
+    cell = next(iter(new.cells[key].values()))
+    quantity = figure if figure not in ("median", *TAILS) else str(cell.figures[0]["quantity"])
+    if (bound := _bound(key, figure, old, new)) is not None:
+        return replace(_without(key, cell.labels, quantity, old, new, analysis), reason=bound)
     here, there = ({at: known for at, cell in side.cells[key].items() if (known := cell.known(figure))}
                    for side in (new, old))  # fmt: skip
     if not here or not there:
@@ -290,7 +294,6 @@ def _compared(
             here, there = ({at: side[at] for at in sorted(both)} for side in (here, there))
         else:
             paired = False
-    cell = next(iter(new.cells[key].values()))
     on_log = all(value > 0 for side in (here, there) for runs in side.values() for value in runs)
     scaled = [[[math.log(v) if on_log else v for v in runs] for runs in side.values()] for side in (here, there)]
     means = [[sum(runs) / len(runs) for runs in side] for side in scaled]
@@ -309,7 +312,7 @@ def _compared(
     return BetweenRow(
         experiment=key[0],
         labels=cell.labels,
-        quantity=figure if figure not in ("median", *TAILS) else str(cell.figures[0]["quantity"]),
+        quantity=quantity,
         n_campaigns=len(here),
         n_campaigns_before=len(there),
         n_runs=sum(map(len, here.values())),
@@ -329,6 +332,28 @@ def _compared(
         campaigns_needed=needed,
         margin_ratio=analysis.margin_ratio,
     )
+
+
+def _bound(key: _Key, figure: str, old: _Side, new: _Side) -> str | None:
+    """Why a figure cannot be compared, where a side knows it only as a bound; else None."""
+    for name, side in (("before", old), ("after", new)):
+        for cell in side.cells[key].values():
+            if (bound := cell.bounds(figure)) is not None:
+                return f"refused: {name}, {bound}: {RAISE_LIMIT}"
+    return None
+
+
+def _without(
+    key: _Key, labels: Mapping[str, str], quantity: str, old: _Side, new: _Side, analysis: Analysis
+) -> BetweenRow:
+    """The row of a cell that cannot be compared."""
+    here, there = (side.cells[key] for side in (new, old))
+    return BetweenRow(
+        experiment=key[0], labels=labels, quantity=quantity, n_campaigns=len(here), n_campaigns_before=len(there),
+        n_runs=sum(len(cell.figures) for cell in here.values()),
+        n_runs_before=sum(len(cell.figures) for cell in there.values()),
+        method_of_comparison="refused", margin_ratio=analysis.margin_ratio,
+    )  # fmt: skip
 
 
 def _end(found: Shift | None, name: str, on_log: bool) -> float | None:
@@ -364,7 +389,7 @@ def judge(
 def _verdict(row: BetweenRow, p: float | None, analysis: Analysis) -> tuple[str, str | None]:
     """The verdict of one row and why; direction, estimate, interval and p are one formula's."""
     if p is None:
-        return "refused", REFUSED
+        return "refused", row.reason or REFUSED
     margin = analysis.margin_ratio
     low, high, centre = (
         (row.ratio_low, row.ratio_high, 1.0)

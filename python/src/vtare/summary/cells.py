@@ -17,7 +17,7 @@ import polars as pl
 from vtare import stats
 from vtare.instruments import RECORDS
 from vtare.summary import completion
-from vtare.summary.rows import columns_of, values_of
+from vtare.summary.rows import BOUNDS, BOUNDS_TYPE, apart, columns_of, known_of, values_of
 
 if TYPE_CHECKING:
     from vtare.stats import Adder, Resampled, RunPool, Tally
@@ -57,6 +57,7 @@ CELL_COLUMNS: Final[dict[str, Any]] = {
     "skipped_runs": pl.Int64,
     "failed_runs": pl.Int64,
     "pending_runs": pl.Int64,
+    BOUNDS: BOUNDS_TYPE,
 }
 
 
@@ -126,7 +127,7 @@ class Cell:
 
         `quantum_ns` is the step that the clock states, 0 for readings that are no times.
         """
-        if self.drawn:
+        if self.drawn and len(self.drawn) == len(self.known("median")):
             self.pool = stats.RunPool(np.array(self.known("median")), np.array([one.medians for one in self.drawn]))
         if self.readings is not None:
             counted = self.readings.total()
@@ -137,12 +138,26 @@ class Cell:
                 self.sketch = counted.ordered.at(ranks.astype(np.int64))
         self.readings, self.drawn, self.rng = None, [], None
 
+    def values(self, figure: str) -> list[stats.Known]:
+        """What every run that has this figure knows of it: exact values and bounds."""
+        return [value for f in self.figures if (value := known_of(f, figure)) is not None]
+
+    def bounds(self, figure: str) -> str | None:
+        """How many runs know this figure only as a bound, in words; None where all have its value."""
+        values = self.values(figure)
+        sides = [value.side for value in values if value.side != "exact"]
+        return f"{len(sides)} of {len(values)} runs give only a bound ({sides[0]})" if sides else None
+
     def known(self, figure: str) -> list[float]:
-        """The figure of every run that could estimate it."""
+        """The figure of every run that could estimate it; empty where a run has a bound only, for the rest differ."""
+        if self.bounds(figure) is not None:
+            return []
         return [f[figure] for f in self.figures if f.get(figure) is not None]
 
     def by_block(self, figure: str) -> dict[int, float]:
-        """The figure of the run in each block that could estimate it."""
+        """The same by the block of the run."""
+        if self.bounds(figure) is not None:
+            return {}
         pairs = zip(self.blocks, self.figures, strict=True)
         return {block: f[figure] for block, f in pairs if f.get(figure) is not None}
 
@@ -154,25 +169,25 @@ class Cell:
         for metric in _WITH_INTERVAL:
             over_runs = stats.median_interval(self.known(metric.name))
             ends |= {metric.end("low"): over_runs.low, metric.end("high"): over_runs.high}
-        return {
+        return apart({
             **self.labels,
             "quantity": self.figures[0]["quantity"],
             "n_runs": len(self.figures),
             "n": sum(f["n"] for f in self.figures),
-            "median": stats.median(medians).value,
+            "median": stats.middle(self.values("median")),
             "median_low": interval.low,
             "median_high": interval.high,
             "interval_method": interval.method,
             "interval_level": interval.level if interval.low is not None else None,
             **ends,
             **{name: sum(known) if (known := self.known(name)) else None for name in _TOTALS},
-            **{name: stats.median(self.known(name)).value for name in MEDIAN_OVER_RUNS},
+            **{name: stats.middle(self.values(name)) for name in MEDIAN_OVER_RUNS},
             **values_of(completion.of_cell(self.figures)),
             "min": min(self.known("min"), default=None),
             "max": max(self.known("max"), default=None),
             "between_run_cv": stats.coefficient_of_variation(medians).cv,
             "unsettled_runs": sum(f.get("settled") is False for f in self.figures),
-        }
+        })  # fmt: skip
 
 
 def compared_figure(cells: Sequence[Cell]) -> str:
@@ -188,7 +203,7 @@ def compared_figure(cells: Sequence[Cell]) -> str:
     for quantity, figure in COMPARED_FIGURES.items():
         # A name may stand for two things: `lost_fraction` of time, and of packets.
         is_own = all(run.get("quantity", quantity) == quantity for cell in cells for run in cell.figures)
-        if is_own and all(len(cell.known(figure)) == len(cell.known("median")) > 0 for cell in cells):
+        if is_own and all(len(cell.known(figure)) == len(cell.values("median")) > 0 for cell in cells):
             return figure
     return "median"
 

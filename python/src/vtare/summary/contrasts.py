@@ -7,6 +7,7 @@ of one campaign are paired by block.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 #: The tails that are compared: columns of a run's figures.
 TAILS: Final = ("p99", "p999")
+#: What makes a value of a bound.
+RAISE_LIMIT: Final = "raise the limit that the runs ended at"
 #: What people call them.
 TAIL_NAMES: Final = {"p99": "p99", "p999": "p99.9"}
 
@@ -106,19 +109,26 @@ class TailRow(ComparisonRow):
 class Contrast:
     """Two cells compared, before the p-value is adjusted: `quantity` is what was compared.
 
-    `without` and `without_baseline` count the runs that have no such figure (a p99 of too few readings).
+    `without` and `without_baseline` count the runs that have no such figure (a p99 of too few readings). Where a side
+    has bounds only, there is no comparison, and `bound` states it.
     """
 
     about: Place
     family: str
     quantity: str
-    comparison: stats.Comparison
+    comparison: stats.Comparison | None
     cliffs_delta: float | None
     here: Mapping[int, float]
     there: Mapping[int, float]
     paired: bool = True
     without: int = 0
     without_baseline: int = 0
+    bound: str | None = None
+
+    @property
+    def p(self) -> float | None:
+        """The raw p-value; None where inference was refused."""
+        return None if self.comparison is None else self.comparison.p
 
 
 def pairs(cells: Sequence[Cell], baselines: Mapping[str, str], at: Experiment) -> Iterator[tuple[Cell, Cell, Place]]:
@@ -169,15 +179,26 @@ def contrast_of(
     `paired` is False where equal block numbers mean nothing: the cells are those of two campaigns.
     """
     figure = figure or compared_figure((cell, other))
+    quantity = str(cell.figures[0]["quantity"]) if figure in ("median", *TAILS) else figure
+    if (bound := bounds_of(cell, other, figure, about)) is not None:
+        here, there = (dict.fromkeys(one.blocks, math.nan) for one in (cell, other))
+        return Contrast(about, family, quantity, None, None, here, there, paired, bound=bound)
     here, there = cell.by_block(figure), other.by_block(figure)
     if not here or not there:
         return None
     return contrast_of_runs(
         here, there, about, family, analysis,
-        quantity=str(cell.figures[0]["quantity"]) if figure in ("median", *TAILS) else figure,
+        quantity=quantity,
         step=step_of(cell, other, figure, quantum_ns), paired=paired,
         without=len(cell.figures) - len(here), without_baseline=len(other.figures) - len(there),
     )  # fmt: skip
+
+
+def bounds_of(cell: Cell, other: Cell, figure: str, about: Place) -> str | None:
+    """Why a figure of two cells cannot be compared, where a side knows it only as a bound; else None."""
+    sides = ((about.level, cell), (about.baseline, other))
+    found = [f"{bound} at {level}" for level, one in sides if (bound := one.bounds(figure)) is not None]
+    return f"not compared: {', '.join(found)}; {RAISE_LIMIT}" if found else None
 
 
 def contrast_of_runs(
@@ -216,9 +237,7 @@ def _adjusted(contrasts: Sequence[Contrast], adjustment: stats.Adjustment) -> di
     """The p-value of each contrast, by its place, adjusted over its family."""
     adjusted: dict[int, stats.PValue] = {}
     for family in dict.fromkeys(contrast.family for contrast in contrasts):
-        tested = [
-            (i, c.comparison.p) for i, c in enumerate(contrasts) if c.family == family and c.comparison.p is not None
-        ]
+        tested = [(i, p) for i, c in enumerate(contrasts) if c.family == family and (p := c.p) is not None]
         values = stats.adjust([p for _, p in tested], family=family, adjustment=adjustment)
         adjusted.update({i: value for (i, _), value in zip(tested, values, strict=True)})
     return adjusted
@@ -234,6 +253,18 @@ def judge(
 
 def _row(contrast: Contrast, p: stats.PValue | None, analysis: Analysis, adjustment: str) -> ComparisonRow:
     found = contrast.comparison
+    if found is None:
+        return ComparisonRow(
+            **_where(contrast.about),
+            quantity=contrast.quantity,
+            n_runs=len(contrast.here),
+            n_runs_baseline=len(contrast.there),
+            inference="refused",
+            family=contrast.family,
+            adjustment=adjustment,
+            verdict="undecided",
+            reason=contrast.bound,
+        )
     size = p.size if p is not None else 0
     judged = stats.verdict(
         found,
@@ -382,7 +413,7 @@ def rows_of_tails(contrasts: Sequence[Contrast], tail: str, analysis: Analysis) 
         TailRow(
             **{field.name: getattr(row, field.name) for field in fields(row)},
             tail=tail,
-            refused=None if one.comparison.p is not None else one.comparison.reason,
+            refused=None if one.p is not None else row.reason,
         )
         for one, row in zip(contrasts, rows, strict=True)
     ]

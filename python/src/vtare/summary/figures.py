@@ -15,7 +15,7 @@ from vtare.instruments import RECORDS, Instrument, PartRows
 from vtare.instruments import instrument as record_of
 from vtare.samples import FAR_END_PART, OWN_FAR_END
 from vtare.summary import completion, shift
-from vtare.summary.rows import columns_of, values_of
+from vtare.summary.rows import BOUNDS, BOUNDS_TYPE, apart, columns_of, values_of
 
 if TYPE_CHECKING:
     from vtare.samples import RunFile, SampleSet
@@ -71,6 +71,8 @@ _OWN: Final[dict[str, Any]] = {
     if metric.name != record.quantity
 }
 
+_SPREADS: Final = ("half_iqr", "mad_raw")
+
 #: Figures of every part, in the order of the frame, with their types.
 FIGURE_COLUMNS: Final[dict[str, Any]] = {
     "quantity": pl.String,
@@ -83,6 +85,7 @@ FIGURE_COLUMNS: Final[dict[str, Any]] = {
     **columns_of(completion.Completion),
     **shift.COLUMNS,
     **_OWN,
+    BOUNDS: BOUNDS_TYPE,
 }
 
 
@@ -150,18 +153,20 @@ def run_parts(samples: SampleSet, file: RunFile, *, exceed_ns: float | None) -> 
         warm_up = _warm_up(group, record, file)
         settled = _without_first(group, warm_up.warmup_n) if warm_up.warmup_n else group
         kept = settled.drop_nulls("value")
+        described = _of_readings(kept, record)
+        # Beyond its own figures a bound counts nowhere: not as an outlier, not in a resample or a histogram.
+        kept = kept.filter(~_is_bound(kept, record))
         values = kept["value"].to_numpy()
         weights = kept["weight"].to_numpy() if record.value.weight is not None else None
         counted = stats.tally(values, weights=weights)
-        figures = {
+        figures = apart({
             "quantity": record.quantity,
             **values_of(warm_up),
             "elapsed_s": file.footer["elapsed_ns"] / 1e9,
             "interrupted": bool(file.footer.get("interrupted", False)),
-            **values_of(_usual(values, weights, counted)),
+            **described,
             **values_of(_memory(values, record)),
             **values_of(_exceeding(group, file, record, exceed_ns)),
-            **shift.figures(counted),
             **values_of(
                 completion.figures(
                     record,
@@ -172,7 +177,7 @@ def run_parts(samples: SampleSet, file: RunFile, *, exceed_ns: float | None) -> 
                 )
             ),
             **(record.figures(PartRows(group, cells.get(key, {}), file.path, file.footer)) if record.figures else {}),
-        }
+        })  # fmt: skip
         everything = counted if settled is group else stats.tally(group.drop_nulls("value")["value"].to_numpy())
         numbers = {name: float(v) for name, v in zip(names, key, strict=True) if is_number(v)}
         yield Part(labels, numbers, figures, values, weights, counted, box_of(everything))
@@ -224,6 +229,35 @@ def _without_first(group: pl.DataFrame, readings: int) -> pl.DataFrame:
     """The rows from the reading of this number on; rows without a value before it go with the warm-up."""
     known = group["value"].is_not_null().cum_sum()
     return group.filter(known > readings)
+
+
+def _is_bound(kept: pl.DataFrame, record: Instrument) -> pl.Series:
+    """Which readings are lower bounds."""
+    column = record.value.at_least
+    if column is None:
+        return pl.Series([False] * kept.height, dtype=pl.Boolean)
+    marks = kept[column]
+    return marks.fill_null(value=False) if marks.dtype == pl.Boolean else marks.is_not_null()
+
+
+def _of_readings(kept: pl.DataFrame, record: Instrument) -> dict[str, Any]:
+    """The usual figures and the quantiles: what raising the bounds would change is a bound, a spread then unknown."""
+
+    def described(values: FloatArray) -> dict[str, Any]:
+        counted = stats.tally(values, weights=weights)
+        return {**values_of(_usual(values, weights, counted)), **shift.figures(counted)}
+
+    values = kept["value"].to_numpy()
+    weights = kept["weight"].to_numpy() if record.value.weight is not None else None
+    exact = described(values)
+    is_bound = _is_bound(kept, record).to_numpy()
+    if not is_bound.any():
+        return exact
+    raised = described(np.where(is_bound, 2.0 * np.abs(values).max() + 1.0, values))
+    return {
+        name: value if value == raised[name] else None if name in _SPREADS else stats.Known(value, "at least")
+        for name, value in exact.items()
+    }
 
 
 def _usual(values: FloatArray, weights: np.ndarray | None, counted: Tally) -> Usual:

@@ -10,10 +10,40 @@ from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 
 import polars as pl
 
+from vtare.stats import Known
+
 _TYPES: Final = {str: pl.String, int: pl.Int64, float: pl.Float64, bool: pl.Boolean}
 #: The field of a row that holds the levels of its cell, by key: in a frame a column for each key.
 LABELS: Final = "labels"
+#: The column of figures that are bounds: they are null in their own column, so that nothing takes one for a value.
+BOUNDS: Final = "bounds"
+BOUNDS_TYPE: Final = pl.List(pl.Struct({"figure": pl.String, "side": pl.String, "number": pl.Float64}))
 _Row = TypeVar("_Row")
+
+
+def apart(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """Figures with their bounds apart: exact numbers stay, others are null and stand in the column `bounds`.
+
+    >>> apart({"median": Known(2000.0, "at least"), "p99": Known(3.0), "n": 4})
+    {'median': None, 'p99': 3.0, 'n': 4, 'bounds': [{'figure': 'median', 'side': 'at least', 'number': 2000.0}]}
+    """
+    known = {name: value for name, value in figures.items() if isinstance(value, Known)}
+    exact = {name: value.number if value.side == "exact" else None for name, value in known.items()}
+    bounds = [
+        {"figure": name, "side": value.side, "number": value.number}
+        for name, value in known.items()
+        if value.side != "exact"
+    ]
+    return {**figures, **exact, BOUNDS: bounds}
+
+
+def known_of(row: Mapping[str, Any], figure: str) -> Known | None:
+    """What a row of runs or cells states of a figure: its value or a bound, None where nothing is known."""
+    number = row.get(figure)
+    if number is not None:
+        return Known(float(number))
+    bounds = row.get(BOUNDS) or ()
+    return next((Known(one["number"], one["side"]) for one in bounds if one["figure"] == figure), None)
 
 
 @cache

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from vtare.quantities import unit_of, write
+from vtare.stats import Known
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,17 +35,22 @@ def figures(part: PartRows) -> dict[str, Any]:
     """
     cell = part.cell
     bursts: Mapping[str, Any] = cell.get("back_to_back") or {}
+    recovery: Mapping[str, Any] = cell.get("recovery") or {}
     latency = cell.get("latency_ns") or {}
     latencies: Sequence[Mapping[str, Any]] = cell.get("latencies") or ()
     at: Mapping[str, Any] = next((one for one in latencies if one.get("load_share") == 1.0), {})
     shared = next((one for one in latencies if one.get("load_share") is None), None)
     shares = sorted((one for one in latencies if one.get("load_share") is not None), key=lambda one: one["load_share"])
     least, most = (shares[0], shares[-1]) if len(shares) > 1 else (None, None)
+    lossless, most_packet = cell.get("zero_loss_packet_per_s"), cell.get("throughput_packet_per_s")
     return {
         "jain": cell.get("jain"),
         "jain_planned": cell.get("jain_planned"),
-        "throughput_bit_per_s": cell.get("throughput_bit_per_s"),
-        "zero_loss_packet_per_s": cell.get("zero_loss_packet_per_s"),
+        "throughput_bit_per_s": _known(cell.get("throughput_bit_per_s"), cell.get("censored")),
+        # Without any loss the same limit ended the search only where it came as far.
+        "zero_loss_packet_per_s": _known(
+            lossless, cell.get("censored") if (lossless or 0) >= (most_packet or 0) else None
+        ),
         "latency_ns": latency.get("median"),
         "latency_p99_ns": latency.get("p99"),
         "latency_p999_ns": latency.get("p999"),
@@ -54,12 +60,11 @@ def figures(part: PartRows) -> dict[str, Any]:
         "latency_shared_ns": _latency(shared, "median"),
         "latency_least_p99_ns": _latency(least, "p99"),
         "latency_most_p99_ns": _latency(most, "p99"),
-        "burst_frames": (bursts.get("frames") or {}).get("median"),
-        "buffer_frames": bursts.get("buffer_frames"),
-        "buffer_ns": bursts.get("buffer_ns"),
-        "censored_bursts": int(bursts.get("censored") is not None) if bursts else None,
+        "burst_frames": _known((bursts.get("frames") or {}).get("median"), bursts.get("censored")),
+        "buffer_frames": _known(bursts.get("buffer_frames"), bursts.get("censored")),
+        "buffer_ns": _known(bursts.get("buffer_ns"), bursts.get("censored")),
         "soak_loss_fraction": (cell.get("soak") or {}).get("loss_ratio"),
-        "recovery_ns": ((cell.get("recovery") or {}).get("recovery_ns") or {}).get("median"),
+        "recovery_ns": _known((recovery.get("recovery_ns") or {}).get("median"), recovery.get("unrecovered") or None),
         "searches": cell.get("searches"),
         "unanswered_searches": cell.get("unanswered"),
         "censored_runs": None if not cell else int(cell.get("censored") is not None),
@@ -67,6 +72,11 @@ def figures(part: PartRows) -> dict[str, Any]:
         "void_trials": cell.get("void_trials"),
         "disturbed_trials": cell.get("disturbed_trials"),
     }
+
+
+def _known(number: float | None, censored: object) -> Known | None:
+    """A figure of a cell; `censored` is what kept it from being greater, None where it is exact."""
+    return None if number is None else Known(float(number), "exact" if censored is None else "at least")
 
 
 def _latency(one: Mapping[str, Any] | None, figure: str) -> float | None:

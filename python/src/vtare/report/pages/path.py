@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from vtare.report import text
 from vtare.report.pages.model import Answered, CellColumn, Page
 from vtare.report.parts import Column, FigureText, Sentence
-from vtare.report.sentences import cell_rows, main_figure
+from vtare.report.sentences import answered_rows, main_figure
+from vtare.summary.rows import known_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,10 +24,10 @@ _FULL: Final = "110"
 
 def _sentences(summary: Summary, layout: Layout) -> Answered:
     """The cells in which using more than is free adds least and most; what each level adds stands in the section."""
-    rows = [row for row in cell_rows(summary, layout) if row["load_percent"] == _FULL]
+    rows = [row for row in answered_rows(summary, layout) if row["load_percent"] == _FULL]
     if not rows:
         return [], []
-    ordered = sorted(rows, key=lambda row: layout.value(row) or 0.0)
+    ordered = sorted(rows, key=lambda row: known.number if (known := known_of(row, "median")) else 0.0)
     answer: list[str | FigureText] = ["Using more than is free adds ", main_figure(layout, ordered[0])]
     answer.append(f" ({_levels(layout, ordered[0])})")
     if len(ordered) > 1:
@@ -39,8 +41,8 @@ def _levels(layout: Layout, row: Mapping[str, Any]) -> str:
 
 
 def _detail(layout: Layout, row: Mapping[str, Any]) -> Sentence:
-    free = text.figure("free_bit_per_s", row["free_bit_per_s"], "unknown").text
-    buffer = text.time(row["depth_ns"], "it was not filled").text
+    free = text.of_row(row, "free_bit_per_s", "unknown", partial(text.figure, "free_bit_per_s")).text
+    buffer = text.of_row(row, "depth_ns", "it was not filled", text.time).text
     return (f"{_levels(layout, row)}: free ", FigureText(free), ", buffer ", FigureText(buffer), ".")
 
 
@@ -50,14 +52,15 @@ def _columns(level: str) -> tuple[CellColumn, ...]:
         (Column("idle_rtt_ns", "idle", about="round trip of the idle path"),
          lambda r: text.time(r["idle_rtt_ns"], unknown), False),
         (Column("free_bit_per_s", "free", about="available bandwidth of the direction"),
-         lambda r: text.figure("free_bit_per_s", r["free_bit_per_s"], unknown), False),
+         lambda r: text.of_row(r, "free_bit_per_s", unknown, partial(text.figure, "free_bit_per_s")), False),
         (Column("free_interval", f"{level} interval", about="of what is free, over runs"),
-         lambda r: text.figures("free_bit_per_s", r["free_low_bit_per_s"], r["free_high_bit_per_s"], "needs 3 runs"),
+         lambda r: text.figures("free_bit_per_s", r["free_low_bit_per_s"], r["free_high_bit_per_s"],
+                                text.no_interval(r, "free_bit_per_s")),
          False),
         (Column("depth_ns", "buffer", about="time that a full buffer takes to drain"),
-         lambda r: text.time(r["depth_ns"], "not filled"), False),
+         lambda r: text.of_row(r, "depth_ns", "not filled", text.time), False),
         (Column("depth_byte", "buffer, bytes", about="the same in bytes of IP packets"),
-         lambda r: text.figure("depth_byte", r["depth_byte"], "not filled"), False),
+         lambda r: text.of_row(r, "depth_byte", "not filled", partial(text.figure, "depth_byte")), False),
         (Column("path_byte", "bytes", about="all probes of the direction"),
          lambda r: text.figure("path_byte", r["path_byte"], "not recorded"), False),
     )  # fmt: skip

@@ -15,8 +15,9 @@ from vtare.report.layout import key_name
 from vtare.report.overlay_throughput import throughput_standing
 from vtare.report.pages.model import Page
 from vtare.report.parts import Column, FigureText, Sentence, Table
-from vtare.report.sentences import cell_rows
+from vtare.report.sentences import answered_rows
 from vtare.report.tables import why_empty
+from vtare.summary.rows import known_of
 from vtare.summary.throughput import loads_frame
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from vtare.report.layout import Layout
     from vtare.report.text import Shown
+    from vtare.stats import Known
     from vtare.summary import Summary
 
     _CellColumn = tuple[Column, Callable[[dict[str, Any]], Shown]]
@@ -45,7 +47,7 @@ _HOLLOW: Final = "Hollow: a lower bound; the generator, or the greatest load ask
 
 def sentences(summary: Summary, layout: Layout) -> tuple[list[Sentence], list[Sentence]]:
     """The answer's sentences and the further ones, each from cells as they stand in the table."""
-    rows = [row for row in cell_rows(summary, layout) if row["median"] is not None]
+    rows = answered_rows(summary, layout)
     if not rows:
         return [], []
     answer = [_extremes(layout, rows), _spread(layout, rows), _latency(layout, rows)]
@@ -62,20 +64,22 @@ def _key(layout: Layout, key: str, label: str | None) -> str:
     return f"{label} loaded" if key == "loaded" else layout.key_text(key, label)
 
 
-def _censored(row: Mapping[str, Any]) -> bool:
-    """Whether at least half of a cell's runs ended at what the generator or the plan allows."""
-    return bool(2 * (row["censored_runs"] or 0) >= max(1, row["n_runs"]))
+def _passes(row: Mapping[str, Any]) -> Known:
+    """What is known of a cell's throughput."""
+    known = known_of(row, "median")
+    if known is None:
+        raise ValueError(f"found a cell without throughput ({row['experiment']}), expected one that has it or a bound")
+    return known
 
 
 def _figure(row: Mapping[str, Any]) -> FigureText:
-    low, high = row["median_low"], row["median_high"]
+    low, high, known = row["median_low"], row["median_high"], _passes(row)
     interval = "" if low is None or high is None else packet_rate_range_text(low, high)
-    bound = "at least " if _censored(row) else ""
-    return FigureText(f"{bound}{packet_rate_text(row['median'])}", interval)
+    return FigureText(f"{known.prefix}{packet_rate_text(known.number)}", interval)
 
 
 def _extremes(layout: Layout, rows: Sequence[Mapping[str, Any]]) -> Sentence:
-    least, most = (pick(rows, key=lambda row: row["median"]) for pick in (min, max))
+    least, most = (pick(rows, key=lambda row: _passes(row).number) for pick in (min, max))
     place = _where(layout, most)
     if least is most:
         return ("The guests pass ", _figure(most), f" ({place})." if place else ".")
@@ -131,7 +135,7 @@ def _trust(rows: Sequence[Mapping[str, Any]]) -> Sentence:
 
 def questions(summary: Summary, layout: Layout) -> list[Question]:
     """The figures: throughput over J, latency over frame size and over J, latency over load."""
-    rows = [row for row in cell_rows(summary, layout) if row["median"] is not None]
+    rows = answered_rows(summary, layout)
     loads = loads_frame(summary.sample_set, layout.experiment.name, layout.keys)
     found = [
         _over_jain(layout, rows, "median", _PASSES, "packet_rate", "How much passes, however the load is spread?"),
@@ -186,13 +190,14 @@ def _style(layout: Layout, key: str, label: str) -> str:
 def _over_jain(
     layout: Layout, rows: Sequence[Mapping[str, Any]], value: str, what: str, kind: plots.Kind, title: str
 ) -> Question | None:
-    known = [row for row in rows if row[value] is not None and row["jain"] is not None]
+    known = [row for row in rows if known_of(row, value) is not None and row["jain"] is not None]
     if len({row["loaded"] for row in known}) < 2:
         return None
 
     def point(row: Mapping[str, Any]) -> plots.CurvePoint:
         low, high = (row["median_low"], row["median_high"]) if value == "median" else (None, None)
-        return plots.CurvePoint(row["jain"], row[value], low, high, hollow=_censored(row))
+        known = known_of(row, value) or _passes(row)
+        return plots.CurvePoint(row["jain"], known.number, low, high, hollow=known.side != "exact")
 
     axes: _Axes = {"x_label": "Jain's index of the load sent to each guest", "y_label": what, "y_kind": kind}
     panels = _panels(layout, known, _FRAME, "loaded", f"{what}-jain", axes, point)
@@ -247,11 +252,11 @@ def _over_load(layout: Layout, loads: pl.DataFrame) -> Question | None:
 _ASKED_COLUMNS: Final[dict[str, tuple[_CellColumn, ...]]] = {
     "bursts": (
     (Column("burst_frames", "longest burst", about="frames that pass whole at the greatest rate, median over runs"),
-     lambda r: _at_least(text.number(r["burst_frames"], "none passed whole"), r["censored_bursts"])),
+     lambda r: text.of_row(r, "burst_frames", "none passed whole", text.number)),
     (Column("buffer_frames", "buffers", about="frames that they hold (RFC 9004), median over runs"),
-     lambda r: _at_least(text.number(r["buffer_frames"], "not known"), r["censored_bursts"])),
+     lambda r: text.of_row(r, "buffer_frames", "not known", text.number)),
     (Column("buffer_ns", "time in buffers", about="how long the buffers last, median over runs"),
-     lambda r: _at_least(text.time(r["buffer_ns"], "not known"), r["censored_bursts"])),
+     lambda r: text.of_row(r, "buffer_ns", "not known", text.time)),
     ),
     "soak_ns": (
     (Column("soak_loss_fraction", "soak", about="share lost at the throughput for long, median over runs"),
@@ -259,7 +264,7 @@ _ASKED_COLUMNS: Final[dict[str, tuple[_CellColumn, ...]]] = {
     ),
     "recovery": (
     (Column("recovery_ns", "recovery", about="from the end of an overload to the last lost frame, median over runs"),
-     lambda r: text.time(r["recovery_ns"], "no overload")),
+     lambda r: text.of_row(r, "recovery_ns", "no overload", text.time)),
     ),
 }  # fmt: skip
 
@@ -274,14 +279,14 @@ def cell_table(layout: Layout, cells: pl.DataFrame) -> Table:
         (Column("jain_planned", "J planned", about="the same in closed form"),
          lambda r: text.number(r["jain_planned"], none)),
         (Column("median_packet_per_s", "throughput", about="median over runs of each run's median over searches"),
-         lambda r: _bounded(text.packet_rate(r["median"], unreached), r)),
+         lambda r: text.of_row(r, "median", unreached, text.packet_rate)),
         (Column("median_interval_packet_per_s", f"{text.levels_text(cells)} interval",
                 about="of the median, over runs"),
-         lambda r: text.figures(layout.quantity, r["median_low"], r["median_high"], "needs 3 runs")),
+         lambda r: text.figures(layout.quantity, r["median_low"], r["median_high"], text.no_interval(r))),
         (Column("throughput_bit_per_s", "rate", about="bits of frames with check sequence, without preamble and gap"),
-         lambda r: text.rate(r["throughput_bit_per_s"], unreached)),
+         lambda r: text.of_row(r, "throughput_bit_per_s", unreached, text.rate)),
         (Column("zero_loss_packet_per_s", "without loss", about="the highest load without any loss, median"),
-         lambda r: text.packet_rate(r["zero_loss_packet_per_s"], lossless)),
+         lambda r: text.of_row(r, "zero_loss_packet_per_s", lossless, text.packet_rate)),
         (Column("latency_ns", "latency", about="of all frames at the throughput, median"),
          lambda r: text.time(r["latency_ns"], "not measured")),
         (Column("latency_p99_ns", "p99"), lambda r: text.time(r["latency_p99_ns"], "not estimable")),
@@ -309,17 +314,6 @@ def cell_table(layout: Layout, cells: pl.DataFrame) -> Table:
         shown.append((*labels, *(show(row) if row["n_runs"] else empty for _, show in columns)))
     title = f"{layout.experiment.title}: all cells"
     return Table(f"cells-{layout.experiment.name}", title, (*keys, *(column for column, _ in columns)), tuple(shown))
-
-
-def _bounded(shown: Shown, row: Mapping[str, Any]) -> Shown:
-    """A censored figure is a lower bound, and marked as one."""
-    return _at_least(shown, _censored(row))
-
-
-def _at_least(shown: Shown, censored: object) -> Shown:
-    if not censored or shown.kind == "missing":
-        return shown
-    return type(shown)(f"\N{GREATER-THAN OR EQUAL TO} {shown.text}", shown.raw, shown.order, title="censored")
 
 
 def method_lines() -> tuple[str, ...]:

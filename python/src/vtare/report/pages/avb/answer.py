@@ -11,8 +11,9 @@ from vtare.plots.format import byte_text, percent_points, rate_range_text, rate_
 from vtare.report import text
 from vtare.report.pages.avb.rows import estimates_of, rows_at_baseline
 from vtare.report.parts import FigureText, Sentence
-from vtare.report.sentences import cell_rows
+from vtare.report.sentences import answered_rows
 from vtare.summary.bandwidth import reasons
+from vtare.summary.rows import known_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 def sentences(summary: Summary, layout: Layout) -> tuple[list[Sentence], list[Sentence]]:
     """The answer's sentences and the further ones, each from cells as they stand in the table."""
-    rows = [row for row in cell_rows(summary, layout) if row["error_percent"] is not None]
+    rows = [row for row in answered_rows(summary, layout) if row["error_percent"] is not None]
     if not rows:
         return [], []
     estimates = estimates_of(summary, layout).filter(pl.col("avb_bit_per_s").is_not_null())
@@ -54,7 +55,9 @@ def _one_path(layout: Layout, rows: Sequence[dict[str, Any]]) -> Sentence:
         low, high = row["median_low"], row["median_high"]
         interval = "" if low is None or high is None else rate_range_text(low, high)
         joint = "" if at == 0 else " and " if at == len(rows) - 1 else ", "
-        pieces += [f"{joint}{row[layout.series]} finds ", FigureText(rate_text(row["median"]), interval)]
+        known = known_of(row, "median")
+        finds = "nothing" if known is None else f"{known.prefix}{rate_text(known.number)}"
+        pieces += [f"{joint}{row[layout.series]} finds ", FigureText(finds, interval)]
     return (*pieces, ".")
 
 

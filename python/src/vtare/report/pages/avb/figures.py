@@ -13,7 +13,7 @@ from vtare.plan import PATH_FACTORS
 from vtare.report import text
 from vtare.report.figures import Panel, Question, slug
 from vtare.report.pages.avb.rows import estimates_of, rows_at_baseline
-from vtare.report.sentences import cell_rows
+from vtare.report.sentences import answered_rows
 from vtare.summary.bandwidth import truth_line
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def _in_order(layout: Layout, marks: list[plots.EstimateMark]) -> list[plots.Est
 
 def _over_truth(summary: Summary, layout: Layout) -> Question | None:
     """Each method on each path at the baseline of all else: its estimates over their truths, with intervals."""
-    known = [row for row in cell_rows(summary, layout) if row["error_percent"] is not None]
+    known = [row for row in answered_rows(summary, layout) if row["error_percent"] is not None]
     rows = rows_at_baseline(layout, known)
     if not rows:
         return None

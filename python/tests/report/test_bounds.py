@@ -1,0 +1,163 @@
+"""A bound is never a value: each reader of figures is fed cells that a limit of the plan capped."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from forwarding_store import write_forwarding_store
+from rich.console import Console
+
+from vtare.ab.figures import COUNTED
+from vtare.ab.trials import Measured
+from vtare.instruments import RECORDS
+from vtare.report.content import Content, content_of
+from vtare.report.overlay import overlay
+from vtare.report.plain import as_json, markdown
+from vtare.stats import Known, middle
+from vtare.summary import Summary, summarise
+from vtare.summary.between import compare_stores
+from vtare.summary.measured import read_measured
+from vtare.summary.rows import known_of
+from vtare.terminal.between import show_between
+from vtare.watch.figures import figures_of
+
+#: Guests pass 202 to 400 kpacket/s of frames of 64 B, and 91 to 180 of 1518 B.
+CAP = 100_000
+BOUND = "at least 100\N{NO-BREAK SPACE}kpacket/s"
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six blocks, in which every cell but that of one loaded guest and long frames is capped."""
+    return write_forwarding_store(tmp_path_factory.mktemp("capped") / "store", blocks=6, loaded=(1, 12), most=CAP)
+
+
+@pytest.fixture(scope="module")
+def summary(store: Path) -> Summary:
+    return summarise(store)
+
+
+@pytest.fixture(scope="module")
+def content(summary: Summary) -> Content:
+    return content_of(summary)
+
+
+def test_a_median_of_bounds_is_exact_where_they_cannot_move_it() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(300):
+        true = rng.normal(size=rng.integers(1, 8))
+        cap = rng.normal()
+        seen = [Known(cap, "at least") if value > cap else Known(float(value)) for value in true]
+        found, median = middle(seen), float(np.median(true))
+        assert found is not None
+        assert (found.number == median) if found.side == "exact" else (found.number <= median)
+        turned = middle([Known(-one.number, "at most" if one.side == "at least" else "exact") for one in seen])
+        assert turned is not None
+        assert (turned.number, turned.side == "exact") == (-found.number, found.side == "exact")
+
+
+def test_a_capped_figure_is_null_in_its_column_and_stands_beside_it_with_its_side(summary: Summary) -> None:
+    for frame in (summary.cells, summary.runs):
+        for row in frame.iter_rows(named=True):
+            is_capped = (row["frame_byte"], row["loaded"]) != ("1.518 kB", "1")
+            for figure in ("median", "throughput_bit_per_s"):
+                known = known_of(row, figure)
+                assert known is not None
+                assert (known.side == "at least", row[figure] is None) == (is_capped, is_capped)
+
+
+def test_a_bound_is_compared_with_nothing(summary: Summary) -> None:
+    assert summary.comparisons.height
+    for frame in (summary.comparisons, summary.tails, summary.layers):
+        capped = frame.filter(pl.col("reason").str.contains("bound")) if frame.height else frame
+        for row in capped.iter_rows(named=True):
+            assert (row["ratio"], row["p_adjusted"]) == (None, None)
+            assert row["verdict"] in ("undecided", "inconclusive")
+    assert summary.comparisons["reason"].str.contains(r"6 of 6 runs give only a bound \(at least\)").all()
+    assert summary.comparisons["n_runs"].to_list() == [6] * summary.comparisons.height
+    assert not summary.tests.height or summary.tests["refused"].is_not_null().all()
+    own = pl.col("figure") == "throughput_packet_per_s"
+    assert summary.levels.filter(own & pl.col("tau_b").is_not_null()).height == 0
+
+
+def test_the_first_screen_names_bounds_first_and_decides_nothing_by_them(content: Content) -> None:
+    page = markdown(content)
+    screen = page.partition("## What differs")[0].replace("\n", " ")
+    assert "at least 100 kpacket/s" in screen.replace("\N{NO-BREAK SPACE}", " ")
+    assert "Not certain: 3 of 4 cells are known only as a bound" in screen
+    assert "decided" not in screen
+    assert "equivalent within" not in screen
+    assert "1.00\N{MULTIPLICATION SIGN}" not in page
+
+
+def test_no_format_has_a_bound_as_a_number(content: Content) -> None:
+    for section in json.loads(as_json(content))["sections"]:
+        for table in section["tables"]:
+            for row in table["rows"]:
+                for cell in row.values():
+                    if "at least" in str(cell["text"]) and isinstance(cell["value"], int | float):
+                        raise AssertionError(f"{table['id']}: {cell}")
+
+
+def test_a_bound_is_drawn_hollow_and_stands_on_no_line_of_ratios(content: Content) -> None:
+    bounds = [row for drawing in content.drawings() if {"y", "hollow"} <= set(drawing.data.columns)
+              for row in drawing.data.to_dicts() if row["y"] == CAP]  # fmt: skip
+    assert all(row["hollow"] for row in bounds)
+    for drawing in content.drawings():
+        if "ratio" in drawing.data.columns:
+            assert drawing.data["ratio"].drop_nulls().len() == 0, drawing.name
+
+
+def test_papers_set_no_bound_beside_a_published_value(summary: Summary) -> None:
+    found = overlay(summary, "batalla2018")
+    for table in found.tables:
+        for row in table.rows:
+            for column, shown in zip(table.columns, row, strict=True):
+                assert column.key != "throughput_ratio" or shown.kind == "missing", row
+                assert shown.raw != str(CAP)
+
+
+def test_compare_refuses_bounds_on_either_side(store: Path, tmp_path: Path) -> None:
+    free = write_forwarding_store(tmp_path / "free", blocks=6, loaded=(1, 12), began_s=1_800_000_000)
+    for before, after in (([free], [store]), ([store], [free])):
+        found = compare_stores(before, after)
+        capped = [row for row in found.cells if row.ratio is None]
+        assert len(capped) == 3
+        assert all(row.verdict == "refused" and "bound" in str(row.reason) for row in capped)
+        assert all(row.after is None and row.change is None for row in capped)
+        console = Console(width=200, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+        show_between(console, found)
+        assert "a bound" in console.export_text()
+
+
+def test_a_history_takes_no_bound_for_a_value(store: Path) -> None:
+    measured = read_measured(store)
+    for row in measured.work.run_rows:
+        labels = {key: row[key] for key in ("frame_byte", "loaded")}
+        followed = {key.figure: value for key, value in figures_of("e", "throughput", labels, row).items()}
+        assert CAP not in followed.values()
+        assert ("median" in followed) == ((row["frame_byte"], row["loaded"]) == ("1.518 kB", "1"))
+
+
+def test_memory_at_the_floor_is_compared_with_nothing_even_where_the_other_command_takes_more() -> None:
+    def run(byte: int) -> Measured:
+        return Measured(**{**dict.fromkeys(Measured.__dataclass_fields__), "most_resident_byte": byte,
+                           "least_byte": 8_000_000})  # type: ignore[arg-type]  # fmt: skip
+
+    memory = next(figure for figure in COUNTED if figure.name == "peak memory")
+    assert memory.hidden([run(8_100_000), run(200_000_000)]) is not None
+    assert memory.hidden([run(90_000_000), run(200_000_000)]) is None
+
+
+def test_every_instrument_that_marks_bounds_names_their_column() -> None:
+    """The columns of the contract whose words are those of a bound."""
+    from vtare.contract import columns
+
+    marks = {"at_least", "censored"}
+    for record in RECORDS:
+        known = marks & set(columns().get(record.name, {}))
+        assert known <= {record.value.at_least}, record.name
