@@ -51,6 +51,7 @@ JUDGED: Final[dict[str, Any]] = {
     "counted": pl.Boolean,
     "error_percent": pl.Float64,
     "covered": pl.Boolean,
+    "width_percent": pl.Float64,
     "no_truth": pl.String,
     "disturbed": pl.String,
     "clock_bound_ns": pl.Float64,
@@ -323,13 +324,15 @@ def _judged(row: Mapping[str, Any], truth: Truth | None) -> tuple[Any, ...]:
         return (begin, end, own, *[None] * (len(JUDGED) - 3))
     available, capacity, why = truth.over(begin, end)
     estimate, low, high = row["avb_bit_per_s"], row["low_bit_per_s"], row["high_bit_per_s"]
-    error = covered = None
+    error = covered = width = None
     if available is not None and available > 0 and estimate is not None:
         error = 100.0 * (estimate - available) / available
-    if available is not None and low is not None and high is not None:
-        covered = low <= available <= high
+    if available is not None and capacity and low is not None and high is not None:
+        width = 100.0 * (high - low) / capacity
+        # From nothing to all that the link can carry: such an interval excludes nothing, and is no answer.
+        covered = low <= available <= high if low > 0 or high < capacity else None
     bound_ns = truth.clock_bound_ns
     unsure = bound_ns is not None and bound_ns > _CLOCK_SHARE * (end - begin)
     marks = "; ".join([*truth.disturbed, *(["clocks too far from each other"] if unsure else [])]) or None
     counted = truth.counted(begin, end)
-    return (begin, end, own, available, capacity, counted, error, covered, why, marks, bound_ns)
+    return (begin, end, own, available, capacity, counted, error, covered, width, why, marks, bound_ns)

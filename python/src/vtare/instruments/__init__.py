@@ -13,6 +13,7 @@ from vtare.errors import BadInput, did_you_mean
 from vtare.instruments.model import (
     Asked,
     Exceed,
+    Flaw,
     Hosts,
     Instrument,
     LatencyPair,
@@ -87,6 +88,6 @@ def control_instrument() -> Instrument:
 
 
 __all__ = [
-    "COMMON", "RECORDS", "Asked", "Exceed", "Hosts", "Instrument", "LatencyPair", "Limits", "Metric", "PartRows",
-    "Value", "control_instrument", "end_column", "instrument", "later", "limit_s", "metric", "order_of",
+    "COMMON", "RECORDS", "Asked", "Exceed", "Flaw", "Hosts", "Instrument", "LatencyPair", "Limits", "Metric",
+    "PartRows", "Value", "control_instrument", "end_column", "instrument", "later", "limit_s", "metric", "order_of",
 ]  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from vtare.instruments.model import Asked, Exceed, Instrument, Limits, Metric, Value, later
+from vtare.instruments.model import QUIET, Asked, Exceed, Flaw, Instrument, Limits, Metric, Value, later
 
 #: What an estimate takes by each method, s: about the median over paths of 0.3 to 10 Gbit/s on a machine of two CPUs.
 #: `most_ns` ends all of them; `pathrate` used up the 15 s it was given.
@@ -66,8 +66,9 @@ RECORD: Final = Instrument(
         Metric("occupied_bit_per_s", better="less"),
         Metric("occupied_share", unit="1", better="less"),
         Metric("others_cores"),
+        Metric("interval_width_percent", "width", "width of the intervals", better="less"),
         *map(_sum, ("estimates", "unanswered", "at_least", "truth_unknown", "disturbed_estimates", "intervals",
-                    "intervals_covering")),
+                    "intervals_covering", "open_intervals")),
     ),
     figures=later("vtare.summary.bandwidth:figures"),
     hosts="routed",
@@ -77,4 +78,11 @@ RECORD: Final = Instrument(
     series=("method",),
     exceed=Exceed(),
     estimates=True,
+    flaws=(
+        Flaw(("disturbed_estimates",), ("estimates",), "estimates were disturbed", QUIET, made_by_load=True),
+        Flaw(("unanswered",), ("estimates",), "estimates gave no answer", "give the method more time (`most_ns`)"),
+        Flaw(("open_intervals",), ("intervals", "open_intervals"), "intervals exclude nothing",
+             "give the method more time (`most_ns`)"),
+        Flaw(("truth_unknown",), ("estimates",), "estimates have no truth", QUIET),
+    ),
 )  # fmt: skip

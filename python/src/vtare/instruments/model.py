@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from vtare.quantities import stem_of, symbol_of
 
@@ -103,6 +103,25 @@ class LatencyPair:
     name: str
 
 
+#: What to do about a machine that was not idle.
+QUIET: Final = "find what else uses the CPUs (`vtare check`), then run the plan again"
+
+
+@dataclass(frozen=True, slots=True)
+class Flaw:
+    """Readings that a reader must know of before any figure: how many columns of a cell count, `of` how many.
+
+    `counts` and `of` are summed; without `of` the column is a share. `words` complete "80 % of the", `remedy` is what
+    to do. `made_by_load`: a load that the plan makes causes it, and is then what the plan asks about.
+    """
+
+    counts: tuple[str, ...]
+    of: tuple[str, ...]
+    words: str
+    remedy: str
+    made_by_load: bool = False
+
+
 class Asked(NamedTuple):
     """What a run asks for: parameters as the binary takes them (only those that the plan sets) and levels of factors.
 
@@ -154,7 +173,8 @@ class Instrument:
     (parts worth comparing with each other), `series` (keys that become the rows of figures: the first that varies
     where there are several), `layer_figures` (metrics that show a layer's cost beside the main one), `tail_figures`
     (columns of a run that are set against loads like a tail), `mesh_figures` (those of a mesh's pairs beside the main
-    one), `latency_pair`, `exceed`. `estimates`: readings are estimates that have a truth.
+    one), `latency_pair`, `exceed`. `estimates`: readings are estimates that have a truth. `flaws`: what may be wrong
+    with them.
     """
 
     name: str
@@ -183,6 +203,7 @@ class Instrument:
     latency_pair: LatencyPair | None = None
     exceed: Exceed | None = None
     estimates: bool = False
+    flaws: tuple[Flaw, ...] = ()
 
 
 def later(place: str) -> Callable[[PartRows], Mapping[str, Any]]:
@@ -203,6 +224,6 @@ def limit_s(parameters: Mapping[str, Any], default: float | None = None) -> floa
 
 
 __all__ = [
-    "Asked", "Exceed", "Hosts", "Instrument", "LatencyPair", "Limits", "Metric", "PartRows", "Value", "end_column",
-    "later", "limit_s",
+    "QUIET", "Asked", "Exceed", "Flaw", "Hosts", "Instrument", "LatencyPair", "Limits", "Metric", "PartRows", "Value",
+    "end_column", "later", "limit_s",
 ]  # fmt: skip

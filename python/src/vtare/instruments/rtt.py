@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from vtare.instruments.model import Asked, Exceed, Instrument, Limits, Metric, Value, later, limit_s
+from vtare.instruments.model import Asked, Exceed, Flaw, Instrument, Limits, Metric, Value, later, limit_s
 
 #: The most packets that are sent to a peer in 1 s (crates/vtare/src/rtt/parameters.rs).
 _PACKET_PER_S: Final = 1_000_000
@@ -81,4 +81,9 @@ RECORD: Final = Instrument(
     layer_figures=("overhead_ns",),
     mesh_figures=("wire_ns",),
     exceed=Exceed(overlapping=True),
+    flaws=(
+        Flaw(("unsent",), ("sent", "unsent"), "packets were never sent", "ask for a lower rate"),
+        Flaw(("not_captured",), ("paired", "not_captured"), "round trips were missed by a capture point",
+             "ask for a lower rate"),
+    ),
 )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from vtare.instruments.model import Asked, Exceed, Instrument, Limits, Metric, PartRows, Value, limit_s
+from vtare.instruments.model import QUIET, Asked, Exceed, Flaw, Instrument, Limits, Metric, PartRows, Value, limit_s
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,4 +57,5 @@ RECORD: Final = Instrument(
     compared_parts=("method",),
     series=("method",),
     exceed=Exceed(1e6),
+    flaws=(Flaw(("disturbed_fraction",), (), "sleeps were disturbed", QUIET, made_by_load=True),),
 )

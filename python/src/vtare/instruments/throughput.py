@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from vtare.instruments.model import Asked, Exceed, Instrument, LatencyPair, Limits, Metric, Value, later
+from vtare.instruments.model import QUIET, Asked, Exceed, Flaw, Instrument, LatencyPair, Limits, Metric, Value, later
 
 #: Trials in 1 s at most.
 _TRIAL_PER_S: Final = 1_000
@@ -76,4 +76,11 @@ RECORD: Final = Instrument(
         "latency_load", "offered load", "latency_most_p99_ns", "latency_least_p99_ns", "latency_ns", "p99 of latency"
     ),
     exceed=Exceed(),
+    flaws=(
+        Flaw(("void_trials",), ("void_trials", "trials"), "trials were void", QUIET),
+        Flaw(("disturbed_trials",), ("trials",), "trials were disturbed", QUIET),
+        Flaw(
+            ("unanswered_searches",), ("searches",), "searches gave no answer", "give the search more time (`most_ns`)"
+        ),
+    ),
 )

@@ -6,8 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import polars as pl
+
 from vtare.instruments import order_of
-from vtare.plots.format import time_text
+from vtare.plots.format import percent_text, time_text
 from vtare.report import text
 from vtare.report.facts import quantum_of
 from vtare.report.limits import last_sentence, limits_of
@@ -15,6 +17,7 @@ from vtare.report.pages import page_for
 from vtare.report.parts import FigureText, Sentence
 from vtare.report.sentences import SAME, answered_rows
 from vtare.summary.contrasts import ComparisonRow
+from vtare.summary.quality import HIDES, flawed, sound
 from vtare.summary.rows import rows_of
 
 if TYPE_CHECKING:
@@ -56,7 +59,7 @@ def answer(summary: Summary, layouts: Mapping[str, Layout]) -> Answer:
         if not answered_rows(summary, layout):
             notes[name].append(("No run finished, so there is no figure.",))
             continue
-        first, later = page.sentences(summary, layout)
+        first, later = _of_sound_cells(summary, layout)
         first = [_beginning(sentence, str.upper) for sentence in first]
         notes[name] += later
         if page.is_titled and name != headline:
@@ -78,6 +81,24 @@ def answer(summary: Summary, layouts: Mapping[str, Layout]) -> Answer:
         headline=headline,
         notes={name: tuple(some) for name, some in notes.items() if some},
     )
+
+
+def _of_sound_cells(summary: Summary, layout: Layout) -> tuple[list[Sentence], list[Sentence]]:
+    """The sentences of cells whose readings carry one; of the others the reason in front, and what to do."""
+    name = layout.experiment.name
+    kept = sound(summary, name)
+    hidden = [one for one in flawed(summary, least=HIDES) if one.row["experiment"] == name]
+    first, later = page_for(layout.experiment).sentences(kept, layout) if answered_rows(kept, layout) else ([], [])
+    if not hidden:
+        return first, later
+    worst = max(hidden, key=lambda one: one.share)
+    cells = summary.cells.filter((pl.col("experiment") == name) & (pl.col("n_runs") > 0)).height
+    gone = cells - kept.cells.filter((pl.col("experiment") == name) & (pl.col("n_runs") > 0)).height
+    which = "No figure here can" if gone == cells else f"The figures of {gone} of {cells} cells cannot"
+    count = f"{worst.count:g} of {worst.total:g}" if worst.flaw.of else f"{percent_text(worst.share)} of the"
+    where = " in the worst of them" if gone > 1 else ""
+    why: Sentence = (f"{which} be trusted: ", FigureText(count), f" {worst.flaw.words}{where}. {worst.remedy}.")
+    return [why, *first], later
 
 
 def _beginning(sentence: Sentence, change: Callable[[str], str]) -> Sentence:

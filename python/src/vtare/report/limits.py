@@ -12,6 +12,7 @@ from vtare.plots.format import percent_text
 from vtare.report import needs, text
 from vtare.report.facts import emulated
 from vtare.summary.contrasts import RAISE_LIMIT, ComparisonRow
+from vtare.summary.quality import Flawed, flawed
 from vtare.summary.rows import known_of, rows_of
 from vtare.summary.verdicts import INCONCLUSIVE, word_of
 
@@ -33,6 +34,7 @@ class Limit:
 def limits_of(summary: Summary) -> tuple[Limit, ...]:
     """Every limit, the gravest first."""
     return (
+        *_flaws(summary),
         *_bounds(summary),
         *_runs(summary),
         *_emulated(summary),
@@ -62,6 +64,21 @@ def last_sentence(summary: Summary, limits: tuple[Limit, ...]) -> str:
 def _most_runs(summary: Summary) -> int:
     runs = summary.cells.get_column("n_runs") if summary.cells.height else pl.Series([], dtype=pl.Int64)
     return int(runs.max() or 0)  # type: ignore[arg-type]
+
+
+def _flaws(summary: Summary) -> list[Limit]:
+    """Each kind of flaw in one sentence: over how many cells, how many readings, and what to do."""
+    kinds: dict[str, list[Flawed]] = {}
+    for one in flawed(summary):
+        kinds.setdefault(one.flaw.words, []).append(one)
+    found = []
+    for words, some in sorted(kinds.items(), key=lambda kind: -max(one.share for one in kind[1])):
+        count, total = sum(one.count for one in some), sum(one.total for one in some)
+        amount = f"{count:g} of {total:g}" if some[0].flaw.of else f"{percent_text(count / total)} of the"
+        where = f" in {text.plural(len(some), 'cell')}" if len(some) < summary.cells.height else ""
+        short = f"{amount} {words}{where}"
+        found.append(Limit(short, f"{short}: {some[0].flaw.remedy}."))
+    return found
 
 
 def _bounds(summary: Summary) -> list[Limit]:

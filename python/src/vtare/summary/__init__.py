@@ -40,7 +40,8 @@ pieces below 0).
 For avb, whose readings are the answers in bit/s: `truth_bit_per_s, error_percent, error_half_iqr_percent,
 absolute_error_percent` (medians over the run's estimates, each beside the truth of its own window), `estimate_byte,
 estimate_ns, occupied_bit_per_s, occupied_share` (cost of an estimate), `others_cores` (CPU time of others), `estimates,
-unanswered, at_least, truth_unknown, disturbed_estimates, intervals, intervals_covering` (counts).
+unanswered, at_least, truth_unknown, disturbed_estimates, intervals, intervals_covering, open_intervals` (counts; open
+ones exclude nothing, and are in neither other), `interval_width_percent` (of the capacity, median).
 
 In `runs` and `cells` a figure that is only a bound is null, and `bounds` holds it: a list of `figure, side` (`at
 least`, `at most`) and `number`. The median over runs is exact where no bound can move it. No test takes bounds.

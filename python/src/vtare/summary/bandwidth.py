@@ -85,6 +85,10 @@ def figures(part: PartRows) -> dict[str, Any]:
         "disturbed_estimates": found.height - int(found["disturbed"].null_count()) if has_path else None,
         "intervals": known.height if has_path else None,
         "intervals_covering": int(known["covered"].sum()) if has_path else None,
+        "open_intervals": int((found["width_percent"].is_not_null() & found["covered"].is_null()).sum())
+        if has_path
+        else None,
+        "interval_width_percent": _median(known["width_percent"]),
     }
 
 

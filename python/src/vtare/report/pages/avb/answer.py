@@ -126,12 +126,23 @@ def _timers(layout: Layout, estimates: pl.DataFrame) -> Sentence:
 def _coverage(layout: Layout, estimates: pl.DataFrame) -> Sentence:
     pieces: list[str | FigureText] = []
     for method in _methods(layout):
-        known = estimates.filter(pl.col("method") == method)["covered"].drop_nulls()
-        if len(known):
-            covering = int(known.sum())
-            pieces += ["; " if pieces else "", f"the interval of {method} held the truth in "]
-            pieces += [FigureText(f"{covering} of {len(known)}")]
-    return (*pieces, " estimates.") if pieces else ()
+        own = estimates.filter((pl.col("method") == method) & pl.col("width_percent").is_not_null())
+        known = own.filter(pl.col("covered").is_not_null())
+        if not own.height:
+            continue
+        open_ones = own.height - known.height
+        pieces += ["; " if pieces else ""]
+        if not known.height:
+            pieces += [f"no interval of {method} excludes anything ({text.plural(open_ones, 'estimate')})"]
+            continue
+        width = FigureText(percent_points(float(known["width_percent"].median()), signed=False))  # type: ignore[arg-type]
+        apart = f", beside {text.plural(open_ones, 'interval')} that excluded nothing" if open_ones else ""
+        pieces += [
+            f"the interval of {method} held the truth in ",
+            FigureText(f"{known['covered'].sum()} of {known.height}"),
+        ]
+        pieces += [" estimates, at a median width of ", width, f" of the capacity{apart}"]
+    return (*pieces, ".") if pieces else ()
 
 
 def _silent(summary: Summary, layout: Layout) -> Sentence:

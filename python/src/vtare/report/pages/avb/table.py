@@ -39,7 +39,7 @@ def cell_table(summary: Summary, layout: Layout, cells: pl.DataFrame) -> Table:
     def coverage(row: Mapping[str, Any]) -> Shown:
         known, covering = row["intervals"], row["intervals_covering"]
         if not known:
-            return text.missing("no interval")
+            return text.missing("none excludes anything" if row["open_intervals"] else "no interval")
         shown = text.percent(covering / known, "")
         return type(shown)(f"{shown.text} ({covering} of {known})", shown.raw, shown.order)
 
@@ -58,6 +58,10 @@ def cell_table(summary: Summary, layout: Layout, cells: pl.DataFrame) -> Table:
          lambda r: text.points(r["absolute_error_percent"], _NO_TRUTH, signed=False)),
         (Column("coverage", "interval holds truth", about="of the estimates that have an interval and a truth"),
          coverage),
+        (Column("interval_width_percent", "width", about="of these intervals, in percent of the capacity, median"),
+         lambda r: text.points(r["interval_width_percent"], "no interval", signed=False)),
+        (Column("open_intervals", "open", about="intervals that exclude nothing: they count as no interval"),
+         lambda r: text.count(r["open_intervals"], _NO_TRUTH)),
         (Column("estimate_byte", "bytes", about="that an estimate puts on the path, median"),
          lambda r: _bytes(r["estimate_byte"])),
         (Column("estimate_ns", "time", about="of an estimate, median"),

@@ -1,0 +1,98 @@
+"""The quality of readings before any headline: which cells are too flawed for one, and what to do about them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from vtare.instruments import Flaw, instrument
+
+if TYPE_CHECKING:
+    from vtare.summary.model import Summary
+
+#: From this share of its readings on a flaw takes a cell out of the headline: a median is then one of flawed readings.
+HIDES: Final = 0.5
+#: From this share on a flaw is named beside the headline.
+MENTIONED: Final = 0.1
+_RUNS: Final = Flaw(
+    ("failed_runs", "skipped_runs"), ("failed_runs", "skipped_runs", "n_runs"),
+    "runs failed or were skipped", "see the reasons in the tables of runs, then `vtare resume`",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Flawed:
+    """A cell (its row of the cells frame) with a flaw: `count` of `total` readings."""
+
+    row: Mapping[str, Any]
+    flaw: Flaw
+    count: float
+    total: float
+
+    @property
+    def share(self) -> float:
+        """The share of the cell's readings."""
+        return self.count / self.total
+
+    @property
+    def remedy(self) -> str:
+        """What to do, as the beginning of a sentence."""
+        return f"{self.flaw.remedy[0].upper()}{self.flaw.remedy[1:]}"
+
+
+def flawed(summary: Summary, *, least: float = MENTIONED) -> list[Flawed]:
+    """Every flaw of every measured cell, from this share of its readings on; the gravest of a cell first."""
+    found = []
+    for row in summary.cells.iter_rows(named=True):
+        # A cell without any run has no figure that could be taken for one.
+        if not row["n_runs"]:
+            continue
+        own = [
+            Flawed(row, flaw, count, total)
+            for flaw in (*instrument(row["instrument"]).flaws, _RUNS)
+            if not (flaw.made_by_load and row.get("load") not in (None, "idle"))
+            for count, total in [_counts(row, flaw)]
+            if total and count / total >= least
+        ]
+        found += sorted(own, key=lambda one: -one.share)
+    return found
+
+
+def _counts(row: Mapping[str, Any], flaw: Flaw) -> tuple[float, float]:
+    """How many readings have the flaw, and of how many; shares count as that of one."""
+    total = sum(row[name] or 0 for name in flaw.of) if flaw.of else 1.0
+    return sum(row[name] or 0 for name in flaw.counts), total
+
+
+def sound(summary: Summary, experiment: str) -> Summary:
+    """The summary without the cells of an experiment that no headline may use, their estimates and comparisons."""
+    hidden = [one.row for one in flawed(summary, least=HIDES) if one.row["experiment"] == experiment]
+    if not hidden:
+        return summary
+    keys = [key for key in summary.keys[experiment] if key in summary.cells.columns]
+
+    def without(frame: pl.DataFrame, *, factor: str | None = None, baseline: str | None = None) -> pl.DataFrame:
+        if not frame.height:
+            return frame
+        gone = [
+            pl.all_horizontal(
+                pl.col("experiment") == experiment,
+                *(pl.col(key).eq_missing(pl.lit(row[key], pl.String)) for key in keys if key != factor),
+                *([] if factor is None else [pl.col("factor") == factor, pl.col("baseline") == row[factor]]),
+            )
+            for row in hidden
+            if factor is None or row[factor] == baseline
+        ]
+        return frame.filter(~pl.any_horizontal(gone)) if gone else frame
+
+    compared = without(summary.comparisons)
+    for factor, baseline in dict.fromkeys(zip(compared["factor"], compared["baseline"], strict=True)):
+        if factor in keys:
+            compared = without(compared, factor=factor, baseline=baseline)
+    return replace(summary, cells=without(summary.cells), estimates=without(summary.estimates), comparisons=compared)
+
+
+__all__ = ["HIDES", "MENTIONED", "Flawed", "flawed", "sound"]
