@@ -20,6 +20,7 @@ from vtare.instruments.model import (
     Limits,
     Metric,
     PartRows,
+    Reached,
     Value,
     end_column,
     later,
@@ -89,5 +90,6 @@ def control_instrument() -> Instrument:
 
 __all__ = [
     "COMMON", "RECORDS", "Asked", "Exceed", "Flaw", "Hosts", "Instrument", "LatencyPair", "Limits", "Metric",
-    "PartRows", "Value", "control_instrument", "end_column", "instrument", "later", "limit_s", "metric", "order_of",
+    "PartRows", "Reached", "Value", "control_instrument", "end_column", "instrument", "later", "limit_s", "metric",
+    "order_of",
 ]  # fmt: skip

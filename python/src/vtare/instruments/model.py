@@ -122,6 +122,19 @@ class Flaw:
     made_by_load: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """How far a level was reached: metrics with what was achieved of `factor`, as a figure and as a share.
+
+    `limits` are metrics that count what kept it from being reached, with what that means.
+    """
+
+    factor: str
+    achieved: str
+    share: str
+    limits: Mapping[str, str]
+
+
 class Asked(NamedTuple):
     """What a run asks for: parameters as the binary takes them (only those that the plan sets) and levels of factors.
 
@@ -174,7 +187,7 @@ class Instrument:
     where there are several), `layer_figures` (metrics that show a layer's cost beside the main one), `tail_figures`
     (columns of a run that are set against loads like a tail), `mesh_figures` (those of a mesh's pairs beside the main
     one), `latency_pair`, `exceed`. `estimates`: readings are estimates that have a truth. `flaws`: what may be wrong
-    with them.
+    with them. `reached`: the level that a run may fall short of.
     """
 
     name: str
@@ -204,6 +217,7 @@ class Instrument:
     exceed: Exceed | None = None
     estimates: bool = False
     flaws: tuple[Flaw, ...] = ()
+    reached: Reached | None = None
 
 
 def later(place: str) -> Callable[[PartRows], Mapping[str, Any]]:
@@ -224,6 +238,6 @@ def limit_s(parameters: Mapping[str, Any], default: float | None = None) -> floa
 
 
 __all__ = [
-    "QUIET", "Asked", "Exceed", "Flaw", "Hosts", "Instrument", "LatencyPair", "Limits", "Metric", "PartRows", "Value",
-    "end_column", "later", "limit_s",
+    "QUIET", "Asked", "Exceed", "Flaw", "Hosts", "Instrument", "LatencyPair", "Limits", "Metric", "PartRows", "Reached",
+    "Value", "end_column", "later", "limit_s",
 ]  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from vtare.instruments.model import Asked, Exceed, Flaw, Instrument, Limits, Metric, Value, later, limit_s
+from vtare.instruments.model import Asked, Exceed, Flaw, Instrument, Limits, Metric, Reached, Value, later, limit_s
 
 #: The most packets that are sent to a peer in 1 s (crates/vtare/src/rtt/parameters.rs).
 _PACKET_PER_S: Final = 1_000_000
@@ -57,6 +57,7 @@ RECORD: Final = Instrument(
         Metric("rtt_scheduled_ns", better="less"),
         Metric("rtt_scheduled_p99_ns", better="less"),
         Metric("achieved_packet_per_s", "achieved rate", better="more"),
+        Metric("achieved_share", unit="1", better="more"),
         Metric("lost_fraction", better="less"),
         Metric("overhead_ns", "overhead", "overhead between program and capture point", better="less", interval=True,
                by_level=True),
@@ -70,8 +71,8 @@ RECORD: Final = Instrument(
         Metric("clock_bound_ns", better="less"),
         Metric("responder_overhead_ns", better="less"),
         Metric("turnaround_ns", better="less"),
-        *map(_sum, ("sent", "unsent", "lost", "late", "duplicate", "reordered", "paired", "not_captured", "negative",
-                    "capture_dropped")),
+        *map(_sum, ("sent", "unsent", "too_late", "no_room", "lost", "late", "duplicate", "reordered", "paired",
+                    "not_captured", "negative", "capture_dropped")),
     ),
     figures=later("vtare.summary.round_trips:figures"),
     in_order=True,
@@ -85,5 +86,9 @@ RECORD: Final = Instrument(
         Flaw(("unsent",), ("sent", "unsent"), "packets were never sent", "ask for a lower rate"),
         Flaw(("not_captured",), ("paired", "not_captured"), "round trips were missed by a capture point",
              "ask for a lower rate"),
+    ),
+    reached=Reached(
+        "rate_packet_per_s", "achieved_packet_per_s", "achieved_share",
+        {"too_late": "the sender's CPU was too slow for its schedule", "no_room": "the sender's queue had no room"},
     ),
 )  # fmt: skip

@@ -13,6 +13,7 @@ from vtare.plots import quantity
 from vtare.quantities import plain_name
 from vtare.report import text
 from vtare.report.text import Shown
+from vtare.summary.cells import unreached_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,6 +97,11 @@ class Layout:
         """A key with its level: `target 1 ms`, `load idle`."""
         return key_text(self.numbers, key, label)
 
+    def reached(self, row: Mapping[str, Any]) -> str:
+        """What a cell achieved of a level that it fell short of, in brackets behind the level; empty where none."""
+        words = unreached_words(self.experiment.record.reached, row)
+        return "" if words is None else f" ({words})"
+
     def shown(self, key: str, label: str | None) -> Shown:
         """A level as a table cell, in the plan's order; the CSV file has its label."""
         return Shown(self.level(key, label), label or "", self.rank(key, label))
@@ -109,10 +115,10 @@ class Layout:
         """Sort rows of a frame by panel, group and series, in the plan's order."""
         return tuple(self.rank(key, row.get(key)) for key in self.keys)
 
-    def group_text(self, row: Mapping[str, str | None]) -> str | None:
+    def group_text(self, row: Mapping[str, Any]) -> str | None:
         """Heading of a row's group: `target 1 ms`; None where nothing varies but panel and series."""
         parts = [self.key_text(key, row.get(key)) for key in self.groups if len(self.order[key]) > 1]
-        return ", ".join(parts) or None
+        return f"{', '.join(parts)}{self.reached(row)}" or None
 
     def series_text(self, row: Mapping[str, str | None]) -> str:
         """Label of a row or curve: `usleep`, but `CPU 0` and `argument 4`, for a bare number means nothing."""

@@ -9,10 +9,12 @@ import polars as pl
 
 from vtare import stats
 from vtare.plots.format import percent_text
+from vtare.plots.quantity import quantity_of
 from vtare.report import needs, text
 from vtare.report.facts import emulated
-from vtare.summary.contrasts import RAISE_LIMIT, ComparisonRow
-from vtare.summary.quality import Flawed, flawed
+from vtare.summary.cells import unreached_words
+from vtare.summary.contrasts import ASK_FOR_LESS, RAISE_LIMIT, ComparisonRow
+from vtare.summary.quality import HIDES, Flawed, flawed
 from vtare.summary.rows import known_of, rows_of
 from vtare.summary.verdicts import INCONCLUSIVE, word_of
 
@@ -25,17 +27,21 @@ SURE_RUNS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A limit in a few words for the first paragraph, and in full for the list."""
+    """A limit in a few words for the first paragraph, and in full for the list; a grave one hides figures."""
 
     short: str
     full: str
+    is_grave: bool = False
 
 
 def limits_of(summary: Summary) -> tuple[Limit, ...]:
     """Every limit, the gravest first."""
+    flaws = _flaws(summary)
     return (
-        *_flaws(summary),
+        *(limit for limit in flaws if limit.is_grave),
         *_bounds(summary),
+        *_unreached(summary),
+        *(limit for limit in flaws if not limit.is_grave),
         *_runs(summary),
         *_emulated(summary),
         *_clock(summary),
@@ -77,7 +83,7 @@ def _flaws(summary: Summary) -> list[Limit]:
         amount = f"{count:g} of {total:g}" if some[0].flaw.of else f"{percent_text(count / total)} of the"
         where = f" in {text.plural(len(some), 'cell')}" if len(some) < summary.cells.height else ""
         short = f"{amount} {words}{where}"
-        found.append(Limit(short, f"{short}: {some[0].flaw.remedy}."))
+        found.append(Limit(short, f"{short}: {some[0].flaw.remedy}.", any(one.share >= HIDES for one in some)))
     return found
 
 
@@ -96,6 +102,31 @@ def _bounds(summary: Summary) -> list[Limit]:
         f"{short[0].upper()}{short[1:]}: a limit of the plan or of the sender ended the runs. Bounds are compared with "
         f"nothing; {RAISE_LIMIT}.",
     )]  # fmt: skip
+
+
+def _unreached(summary: Summary) -> list[Limit]:
+    """Levels that cells fell short of, with what was achieved and what kept them from it."""
+    found = []
+    for experiment in summary.plan.experiments:
+        reached = experiment.record.reached
+        cells = summary.cells.filter(pl.col("experiment") == experiment.name)
+        rows = [row for row in cells.iter_rows(named=True) if unreached_words(reached, row) is not None]
+        if reached is None or not rows:
+            continue
+        levels = list(dict.fromkeys(label for row in rows if (label := row.get(reached.factor)) is not None))
+        named = text.listing(levels) or "the rate asked for"
+        achieved = [row[reached.achieved] for row in rows]
+        written, least, most_of_all = quantity_of(reached.achieved), min(achieved), max(achieved)
+        span = written.text(least) if least == most_of_all else written.range_text(least, most_of_all)
+        most = max(reached.limits, key=lambda name: sum(row[name] or 0 for row in rows))
+        why = reached.limits[most] if any(row[most] for row in rows) else "what limited it was not recorded"
+        short = f"{named} {'was' if len(levels) < 2 else 'were'} not reached in {text.plural(len(rows), 'cell')}"
+        found.append(Limit(
+            f"{short} ({span})",
+            f"{short}: {span} {'was' if len(rows) == 1 else 'were'} achieved; {why}. Such cells are compared with "
+            f"none: {ASK_FOR_LESS}.",
+        ))  # fmt: skip
+    return found
 
 
 def _runs(summary: Summary) -> list[Limit]:

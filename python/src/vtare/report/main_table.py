@@ -17,7 +17,7 @@ from vtare.report.parts import Column, Table
 from vtare.report.tables import where_of
 from vtare.report.text import Shown
 from vtare.summary.cells import COMPARED_PARTS
-from vtare.summary.contrasts import ComparisonRow
+from vtare.summary.contrasts import NOT_COMPARED, ComparisonRow
 from vtare.summary.layers import LayerRow, from_comparison
 from vtare.summary.rows import known_of, rows_of
 from vtare.summary.verdicts import HIGHER, LOWER, WORDS
@@ -41,6 +41,7 @@ class MainRow:
     """One comparison: a figure at a level of a factor and at the level that it is compared with, `against`.
 
     `value` and `value_against` are medians over runs, in the unit of `quantity`; None where cells do not keep them.
+    `reached` and `reached_against` are what was achieved of a level that was not reached, else empty.
     `at` holds the levels that both share. `verdict` is one of `WORDS`; `reason` explains one without a ratio.
     """
 
@@ -59,6 +60,8 @@ class MainRow:
     p_adjusted: float | None
     verdict: str
     reason: str
+    reached: str
+    reached_against: str
 
 
 def main_rows(summary: Summary, layouts: Mapping[str, Layout], headline: str | None) -> list[MainRow]:
@@ -111,11 +114,12 @@ def _row(layout: Layout, cells: list[dict[str, Any]], row: LayerRow) -> MainRow:
     figure, factor = row.figure, row.factor
     column = "median" if figure == layout.experiment.record.quantity else _TAILS.get(figure, figure)
 
-    def value(level: str) -> Known | None:
+    def cell_at(level: str) -> Mapping[str, Any]:
         labels = counterpart(layout.experiment, row.labels, factor, level) or {}
         wanted = {key: labels.get(key) for key in layout.keys}
-        cell = next((cell for cell in cells if all(cell.get(key) == label for key, label in wanted.items())), {})
-        return known_of(cell, column)
+        return next((cell for cell in cells if all(cell.get(key) == label for key, label in wanted.items())), {})
+
+    here, there = cell_at(row.level), cell_at(row.against)
 
     return MainRow(
         experiment=layout.experiment.name,
@@ -124,8 +128,10 @@ def _row(layout: Layout, cells: list[dict[str, Any]], row: LayerRow) -> MainRow:
         factor=factor,
         level=row.level,
         against=row.against,
-        value=value(row.level),
-        value_against=value(row.against),
+        value=known_of(here, column),
+        value_against=known_of(there, column),
+        reached=layout.reached(here),
+        reached_against=layout.reached(there),
         at={key: row.labels[key] for key in layout.keys if key != factor and key in row.labels},
         ratio=row.ratio,
         ratio_low=row.ratio_low,
@@ -182,8 +188,8 @@ def _table(summary: Summary, layouts: Mapping[str, Layout], rows: Sequence[MainR
         shown.append((
             *([text.words(layout.experiment.name)] if several else []),
             text.words(figure_name(row.figure, short=True)),
-            _side(layout, row, row.level, row.value),
-            _side(layout, row, row.against, row.value_against),
+            _side(layout, row, row.level, row.value, row.reached),
+            _side(layout, row, row.against, row.value_against, row.reached_against),
             text.ratio(row.ratio, row.ratio_low, row.ratio_high, _why_no_ratio(row)),
             verdict,
             text.words(where_of(layout, place, without=row.factor) or "everywhere"),
@@ -201,16 +207,15 @@ def _table(summary: Summary, layouts: Mapping[str, Layout], rows: Sequence[MainR
 
 
 def _why_no_ratio(row: MainRow) -> str:
-    bounded = any(side is not None and side.side != "exact" for side in (row.value, row.value_against))
-    return "a bound" if bounded else "not estimable"
+    return NOT_COMPARED if row.reason.startswith(NOT_COMPARED) else "not estimable"
 
 
-def _side(layout: Layout, row: MainRow, level: str, value: Known | None) -> Shown:
+def _side(layout: Layout, row: MainRow, level: str, value: Known | None, reached: str) -> Shown:
     """One side of a comparison: its level, and its figure where the cells keep it."""
     is_name = row.factor in ("platform", layout.series) and not level.isdigit()
     name = layout.level(row.factor, level) if is_name else layout.key_text(row.factor, level)
     figure = "" if value is None else f": {value.prefix}{text.keep(quantity_of(row.quantity).text(value.number))}"
-    return Shown(f"{name}{figure}", level, layout.rank(row.factor, level))
+    return Shown(f"{name}{reached}{figure}", level, layout.rank(row.factor, level))
 
 
 __all__ = ["MainRow", "at_a_glance", "main_rows", "main_tables"]

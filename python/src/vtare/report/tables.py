@@ -18,7 +18,7 @@ from vtare.report.pages import page_of
 from vtare.report.parts import Column, Table
 from vtare.report.text import Shown, missing
 from vtare.summary.cells import CELL_COLUMNS
-from vtare.summary.contrasts import ComparisonRow
+from vtare.summary.contrasts import NOT_COMPARED, ComparisonRow
 from vtare.summary.factors import RankTestRow
 from vtare.summary.rows import rows_of
 from vtare.summary.verdicts import EQUIVALENT, HIGHER, INCONCLUSIVE, LOWER, word_of
@@ -171,7 +171,7 @@ def _verdict_row(
 
 
 def _why_no_ratio(row: ComparisonRow) -> str:
-    return "a bound" if row.difference is None else "a median is not above 0"
+    return NOT_COMPARED if str(row.reason).startswith(NOT_COMPARED) else "a median is not above 0"
 
 
 def _unit_words(quantity: str) -> str:

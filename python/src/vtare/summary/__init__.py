@@ -30,7 +30,8 @@ series, and the independent readings it amounts to), `settled` (false: the run c
 the targets over the time of all sleeps); and where the instrument has them `read_cost_ns` (timer), `cpu_fraction,
 disturbed_fraction, spin_ns_mean` (sleep), `cv, cv_within, cv_between, cv_thread_cpu, step_ns` (counter; the
 time of one step of the counting function), `lost_fraction, gaps_per_s` (noise); for rtt, whose readings are the packets
-that came back, `sent, unsent, lost, late, lost_fraction, duplicate, reordered, achieved_packet_per_s, rtt_scheduled_ns,
+that came back, `sent, unsent, lost, late, lost_fraction, duplicate, reordered, achieved_packet_per_s, achieved_share,
+too_late, no_room, rtt_scheduled_ns,
 rtt_scheduled_p99_ns`, and where it was captured, medians of paired differences (docs/overhead.md): `overhead_ns,
 overhead_share_percent, overhead_relative_percent, sender_overhead_ns, wire_ns, wire_out_ns, wire_back_ns,
 clock_bound_ns, responder_side_ns,

@@ -24,7 +24,7 @@ from vtare.instruments import metric
 from vtare.plan import Analysis
 from vtare.summary.campaigns import LEAST_CAMPAIGNS, LEAST_PAIRS, Shift, campaigns_needed, interleaved, shift_between
 from vtare.summary.cells import Cell, compared_figure
-from vtare.summary.contrasts import RAISE_LIMIT, TAILS
+from vtare.summary.contrasts import ASK_FOR_LESS, RAISE_LIMIT, TAILS
 from vtare.summary.measured import Measured, read_measured, refuse_empty
 from vtare.summary.rows import values_of
 
@@ -281,9 +281,9 @@ def _compared(
     """One figure of one cell on both sides, before adjustment; None where a side has it in no run."""
     cell = next(iter(new.cells[key].values()))
     quantity = figure if figure not in ("median", *TAILS) else str(cell.figures[0]["quantity"])
-    if (bound := _bound(key, figure, old, new)) is not None:
-        return replace(_without(key, cell.labels, quantity, old, new, analysis), reason=bound)
-    here, there = ({at: known for at, cell in side.cells[key].items() if (known := cell.known(figure))}
+    if (why := _why_not(key, figure, old, new)) is not None:
+        return replace(_without(key, cell.labels, quantity, old, new, analysis), reason=why)
+    here, there = ({at: known for at, cell in side.cells[key].items() if (known := cell.compared(figure))}
                    for side in (new, old))  # fmt: skip
     if not here or not there:
         return None
@@ -334,12 +334,12 @@ def _compared(
     )
 
 
-def _bound(key: _Key, figure: str, old: _Side, new: _Side) -> str | None:
-    """Why a figure cannot be compared, where a side knows it only as a bound; else None."""
+def _why_not(key: _Key, figure: str, old: _Side, new: _Side) -> str | None:
+    """Why a figure is not compared: a side knows it only as a bound, or did not reach its level; else None."""
     for name, side in (("before", old), ("after", new)):
         for cell in side.cells[key].values():
-            if (bound := cell.bounds(figure)) is not None:
-                return f"refused: {name}, {bound}: {RAISE_LIMIT}"
+            if (why := cell.unusable(figure)) is not None:
+                return f"refused: {name}, {why}: {RAISE_LIMIT if cell.bounds(figure) else ASK_FOR_LESS}"
     return None
 
 

@@ -20,6 +20,7 @@ from vtare.summary import completion
 from vtare.summary.rows import BOUNDS, BOUNDS_TYPE, apart, columns_of, known_of, values_of
 
 if TYPE_CHECKING:
+    from vtare.instruments import Reached
     from vtare.stats import Adder, Resampled, RunPool, Tally
     from vtare.stats._arrays import FloatArray
     from vtare.summary.figures import Part
@@ -148,6 +149,20 @@ class Cell:
         sides = [value.side for value in values if value.side != "exact"]
         return f"{len(sides)} of {len(values)} runs give only a bound ({sides[0]})" if sides else None
 
+    def unreached(self) -> str | None:
+        """What was achieved of a level that the runs fell short of, in words; None where they reached it."""
+        reached = next((record.reached for record in RECORDS if record.quantity == self.figures[0]["quantity"]), None)
+        names = (reached.share, reached.achieved) if reached is not None else ()
+        return unreached_words(reached, {name: stats.median(self.known(name)).value for name in names})
+
+    def unusable(self, figure: str) -> str | None:
+        """Why a figure of this cell is compared with none; None where it may be."""
+        return self.bounds(figure) or self.unreached()
+
+    def compared(self, figure: str) -> list[float]:
+        """The figure of every run, for inference; empty where it must be compared with none."""
+        return [] if self.unusable(figure) is not None else self.known(figure)
+
     def known(self, figure: str) -> list[float]:
         """The figure of every run that could estimate it; empty where a run has a bound only, for the rest differ."""
         if self.bounds(figure) is not None:
@@ -155,8 +170,8 @@ class Cell:
         return [f[figure] for f in self.figures if f.get(figure) is not None]
 
     def by_block(self, figure: str) -> dict[int, float]:
-        """The same by the block of the run."""
-        if self.bounds(figure) is not None:
+        """The figure of the run in each block, for inference."""
+        if self.unusable(figure) is not None:
             return {}
         pairs = zip(self.blocks, self.figures, strict=True)
         return {block: f[figure] for block, f in pairs if f.get(figure) is not None}
@@ -188,6 +203,20 @@ class Cell:
             "between_run_cv": stats.coefficient_of_variation(medians).cv,
             "unsettled_runs": sum(f.get("settled") is False for f in self.figures),
         })  # fmt: skip
+
+
+#: Below this share of a level it counts as not reached.
+LEAST_REACHED: Final = 0.95
+
+
+def unreached_words(reached: Reached | None, row: Mapping[str, Any]) -> str | None:
+    """What was achieved of a level that a cell fell short of: `16.5 kpacket/s reached`; None where it reached it."""
+    share, achieved = (None, None) if reached is None else (row.get(reached.share), row.get(reached.achieved))
+    if reached is None or share is None or achieved is None or share >= LEAST_REACHED:
+        return None
+    from vtare.plots.quantity import quantity_of
+
+    return f"{quantity_of(reached.achieved).text(achieved)} reached"
 
 
 def compared_figure(cells: Sequence[Cell]) -> str:

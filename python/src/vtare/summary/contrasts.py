@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 #: The tails that are compared: columns of a run's figures.
 TAILS: Final = ("p99", "p999")
+#: How the reason begins where two cells are not compared at all.
+NOT_COMPARED: Final = "not compared"
+#: What makes a level one that is reached.
+ASK_FOR_LESS: Final = "ask for a level that this machine reaches"
 #: What makes a value of a bound.
 RAISE_LIMIT: Final = "raise the limit that the runs ended at"
 #: What people call them.
@@ -110,7 +114,7 @@ class Contrast:
     """Two cells compared, before the p-value is adjusted: `quantity` is what was compared.
 
     `without` and `without_baseline` count the runs that have no such figure (a p99 of too few readings). Where a side
-    has bounds only, there is no comparison, and `bound` states it.
+    has bounds only, or did not reach its level, there is no comparison, and `why_not` states it.
     """
 
     about: Place
@@ -123,7 +127,7 @@ class Contrast:
     paired: bool = True
     without: int = 0
     without_baseline: int = 0
-    bound: str | None = None
+    why_not: str | None = None
 
     @property
     def p(self) -> float | None:
@@ -180,9 +184,9 @@ def contrast_of(
     """
     figure = figure or compared_figure((cell, other))
     quantity = str(cell.figures[0]["quantity"]) if figure in ("median", *TAILS) else figure
-    if (bound := bounds_of(cell, other, figure, about)) is not None:
+    if (reason := why_not(cell, other, figure, about)) is not None:
         here, there = (dict.fromkeys(one.blocks, math.nan) for one in (cell, other))
-        return Contrast(about, family, quantity, None, None, here, there, paired, bound=bound)
+        return Contrast(about, family, quantity, None, None, here, there, paired, why_not=reason)
     here, there = cell.by_block(figure), other.by_block(figure)
     if not here or not there:
         return None
@@ -194,11 +198,12 @@ def contrast_of(
     )  # fmt: skip
 
 
-def bounds_of(cell: Cell, other: Cell, figure: str, about: Place) -> str | None:
-    """Why a figure of two cells cannot be compared, where a side knows it only as a bound; else None."""
+def why_not(cell: Cell, other: Cell, figure: str, about: Place) -> str | None:
+    """Why a figure of two cells is not compared: bounds, or a level that was not reached; None where it is."""
     sides = ((about.level, cell), (about.baseline, other))
-    found = [f"{bound} at {level}" for level, one in sides if (bound := one.bounds(figure)) is not None]
-    return f"not compared: {', '.join(found)}; {RAISE_LIMIT}" if found else None
+    found = [f"{why} at {level}" for level, one in sides if (why := one.unusable(figure)) is not None]
+    remedy = RAISE_LIMIT if cell.bounds(figure) or other.bounds(figure) else ASK_FOR_LESS
+    return f"{NOT_COMPARED}: {', '.join(found)}; {remedy}" if found else None
 
 
 def contrast_of_runs(
@@ -263,7 +268,7 @@ def _row(contrast: Contrast, p: stats.PValue | None, analysis: Analysis, adjustm
             family=contrast.family,
             adjustment=adjustment,
             verdict="undecided",
-            reason=contrast.bound,
+            reason=contrast.why_not,
         )
     size = p.size if p is not None else 0
     judged = stats.verdict(

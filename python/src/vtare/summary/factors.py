@@ -341,7 +341,7 @@ def level_associations(
                 if factor in whole_plots:
                     runs = whole_plot_means(members, figure, factor, whole_plots)
                 else:
-                    runs = [(cell.labels[factor], value) for cell in members for value in cell.known(figure)]
+                    runs = [(cell.labels[factor], value) for cell in members for value in cell.compared(figure)]
                 if len({label for label, _ in runs}) < 2:
                     continue
                 family = f"{experiment.name}: levels of {factor}" + ("" if figure == main else f", {figure}")
@@ -351,7 +351,7 @@ def level_associations(
                     found = [_ordered(values, [numbers[label] for label in labels], about, analysis)]
                 else:
                     found = _levels(values, labels, about, analysis)
-                single = max(len(cell.known(figure)) for cell in members) < 2
+                single = max(len(cell.compared(figure)) for cell in members) < 2
                 rows += [_refused(row) for row in found] if single else found
     return rows
 

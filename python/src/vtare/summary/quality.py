@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 #: From this share of its readings on a flaw takes a cell out of the headline: a median is then one of flawed readings.
 HIDES: Final = 0.5
-#: From this share on a flaw is named beside the headline.
+#: Above this share a flaw is named beside the headline.
 MENTIONED: Final = 0.1
 _RUNS: Final = Flaw(
     ("failed_runs", "skipped_runs"), ("failed_runs", "skipped_runs", "n_runs"),
@@ -55,7 +55,7 @@ def flawed(summary: Summary, *, least: float = MENTIONED) -> list[Flawed]:
             for flaw in (*instrument(row["instrument"]).flaws, _RUNS)
             if not (flaw.made_by_load and row.get("load") not in (None, "idle"))
             for count, total in [_counts(row, flaw)]
-            if total and count / total >= least
+            if total and (count / total > MENTIONED and count / total >= least)
         ]
         found += sorted(own, key=lambda one: -one.share)
     return found

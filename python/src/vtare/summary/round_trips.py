@@ -13,6 +13,7 @@ from vtare.overhead import figures_of, join, read_capture, read_round_trips
 from vtare.summary.model import Note
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from vtare.instruments import PartRows
@@ -36,6 +37,8 @@ def figures(part: PartRows) -> dict[str, Any]:
     return {
         "sent": sent,
         "unsent": unsent,
+        "too_late": fates.get("too_late", 0),
+        "no_room": fates.get("no_room", 0),
         "lost": lost,
         "late": fates.get("late", 0),
         "lost_fraction": lost / sent if sent else None,
@@ -44,8 +47,23 @@ def figures(part: PartRows) -> dict[str, Any]:
         "rtt_scheduled_ns": stats.median(scheduled).value,
         "rtt_scheduled_p99_ns": stats.quantile(scheduled, 0.99).value,
         "achieved_packet_per_s": part.cell.get("achieved_packet_per_s"),
+        "achieved_share": _achieved_share(part, sent, unsent),
         **_pieces(group, part.path),
     }
+
+
+def _achieved_share(part: PartRows, sent: int, unsent: int) -> float | None:
+    """The share of the rate asked for that was achieved; None where none was asked for."""
+    asked: Mapping[str, Any] = part.footer.get("run", {}).get("parameters", {})
+    achieved = part.cell.get("achieved_packet_per_s")
+    if asked.get("flood") or not sent:
+        return None
+    # A random schedule has a random rate: its slots are what was asked for.
+    if asked.get("poisson"):
+        return sent / (sent + unsent)
+    gap_ns, rate = asked.get("gap_ns"), asked.get("rate_packet_per_s")
+    rate = 1e9 / gap_ns if gap_ns else rate
+    return None if achieved is None or not rate else float(achieved / rate)
 
 
 def _pieces(group: pl.DataFrame, samples: Path) -> dict[str, Any]:

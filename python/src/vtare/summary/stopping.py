@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vtare import stats
+from vtare.summary.contrasts import NOT_COMPARED
 from vtare.summary.measured import read_measured
 
 if TYPE_CHECKING:
@@ -37,7 +38,11 @@ def judge_precision(store: Path, rule: StopRule) -> Precision:
         vtare.errors.BadInput: the path is no store, or its runs must not be pooled.
     """
     measured = read_measured(store)
-    compared = measured.work.comparisons()
+    every = measured.work.comparisons()
+    # What more runs cannot make comparable keeps no campaign going.
+    compared = [row for row in every if not str(row.reason).startswith(NOT_COMPARED)]
+    if every and not compared:
+        return Precision(True, f"no comparison can be made: {every[0].reason}")
     cells = [] if compared else [cell for some in measured.work.cells.values() for cell in some]
     what = "ratio" if compared else "median"
     found = [(_named(row), row.ratio_low, row.ratio_high, min(row.n_runs, row.n_runs_baseline)) for row in compared] + [

@@ -129,9 +129,7 @@ def _p(row: BetweenRow) -> str:
 
 
 def _cell_row(row: BetweenRow, fixed: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
-    before, after = (
-        "a bound" if value is None else figure_text(row.quantity, value) for value in (row.before, row.after)
-    )
+    before, after = ("n/a" if value is None else figure_text(row.quantity, value) for value in (row.before, row.after))
     verdict = row.verdict if row.change is None else f"{row.verdict} ({row.change})"
     counts = f"{row.n_campaigns_before} / {row.n_campaigns} ({row.n_runs_before} / {row.n_runs})"
     return _where(row, fixed), before, after, _ratio(row), _p(row), verdict, counts

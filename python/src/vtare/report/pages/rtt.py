@@ -35,8 +35,6 @@ PIECE_NAMES: Final = {
 LAYER_PIECE: Final = "sender_overhead_ns"
 """The pieces whose share of the round trip is what a plan on layers asks for."""
 _USUAL: Final = {"rate_packet_per_s": 1e3, "size_byte": 64.0}
-_SHORT_OF: Final = 0.95
-"""Below this share of the rate asked for, the rate achieved is stated."""
 
 
 def sentences(summary: Summary, layout: Layout) -> tuple[list[Sentence], list[Sentence]]:
@@ -52,7 +50,7 @@ def sentences(summary: Summary, layout: Layout) -> tuple[list[Sentence], list[Se
     busy = [_how_long(summary, layout, _picked(layout, rows, load, captured=False), load) for load in loads[1:]]
     busy = [one or _how_long(summary, layout, _picked(layout, rows, load, captured=True), load)
             for one, load in zip(busy, loads[1:], strict=True)]  # fmt: skip
-    details = [*busy, _lost(layout, rows), *_short_rates(layout, rows)]
+    details = [*busy, _lost(layout, rows)]
     return [one for one in answer if one], [one for one in details if one]
 
 
@@ -79,7 +77,8 @@ def _picked(
 def _where(layout: Layout, row: Mapping[str, Any]) -> str:
     """The levels that were picked out of several."""
     keys = [key for key in layout.keys if key not in (layout.series, "load", "capture") and len(layout.order[key]) > 1]
-    return f" ({', '.join(layout.key_text(key, row[key]) for key in keys)})" if keys else ""
+    levels = f" ({', '.join(layout.key_text(key, row[key]) for key in keys)})" if keys else ""
+    return f"{levels}{layout.reached(row)}"
 
 
 def _with(layout: Layout, row: Mapping[str, Any]) -> str:
@@ -135,32 +134,10 @@ def _lost(layout: Layout, rows: Sequence[dict[str, Any]]) -> Sentence:
         return ("None of ", FigureText(count_text(sent)), " packets was lost.")
     worst = max((row for row in rows if row["lost_fraction"] is not None), key=lambda row: row["lost_fraction"])
     place = ", ".join(layout.key_text(key, worst[key]) for key in layout.keys if len(layout.order[key]) > 1)
+    place += layout.reached(worst)
     share = FigureText(f"{significant(100 * worst['lost_fraction'])} %")
     where = (f", most at {place} (", share, ")") if place and worst["lost_fraction"] > 0 else ()
     return (FigureText(count_text(lost)), f" of {count_text(sent)} packets were lost", *where, ".")
-
-
-def _short_rates(layout: Layout, rows: Sequence[dict[str, Any]]) -> list[Sentence]:
-    """Where the rate asked for was not reached."""
-    found: list[Sentence] = []
-    for label in layout.order.get("rate_packet_per_s", ()):
-        asked = layout.number("rate_packet_per_s", label)
-        achieved = [
-            row["achieved_packet_per_s"]
-            for row in rows
-            if row["rate_packet_per_s"] == label and row["achieved_packet_per_s"] is not None
-        ]
-        if achieved and asked is not None and min(achieved) < _SHORT_OF * asked:
-            least, most = min(achieved), max(achieved)
-            got = (
-                significant(least / 1e3)
-                if least == most
-                else f"{significant(least / 1e3)} to {significant(most / 1e3)}"
-            )
-            found.append(
-                (f"Of {label} asked for, ", FigureText(f"{got} kpacket/s"), " were achieved, depending on the cell.")
-            )
-    return found
 
 
 def _captured_cells(summary: Summary, layout: Layout) -> list[dict[str, Any]]:
