@@ -31,7 +31,8 @@ class Metric:
     it is called where there is little room, `words` in a sentence (both: the name without its unit), `axis` on an axis.
     `better` is the change that is an improvement, None where neither is. `over_runs` is what a cell shows of its runs:
     their median or their sum. `interval` adds the ends of the median's interval over runs to the cell.
-    `by_level` sets the figure against the levels of factors, beside the main one.
+    `by_level` sets the figure against the levels of factors, beside the main one. `share_of` are the columns that a
+    cell's share, in percent, is made of, part and whole: it is that of the medians which stand beside it.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Metric:
     over_runs: Literal["median", "sum"] = "median"
     interval: bool = False
     by_level: bool = False
+    share_of: tuple[str, str] | None = None
 
     @property
     def symbol(self) -> str | None:
@@ -158,12 +160,17 @@ class Limits(NamedTuple):
 
 
 class PartRows(NamedTuple):
-    """One part of one run: its rows with `value` and `weight`, its cell in the footer, the samples file, the footer."""
+    """One part of one run: its rows with `value` and `weight`, its cell in the footer, the samples file, the footer.
+
+    `rows` are those of the settled run, as for the median and all other figures of readings; `whole` has the warm-up
+    too, for counts of the whole run.
+    """
 
     rows: pl.DataFrame
     cell: Mapping[str, Any]
     path: Path
     footer: Mapping[str, Any]
+    whole: pl.DataFrame
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

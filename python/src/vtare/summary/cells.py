@@ -197,12 +197,23 @@ class Cell:
             **ends,
             **{name: sum(known) if (known := self.known(name)) else None for name in _TOTALS},
             **{name: stats.middle(self.values(name)) for name in MEDIAN_OVER_RUNS},
+            **self._shares(),
             **values_of(completion.of_cell(self.figures)),
             "min": min(self.known("min"), default=None),
             "max": max(self.known("max"), default=None),
             "between_run_cv": stats.coefficient_of_variation(medians).cv,
             "unsettled_runs": sum(f.get("settled") is False for f in self.figures),
         })  # fmt: skip
+
+    def _shares(self) -> dict[str, float | None]:
+        """Shares of a whole, made of the medians of this row, so that what stands side by side agrees."""
+        found: dict[str, float | None] = {}
+        for name, metric in _OWN.items():
+            if metric.share_of is None or not self.known(name):
+                continue
+            part, whole = (stats.median(self.known(column)).value for column in metric.share_of)
+            found[name] = 100.0 * part / whole if part is not None and whole else None
+        return found
 
 
 #: Below this share of a level it counts as not reached.

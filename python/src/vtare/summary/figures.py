@@ -159,6 +159,7 @@ def run_parts(samples: SampleSet, file: RunFile, *, exceed_ns: float | None) -> 
         values = kept["value"].to_numpy()
         weights = kept["weight"].to_numpy() if record.value.weight is not None else None
         counted = stats.tally(values, weights=weights)
+        of_part = PartRows(settled, cells.get(key, {}), file.path, file.footer, group)
         figures = apart({
             "quantity": record.quantity,
             **values_of(warm_up),
@@ -166,7 +167,7 @@ def run_parts(samples: SampleSet, file: RunFile, *, exceed_ns: float | None) -> 
             "interrupted": bool(file.footer.get("interrupted", False)),
             **described,
             **values_of(_memory(values, record)),
-            **values_of(_exceeding(group, file, record, exceed_ns)),
+            **values_of(_exceeding(settled, file, record, exceed_ns, share=settled.height / max(1, group.height))),
             **values_of(
                 completion.figures(
                     record,
@@ -176,7 +177,7 @@ def run_parts(samples: SampleSet, file: RunFile, *, exceed_ns: float | None) -> 
                     None if record.until is None else dict(zip(names, key, strict=True)).get(record.until),
                 )
             ),
-            **(record.figures(PartRows(group, cells.get(key, {}), file.path, file.footer)) if record.figures else {}),
+            **(record.figures(of_part) if record.figures else {}),
         })  # fmt: skip
         everything = counted if settled is group else stats.tally(group.drop_nulls("value")["value"].to_numpy())
         numbers = {name: float(v) for name, v in zip(names, key, strict=True) if is_number(v)}
@@ -277,8 +278,13 @@ def _usual(values: FloatArray, weights: np.ndarray | None, counted: Tally) -> Us
     )
 
 
-def _exceeding(group: pl.DataFrame, file: RunFile, record: Instrument, exceed_ns: float | None) -> Exceeding:
-    """Readings above the threshold, per second of the series itself (what was slept or read, not set-up)."""
+def _exceeding(
+    settled: pl.DataFrame, file: RunFile, record: Instrument, exceed_ns: float | None, *, share: float
+) -> Exceeding:
+    """Readings above the threshold, per second of the series itself (what was slept or read, not set-up).
+
+    `share` is that of the run which the settled rows are.
+    """
     exceed = record.exceed
     threshold = exceed_ns
     if threshold is None and exceed is not None:
@@ -287,13 +293,13 @@ def _exceeding(group: pl.DataFrame, file: RunFile, record: Instrument, exceed_ns
         threshold = None if found is None else float(found)
     if threshold is None or exceed is None:
         return Exceeding()
-    kept = group.drop_nulls("value")
+    kept = settled.drop_nulls("value")
     length_ns = float((kept["value"] * kept["weight"]).sum())
     if record.until is not None:
         length_ns += float(kept[record.until].sum())
     if exceed.overlapping:
         # Packets overlap in time: the series lasts as long as its schedule, not as the sum of its round trips.
-        length_ns = float(file.footer["elapsed_ns"])
+        length_ns = share * float(file.footer["elapsed_ns"])
     above = int(kept.filter(pl.col("value") > threshold)["weight"].sum())
     n = int(kept["weight"].sum())
     return Exceeding(

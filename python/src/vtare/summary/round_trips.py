@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 def figures(part: PartRows) -> dict[str, Any]:
     """The figures of one far end of one run.
 
-    Packets that were lost have no reading, so they are in no quantile, and are counted here. Captures lie beside the
-    samples file.
+    Packets that were lost have no reading, so they are in no quantile, and are counted here, over the whole run.
+    Captures lie beside the samples file; pieces are those of the settled round trips, as is the round-trip time.
 
     Raises:
         BadInput: a capture cannot be used.
     """
-    group = part.rows
+    group = part.whole
     fates = dict(group.group_by(pl.col("fate").cast(pl.String)).len().iter_rows())
     unsent = fates.get("too_late", 0) + fates.get("no_room", 0)
     sent = group.height - unsent
     lost = fates.get("lost", 0) + fates.get("late", 0)
-    scheduled = stats.in_order(group["rtt_scheduled_ns"].drop_nulls().cast(pl.Float64).to_numpy(), None)
+    scheduled = stats.in_order(part.rows["rtt_scheduled_ns"].drop_nulls().cast(pl.Float64).to_numpy(), None)
     return {
         "sent": sent,
         "unsent": unsent,
@@ -48,7 +48,7 @@ def figures(part: PartRows) -> dict[str, Any]:
         "rtt_scheduled_p99_ns": stats.quantile(scheduled, 0.99).value,
         "achieved_packet_per_s": part.cell.get("achieved_packet_per_s"),
         "achieved_share": _achieved_share(part, sent, unsent),
-        **_pieces(group, part.path),
+        **_pieces(part.rows, part.path),
     }
 
 

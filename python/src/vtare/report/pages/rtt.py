@@ -174,8 +174,8 @@ def _first(summary: Summary, layout: Layout) -> Question | None:
     )  # fmt: skip
     caption = (
         "Each bar is a whole round trip; at the right its median over runs. The layer at the sender is the time "
-        "between the program and its host's network, both ways: the median over runs of each run's share. The rest is "
-        "divided as the medians of its pieces are."
+        "between the program and its host's network, both ways: its median over runs over that of the round trip. The "
+        "rest is divided as the medians of its pieces are."
     )
     title = "How much of a round trip is the layer?"
     panel = Panel(layout.experiment.title, drawing)
