@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +12,10 @@ from typing import Any
 import polars as pl
 from conftest import Reported
 from page import answer_of, cell, plain
-from synthetic_store import PLAN, Recipe, write_store
+from planted import planted
+from synthetic_store import OTHER_INSTRUMENTS, PLAN, Recipe, write_store
 
-from vtare.plots.format import ratio_text, time_range_text, time_text
+from vtare.plots.format import percent_text, ratio_text, time_range_text, time_text
 from vtare.report import text
 from vtare.report.claims import answer
 from vtare.report.content import layouts_of
@@ -21,6 +23,7 @@ from vtare.report.main_table import at_a_glance, main_rows, main_tables
 from vtare.report.placement import standings
 from vtare.report.tables import cell_table, verdict_table
 from vtare.report.text import Shown
+from vtare.summary import summarise
 from vtare.summary.context import loads, notes_on
 from vtare.summary.contrasts import ComparisonRow
 from vtare.summary.rows import rows_of
@@ -317,7 +320,7 @@ def test_the_first_screen_has_eight_main_comparisons_at_most_and_the_others_are_
 ) -> None:
     layouts = layouts_of(five_runs.summary)
     rows = main_rows(five_runs.summary, layouts, "sleeps")
-    few = at_a_glance(rows)
+    few = at_a_glance(rows, {"sleeps": {}, "timers": {"source": "rdtsc"}})
     assert len(few) == 8 < len(rows)
     # The main metric of each factor at the first part of a run, in the order of all.
     assert few == [row for row in rows if row in few]
@@ -462,3 +465,30 @@ def test_an_early_wake_up_is_called_early(five_runs: Reported) -> None:
     layout = layouts_of(five_runs.summary)["sleeps"]
     row = {"experiment": "sleeps", "median": -50.0, "median_low": -60.0, "median_high": -40.0}
     assert words((main_figure(layout, row),)).startswith("50.0 ns early (")
+
+
+def test_all_rows_of_the_first_screen_are_at_one_argument_that_its_sentence_is_of(tmp_path: Path) -> None:
+    head, *_ = PLAN.split("[[experiment]]")
+    (counters,) = (part for part in OTHER_INSTRUMENTS.split("[[experiment]]") if '"counters"' in part)
+    plan_text = f"{head.format(blocks=4)}[[experiment]]{counters.format()}".replace('["idle", "cpu"]',
+                                                                                 '["idle", "cpu", "io"]')  # fmt: skip
+    least = {"idle": 1, "cpu": 2, "io": 4}
+
+    def without_short_ones(rows: pl.DataFrame, _footer: dict[str, Any], place: Path) -> pl.DataFrame:
+        load = json.loads((place / "load.json").read_text())["kind"] if (place / "load.json").exists() else "idle"
+        return rows.filter(pl.col("argument") >= least[load])
+
+    made = write_store(tmp_path / "made", Recipe(blocks=4, plan_text=plan_text))
+    summary = summarise(planted(made, tmp_path / "store", without_short_ones, instrument="counter"))
+    layouts = layouts_of(summary)
+    first, every = main_tables(summary, layouts, "counters")
+    assert first is not None
+    assert every is not None
+    assert [row[-1].text for row in first.rows] == ["argument 4", "argument 4"]
+    assert len(every.rows) > len(first.rows)
+    cell = summary.cells.filter((pl.col("argument") == "4") & (pl.col("load") == "idle")).row(0, named=True)
+    said = "".join(piece if isinstance(piece, str) else piece.value
+                    for one in answer(summary, layouts).sentences for piece in one)  # fmt: skip
+    assert f"computation of {time_text(cell['median'])} varies by {percent_text(cell['cv'])}" in said.replace(
+        text.NO_BREAK, " "
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -14,6 +15,7 @@ from vtare.quantities import plain_name
 from vtare.report import text
 from vtare.report.text import Shown
 from vtare.summary.cells import unreached_words
+from vtare.summary.rows import known_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -175,6 +177,20 @@ _USUAL_TARGET_NS: Final = 1e6
 def usual_level(layout: Layout, key: str) -> str | None:
     """The level of a key that is described where it was measured: a sleep of 1 ms; None where there is none."""
     return layout.label(key, _USUAL_TARGET_NS) if key == "target_ns" else None
+
+
+def fixed_parts(layout: Layout, cells: pl.DataFrame) -> dict[str, str]:
+    """The one level of each part of a run that a first screen shows: the usual one, else that of the most cells.
+
+    Of several that as many cells have a figure at, the first. A part is what one run measures several levels of.
+    """
+    factors = {factor.name for factor in layout.experiment.factors}
+    known = [row for row in cells.iter_rows(named=True) if known_of(row, layout.main.value) is not None]
+    found = {}
+    for key in (key for key in layout.keys if key not in factors):
+        counts = Counter(row[key] for row in known)
+        found[key] = usual_level(layout, key) or max(layout.order[key], key=lambda label: counts[label])
+    return found
 
 
 def layout_of(summary: Summary, experiment: Experiment, cells: pl.DataFrame) -> Layout:

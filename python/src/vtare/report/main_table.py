@@ -12,7 +12,7 @@ from vtare.plan import counterpart
 from vtare.plots.quantity import quantity_of
 from vtare.report import text
 from vtare.report.layers import ratio_level, verdict_text
-from vtare.report.layout import figure_name
+from vtare.report.layout import figure_name, fixed_parts
 from vtare.report.parts import Column, Table
 from vtare.report.tables import where_of
 from vtare.report.text import Shown
@@ -142,16 +142,18 @@ def _row(layout: Layout, cells: list[dict[str, Any]], row: LayerRow) -> MainRow:
     )
 
 
-def at_a_glance(rows: Sequence[MainRow]) -> list[MainRow]:
+def at_a_glance(rows: Sequence[MainRow], fixed: Mapping[str, Mapping[str, str]]) -> list[MainRow]:
     """The rows of the first screen: those of the main metric of each factor, one for each level.
 
-    Where there are too many, differences stay, then the largest effects. `rows` are those of `main_rows`: the first
-    row of a factor in an experiment has its main metric.
+    `fixed` has the one level of each part of a run at which all of them are, by experiment. Where there are too many,
+    differences stay, then the largest effects. `rows` are those of `main_rows`: the first row of a factor in an
+    experiment has its main metric.
     """
     metrics: dict[tuple[str, str], str] = {}
     main: dict[tuple[str, ...], MainRow] = {}
     for row in rows:
-        # Of several parts of a run, such as the arguments of a function, the first stands for all.
+        if any(row.at.get(key, label) != label for key, label in fixed[row.experiment].items()):
+            continue
         if metrics.setdefault((row.experiment, row.factor), row.figure) == row.figure:
             main.setdefault((row.experiment, row.factor, row.level, row.against), row)
     chosen = sorted(main.values(), key=_order_at_a_glance)[:_AT_A_GLANCE]
@@ -170,7 +172,10 @@ def main_tables(
     rows = main_rows(summary, layouts, headline)
     if not rows:
         return None, None
-    few = at_a_glance(rows)
+    few = at_a_glance(rows, {
+        name: fixed_parts(layout, summary.cells.filter(pl.col("experiment") == name))
+        for name, layout in layouts.items()
+    }) or rows[:_AT_A_GLANCE]  # fmt: skip
     first = _table(summary, layouts, few, "main", "Main comparisons")
     every = _table(summary, layouts, rows, "main-all", "All main comparisons")
     return first, every if len(few) < len(rows) else None

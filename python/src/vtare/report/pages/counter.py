@@ -18,7 +18,7 @@ from scipy.stats import rankdata
 from vtare import stats
 from vtare.plots.format import percent_range_text, percent_text, time_text
 from vtare.report import text
-from vtare.report.layout import key_name
+from vtare.report.layout import fixed_parts, key_name
 from vtare.report.pages.model import Answered, CellColumn, Page, Placement
 from vtare.report.parts import Column, FigureText, Sentence, Table
 from vtare.report.sentences import cell_rows, load_phrase, ratio_figure
@@ -62,15 +62,15 @@ class _Ranking:
 
 
 def sentences(summary: Summary, layout: Layout) -> list[Sentence]:
-    """How much the shortest computation varies at the baseline, then what each factor makes of the CV."""
+    """How much the computation of the first screen varies at the baseline, then what each factor makes of the CV."""
     rows = cell_rows(summary, layout)
     if not rows or layout.is_median:
         return []
     factors = [factor for factor in layout.experiment.factors if len(layout.order.get(factor.name, ())) > 1]
     home = {factor.name: factor.baseline for factor in factors}
-    shortest = min(rows, key=lambda row: layout.number("argument", row["argument"]) or 0.0)["argument"]
+    shown = fixed_parts(layout, summary.cells.filter(pl.col("experiment") == layout.experiment.name))["argument"]
     base = next(
-        (r for r in rows if r["argument"] == shortest and all(r[k] in (None, v) for k, v in home.items())), rows[0]
+        (r for r in rows if r["argument"] == shown and all(r[k] in (None, v) for k, v in home.items())), rows[0]
     )
     where = [layout.key_text(key, base[key]) for key in home if key != "load"]
     start = f"{load_phrase(summary, base['load'])}, a" if "load" in home else "A"
