@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
-from synthetic_store import Recipe
+from synthetic_store import OTHER_INSTRUMENTS, SMALL, Recipe, write_store
+from synthetic_store import PLAN as FULL_PLAN
+from typer.testing import CliRunner
 
+from vtare.cli import app
 from vtare.papers.published import read_rows
 from vtare.report.overlay import Overlay, overlay
 from vtare.summary import summarise
+from vtare.watch.history import History
+from vtare.watch.store import round_place
 
 PLAN = """
 schema = "vtare.plan/1"
@@ -68,3 +74,41 @@ def test_outliers_of_a_technology_stand_beside_the_published_shares_and_add_up(t
     assert all("NET, responder server, 1 or 1000 21.3 %" in row["published"] for row in rows)
     figures = [row["pooled_share"] for row in rows]
     assert figures == sorted(figures, reverse=True)
+
+
+def test_no_column_of_a_standing_states_nothing_in_every_row(tmp_path: Path) -> None:
+    head, *_ = FULL_PLAN.split("[[experiment]]")
+    (counters,) = (part for part in OTHER_INSTRUMENTS.split("[[experiment]]") if '"counters"' in part)
+    store = write_store(
+        tmp_path / "store", Recipe(plan_text=f"{head.format(blocks=4)}[[experiment]]{counters.format()}")
+    )
+    for made in (summarise(store), summarise(write_store(tmp_path / "all", Recipe(all_instruments=True)))):
+        for table in overlay(made, None).tables:
+            assert table.rows
+            for at, column in enumerate(table.columns):
+                assert any(row[at].raw for row in table.rows), (table.id, column.label)
+            assert "the only one" not in {shown.text for row in table.rows for shown in row}
+
+
+def test_what_was_published_of_kvm_stands_beside_no_container(two_host_store: Path) -> None:
+    summary = summarise(two_host_store)
+    rows = rows_of(overlay(summary, "oliveira"), "standing-shares")
+    assert rows
+    assert {(row["standing"], row["published"]) for row in rows} == {(None, None)}
+    guests = summary.cells.with_columns(pl.lit("qemu").alias("platform"))
+    rows = rows_of(overlay(dataclasses.replace(summary, cells=guests), "oliveira"), "standing-shares")
+    assert all(str(row["standing"]).endswith("the quartiles") for row in rows)
+
+
+def test_the_newest_round_of_a_watch_is_set_among_the_papers(tmp_path: Path) -> None:
+    watched = tmp_path / "watched"
+    (watched / "rounds").mkdir(parents=True)
+    with History(watched):
+        pass
+    done = CliRunner().invoke(app, ["papers", "--store", str(watched)])
+    assert "keeps the samples of no round" in str(done.exception)
+    for number in (0, 1):
+        write_store(round_place(watched, number), SMALL)
+    done = CliRunner().invoke(app, ["papers", "--store", str(watched), "--json"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["store"].endswith("00000001")

@@ -78,8 +78,12 @@ def _show_standing(name: str | None, store: Path, out: Path | None, *, as_json: 
     from vtare.papers import find
     from vtare.report.overlay import overlay, write_overlay
     from vtare.terminal.overlay import show_overlay
+    from vtare.watch.store import is_watched, newest_round
 
     paper = None if name is None else find(name)[0].name
+    if is_watched(store):
+        store = newest_round(store)
+        _LOG.info(f"the newest round of a watch: {store}")
     summary = summary_of(store)
     found = overlay(summary, paper)
     if as_json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -206,7 +207,14 @@ def placement_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | 
         Column("standing", "standing", numeric=False),
         Column("published", "published medians", numeric=False),
     )
-    return Table("placement", "Standing among published platforms", columns, tuple(rows))
+    return _told(Table("placement", "Standing among published platforms", columns, tuple(rows)))
+
+
+def _told(table: Table) -> Table:
+    """The table without columns that state nothing in any row."""
+    kept = [at for at in range(len(table.columns)) if any(row[at].raw for row in table.rows)]
+    columns = tuple(table.columns[at] for at in kept)
+    return replace(table, columns=columns, rows=tuple(tuple(row[at] for at in kept) for row in table.rows))
 
 
 def platform_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | None:
@@ -258,7 +266,7 @@ def platform_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | N
 def _cell(layout: Layout, levels: Mapping[str, str], measured: str) -> Shown:
     """The levels that distinguish a row's cell, but for those that have a column of their own."""
     keys = [key for key in layout.keys if key not in (measured, "load") and len(layout.order[key]) > 1]
-    return text.words(", ".join(layout.key_text(key, levels[key]) for key in keys) or "the only one")
+    return text.words(", ".join(layout.key_text(key, levels[key]) for key in keys) or None)
 
 
 def _is_by_argument(layout: Layout) -> bool:

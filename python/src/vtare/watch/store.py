@@ -36,6 +36,18 @@ def is_watched(store: Path) -> bool:
     return (store / NAME).exists()
 
 
+def newest_round(store: Path) -> Path:
+    """The store of the newest round whose samples are kept.
+
+    Raises:
+        BadInput: none is.
+    """
+    for place in sorted((store / _ROUNDS).glob("*"), reverse=True):
+        if (place / PLAN).exists():
+            return place
+    raise BadInput(f"{store}: keeps the samples of no round: let `vtare watch` make one, or raise its --keep")
+
+
 @contextmanager
 def held_store(store: Path, plan: Plan) -> Iterator[None]:
     """Make the store of a plan, or go on with that of the same plan, and hold it: no second program may.
