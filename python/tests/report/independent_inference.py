@@ -175,7 +175,8 @@ CALLED = {"cross": "cross traffic", "frame_byte": "frame", "cpu": "CPU", "respon
 
 def names(text: str, factor: str, level: str) -> bool:
     """Whether a text names a level, alone or behind the name of its factor: `load cpu`."""
-    return text in (level, f"{CALLED.get(factor, factor.replace('_', ' '))} {level}")
+    shown = f"{level} %" if factor.endswith("_percent") else level
+    return text in (level, f"{CALLED.get(factor, factor.replace('_', ' '))} {shown}")
 
 
 def two_cells(cells: list[Cell], where: str, level: str, base: str) -> tuple[Cell, Cell]:
@@ -268,6 +269,8 @@ def p_agrees(printed: str, computed: float) -> bool:
     """Whether a printed p-value is the computed one, at two digits."""
     if printed.startswith("<"):
         return computed < 1e-4
+    if printed.startswith("n/a"):
+        return False
     return close(float(printed), computed, 2) or (float(printed) == 1.0 and computed >= 0.995)
 
 
@@ -405,8 +408,10 @@ def check_main(seen: Seen, rows: list[dict[str, str]], cells: dict[str, list[Cel
     for row in rows:
         experiment = row.get("experiment") or next(iter(cells))
         where = f"{experiment}, {row['metric']}: {row['here']} against {row['against']}"
-        level, _, value = row["here"].partition(": ")
-        base, _, base_value = row["against"].partition(": ")
+        # What was achieved of a level stands behind it.
+        here, against = (re.sub(r" \([^)]* reached\)", "", row[side]) for side in ("here", "against"))
+        level, _, value = here.partition(": ")
+        base, _, base_value = against.partition(": ")
         ratio, low, high = ratio_and_ends(row["ratio (95 %)"]) or (None, None, None)
         word = row["verdict"].split(" ")[0]
         if row["metric"] == "overhead":
@@ -510,7 +515,7 @@ def check_sentences(seen: Seen, text: str, every: list[Cell], known: list[Found]
         plain = re.sub(r"\([^)]*\)", "", line)
         for match in re.finditer(r"(?<![\w./])(\d+(?:\.\d+)?) (ns|\u00b5s|ms|kB|[kM]packet/s|Mbit/s)(?![\w/])", plain):
             if float(match.group(1)) == 0 or re.search(
-                r"(sleep of|traffic|with frame|above|step of) $", plain[: match.start()]
+                r"(sleep of|traffic|with frame|above|steps? of) $", plain[: match.start()]
             ):
                 continue
             value = float(match.group(1)) * SCALES[match.group(2)]
