@@ -11,7 +11,7 @@ from planted import of_cells, of_columns, others, planted
 from synthetic_store import SMALL, Recipe, write_store
 
 from vtare.report.claims import Answer, answer
-from vtare.report.content import layouts_of
+from vtare.report.content import content_of, layouts_of
 from vtare.report.sentences import plain
 from vtare.report.text import NO_BREAK
 from vtare.summary import Summary, summarise
@@ -108,3 +108,19 @@ def test_a_sound_store_has_its_headline_as_before(tmp_path: Path) -> None:
     sentences, certainty = first_screen(write_store(tmp_path / "store", SMALL))
     assert not any("trusted" in one for one in sentences)
     assert "disturbed" not in certainty
+
+
+def test_the_first_screen_compares_no_cell_that_has_no_headline(routed_store: Path, tmp_path: Path) -> None:
+    assert content_of(summarise(routed_store), figures=False).main is not None
+    made = content_of(summarise(planted(routed_store, tmp_path / "all", others(1.5))), figures=False)
+    assert (made.main, made.main_all) == (None, None)
+
+    def idle(rows: pl.DataFrame, _footer: dict[str, object], place: Path) -> pl.DataFrame:
+        return rows if (place / "load.json").exists() else rows.with_columns(disturbed=pl.lit(True))
+
+    store = planted(write_store(tmp_path / "made", Recipe(blocks=4)), tmp_path / "idle", idle, instrument="sleep")
+    made = content_of(summarise(store), figures=False)
+    assert made.main is not None
+    assert made.verdicts is not None
+    assert not [row for row in made.main.rows if row[0].text == "sleeps" and "load idle" in row[3].text]
+    assert [row for row in made.verdicts.rows if "load: cpu against idle" in row[2].text]

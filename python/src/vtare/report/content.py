@@ -20,6 +20,7 @@ from vtare.report.pages import page_for
 from vtare.report.parts import Table
 from vtare.report.placement import placement_figures, placement_table
 from vtare.report.tables import absent_tables, cell_table, test_table, verdict_table
+from vtare.summary.quality import sound
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -144,7 +145,7 @@ def content_of(summary: Summary, *, figures: bool = True) -> Content:
                     found.notes.get(name, ()), shown, table,
                     (*own_tables, *inferred))  # fmt: skip
         parts.append(_with_shifts(summary, layout, part, figures=figures) if name == found.headline else part)
-    main, main_all = main_tables(summary, layouts, found.headline)
+    main, main_all = main_tables(sound(summary), layouts, found.headline)
     return Content(
         summary=summary,
         layouts=layouts,

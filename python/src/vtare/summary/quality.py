@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -67,32 +67,36 @@ def _counts(row: Mapping[str, Any], flaw: Flaw) -> tuple[float, float]:
     return sum(row[name] or 0 for name in flaw.counts), total
 
 
-def sound(summary: Summary, experiment: str) -> Summary:
-    """The summary without the cells of an experiment that no headline may use, their estimates and comparisons."""
-    hidden = [one.row for one in flawed(summary, least=HIDES) if one.row["experiment"] == experiment]
-    if not hidden:
-        return summary
-    keys = [key for key in summary.keys[experiment] if key in summary.cells.columns]
+def sound(summary: Summary, experiment: str | None = None) -> Summary:
+    """The summary without the cells that no headline may use, their estimates and what is compared with them.
 
-    def without(frame: pl.DataFrame, *, factor: str | None = None, baseline: str | None = None) -> pl.DataFrame:
-        if not frame.height:
-            return frame
-        gone = [
-            pl.all_horizontal(
-                pl.col("experiment") == experiment,
-                *(pl.col(key).eq_missing(pl.lit(row[key], pl.String)) for key in keys if key != factor),
-                *([] if factor is None else [pl.col("factor") == factor, pl.col("baseline") == row[factor]]),
-            )
-            for row in hidden
-            if factor is None or row[factor] == baseline
-        ]
-        return frame.filter(~pl.any_horizontal(gone)) if gone else frame
+    Of one experiment, of all where it is None.
+    """
+    hidden = [one.row for one in flawed(summary, least=HIDES) if experiment in (None, one.row["experiment"])]
+    for row in hidden:
+        keys = summary.keys[row["experiment"]]
+        frames: dict[str, Any] = {name: _without(getattr(summary, name), row, keys) for name in _OF_CELLS}
+        summary = replace(summary, **frames)
+    return summary
 
-    compared = without(summary.comparisons)
-    for factor, baseline in dict.fromkeys(zip(compared["factor"], compared["baseline"], strict=True)):
-        if factor in keys:
-            compared = without(compared, factor=factor, baseline=baseline)
-    return replace(summary, cells=without(summary.cells), estimates=without(summary.estimates), comparisons=compared)
+
+#: Frames of a summary with rows of cells, or of two cells: `baseline` or `against` is the level of the second.
+_OF_CELLS: Final = ("cells", "estimates", "comparisons", "tails", "layers")
+
+
+def _without(frame: pl.DataFrame, cell: Mapping[str, Any], keys: Sequence[str]) -> pl.DataFrame:
+    """The rows of a frame that are not of this cell, nor compare another with it."""
+    present = [key for key in keys if key in frame.columns]
+    same = {key: pl.col(key).eq_missing(pl.lit(cell[key], pl.String)) for key in present}
+    gone = pl.all_horizontal(same.values())
+    base = next((name for name in ("baseline", "against") if name in frame.columns), None)
+    if base is not None:
+        for factor in present:
+            there = pl.col(base).eq_missing(pl.lit(cell[factor], pl.String))
+            others = (same[key] for key in present if key != factor)
+            elsewhere = pl.all_horizontal(pl.col("factor") == factor, there, *others)
+            gone = gone | elsewhere
+    return frame.filter((pl.col("experiment") != cell["experiment"]) | ~gone)
 
 
 __all__ = ["HIDES", "MENTIONED", "Flawed", "flawed", "sound"]
