@@ -97,7 +97,7 @@ def _of_sound_cells(summary: Summary, layout: Layout) -> tuple[list[Sentence], l
     which = "No figure here can" if gone == cells else f"The figures of {gone} of {cells} cells cannot"
     count = f"{worst.count:g} of {worst.total:g}" if worst.flaw.of else f"{percent_text(worst.share)} of the"
     where = " in the worst of them" if gone > 1 else ""
-    why: Sentence = (f"{which} be trusted: ", FigureText(count), f" {worst.flaw.words}{where}. {worst.remedy}.")
+    why: Sentence = (f"{which} be trusted: {count} {worst.flaw.words}{where}. {worst.remedy}.",)
     return [why, *first], later
 
 

@@ -123,8 +123,8 @@ def _unreached(summary: Summary) -> list[Limit]:
         short = f"{named} {'was' if len(levels) < 2 else 'were'} not reached in {text.plural(len(rows), 'cell')}"
         found.append(Limit(
             f"{short} ({span})",
-            f"{short}: {span} {'was' if len(rows) == 1 else 'were'} achieved; {why}. Such cells are compared with "
-            f"none: {ASK_FOR_LESS}.",
+            f"{short[0].upper()}{short[1:]}: {span} {'was' if len(rows) == 1 else 'were'} achieved; {why}. Such cells "
+            f"are compared with none: {ASK_FOR_LESS}.",
         ))  # fmt: skip
     return found
 

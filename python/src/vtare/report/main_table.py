@@ -14,10 +14,10 @@ from vtare.report import text
 from vtare.report.layers import ratio_level, verdict_text
 from vtare.report.layout import figure_name, fixed_parts
 from vtare.report.parts import Column, Table
-from vtare.report.tables import where_of
+from vtare.report.tables import where_of, why_no_ratio
 from vtare.report.text import Shown
 from vtare.summary.cells import COMPARED_PARTS
-from vtare.summary.contrasts import NOT_COMPARED, ComparisonRow
+from vtare.summary.contrasts import ComparisonRow
 from vtare.summary.layers import LayerRow, from_comparison
 from vtare.summary.rows import known_of, rows_of
 from vtare.summary.verdicts import HIGHER, LOWER, WORDS
@@ -195,7 +195,7 @@ def _table(summary: Summary, layouts: Mapping[str, Layout], rows: Sequence[MainR
             text.words(figure_name(row.figure, short=True)),
             _side(layout, row, row.level, row.value, row.reached),
             _side(layout, row, row.against, row.value_against, row.reached_against),
-            text.ratio(row.ratio, row.ratio_low, row.ratio_high, _why_no_ratio(row)),
+            text.ratio(row.ratio, row.ratio_low, row.ratio_high, why_no_ratio(row.reason, "not estimable")),
             verdict,
             text.words(where_of(layout, place, without=row.factor) or "everywhere"),
         ))  # fmt: skip
@@ -209,10 +209,6 @@ def _table(summary: Summary, layouts: Mapping[str, Layout], rows: Sequence[MainR
         Column("where", "at", numeric=False, about="the levels that both share: the baselines of the plan"),
     )
     return Table(name, caption, columns, tuple(shown))
-
-
-def _why_no_ratio(row: MainRow) -> str:
-    return NOT_COMPARED if row.reason.startswith(NOT_COMPARED) else "not estimable"
 
 
 def _side(layout: Layout, row: MainRow, level: str, value: Known | None, reached: str) -> Shown:

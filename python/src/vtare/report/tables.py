@@ -157,7 +157,7 @@ def _verdict_row(
         text.words(where_of(layout, row.labels, without=row.factor) or "everywhere"),
         text.words(change_text(layout, row.factor, row.level, row.baseline)),
         text.words(figure_name(row.quantity, short=True)),
-        text.ratio(row.ratio, row.ratio_low, row.ratio_high, _why_no_ratio(row)),
+        text.ratio(row.ratio, row.ratio_low, row.ratio_high, why_no_ratio(row.reason, "a median is not above 0")),
         *((_at_every_look(row),) if summary.pending_runs else ()),
         Shown(word + needs.mark(row), word, _VERDICT_ORDER[word], word, why + needs.tip(row)),
         cells.figure(row, row.level),
@@ -170,8 +170,9 @@ def _verdict_row(
     )
 
 
-def _why_no_ratio(row: ComparisonRow) -> str:
-    return NOT_COMPARED if str(row.reason).startswith(NOT_COMPARED) else "a median is not above 0"
+def why_no_ratio(reason: str | None, otherwise: str) -> str:
+    """Why two cells have no ratio: they were not compared at all, or another cause."""
+    return NOT_COMPARED if str(reason).startswith(NOT_COMPARED) else otherwise
 
 
 def _unit_words(quantity: str) -> str:
@@ -182,7 +183,7 @@ def _unit_words(quantity: str) -> str:
 def _at_every_look(row: ComparisonRow) -> Shown:
     if row.anytime_low is None or row.anytime_high is None:
         return missing("below 5 blocks no interval holds at every look")
-    return text.ratio(row.ratio, row.anytime_low, row.anytime_high, _why_no_ratio(row))
+    return text.ratio(row.ratio, row.anytime_low, row.anytime_high, why_no_ratio(row.reason, "a median is not above 0"))
 
 
 def _difference(row: ComparisonRow) -> Shown:
