@@ -35,7 +35,7 @@ def planted(store: Path, to: Path, change: Change, *, instrument: str | None = N
 
 
 def others(cores: float) -> Change:
-    """Other programs take so many cores meanwhile."""
+    """Other programs take this number of cores meanwhile."""
 
     def change(rows: pl.DataFrame, _footer: dict[str, Any], place: Path) -> pl.DataFrame:
         path = place / "surroundings.json"

@@ -24,7 +24,7 @@ OF_THE_WHOLE = {"warmup_n", "asked", "completed_fraction", "late_fraction"}
 
 
 def round_trips(times_slower: float) -> Change:
-    """2,000 round trips of 50 us, of which the layer takes 20 %; in the warm-up both are so many times as long."""
+    """2,000 round trips of 50 us, 20 % of it in the layer; in the warm-up both take `times` as long."""
 
     def change(rows: pl.DataFrame, footer: dict[str, Any], place: Path) -> pl.DataFrame:
         rng = np.random.default_rng(footer["started_unix_ns"] % 1000)
