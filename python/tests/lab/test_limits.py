@@ -86,7 +86,6 @@ print(json.dumps([run([word.replace("{store}", store) for word in words]) for wo
 def as_nobody(store: Path, *commands: list[str], **environment: str) -> list[subprocess.CompletedProcess[str]]:
     """Run commands on a store as a user who is not root, who may read and write everything."""
     copy = store.with_name("copy")
-    shutil.copytree(store, copy)
     settings = {**os.environ, **environment}
     command = [sys.executable, "-c", UNDRAWN + AS_NOBODY, json.dumps(commands), store, copy]
     done = subprocess.run(command, env=settings, capture_output=True, text=True, timeout=300, check=False)
@@ -105,7 +104,8 @@ def public() -> Iterator[Path]:
 
 @pytest.fixture
 def public_store(store_of_four: Path, public: Path) -> Path:
-    """The store of four runs, which everybody may read."""
+    """The store of four runs, which everybody may read, and a copy on which `as_nobody` tries its commands first."""
+    shutil.copytree(store_of_four, public / "copy")
     return Path(shutil.copytree(store_of_four, public / "store"))
 
 
@@ -244,7 +244,6 @@ def test_a_store_that_may_not_be_written_is_reported_into_the_cache(public_store
     for done in as_nobody(public_store, *commands, XDG_CACHE_HOME=str(cache)):
         assert done.returncode == 0, done.stderr
         assert "cannot be written (Permission denied); files made from it are in" in done.stderr
-    shutil.rmtree(public_store.with_name("copy"))
     place = next((cache / "vtare" / "stores").iterdir())
     assert {"report.html", "summary.parquet", "figures"} == {path.name for path in place.iterdir()}
     out = cache / "own.html"
