@@ -176,13 +176,21 @@ def main_tables(
         name: fixed_parts(layout, summary.cells.filter(pl.col("experiment") == name))
         for name, layout in layouts.items()
     }) or rows[:_AT_A_GLANCE]  # fmt: skip
-    first = _table(summary, layouts, few, "main", "Main comparisons")
-    every = _table(summary, layouts, rows, "main-all", "All main comparisons")
+    first = _table(summary, layouts, few, "main", "Main comparisons", headline)
+    every = _table(summary, layouts, rows, "main-all", "All main comparisons", headline)
     return first, every if len(few) < len(rows) else None
 
 
-def _table(summary: Summary, layouts: Mapping[str, Layout], rows: Sequence[MainRow], name: str, caption: str) -> Table:
-    several = len({row.experiment for row in rows}) > 1
+def _table(
+    summary: Summary,
+    layouts: Mapping[str, Layout],
+    rows: Sequence[MainRow],
+    name: str,
+    caption: str,
+    headline: str | None,
+) -> Table:
+    # Rows that are not of the experiment which the answer is of name theirs.
+    several = {row.experiment for row in rows} != {headline or rows[0].experiment}
     shown = []
     for row in rows:
         layout = layouts[row.experiment]

@@ -151,7 +151,9 @@ class Cell:
 
     def unreached(self) -> str | None:
         """What was achieved of a level that the runs fell short of, in words; None where they reached it."""
-        reached = next((record.reached for record in RECORDS if record.quantity == self.figures[0]["quantity"]), None)
+        reached = next(
+            (record.reached for record in RECORDS if record.quantity == self.figures[0].get("quantity")), None
+        )
         names = (reached.share, reached.achieved) if reached is not None else ()
         return unreached_words(reached, {name: stats.median(self.known(name)).value for name in names})
 
