@@ -41,6 +41,11 @@ THOROUGH: Final[dict[str, tuple[str, ...]]] = {
         f"{REPORT}independent_inference.py::test_a_comparison_of_campaigns", f"{REPORT}plain.py::test_every_figure_of",
         "python/tests/plots/test_figures.py::test_another_process",
     ),
+    "recomputes every figure or sentence of whole reports from their readings": (
+        f"{REPORT}independent_inference.py", f"{REPORT}independent_check.py", f"{REPORT}audit.py", f"{REPORT}layers.py",
+        f"{REPORT}counter_ranks.py", f"{PAPERS}claims.py::test_interactions_of",
+        f"{PAPERS}claims.py::test_the_platform", f"{PAPERS}claims.py::test_kirovas", f"{PAPERS}claims.py::test_every_figure_of",
+    ),
     "follows a page of docs/ step by step, drawing all figures": (
         f"{LAB}add_a_platform.py", f"{LAB}add_a_plot.py", f"{LAB}add_an_instrument.py", f"{PAPERS}add_a_claim.py",
     ),
@@ -53,6 +58,7 @@ THOROUGH: Final[dict[str, tuple[str, ...]]] = {
         f"{LAB}two_hosts.py::test_helper_that_fails", f"{LAB}routed.py::test_helper_that_fails",
         f"{LAB}routed.py::test_a_program_that_cannot_run", f"{LAB}stopping.py::test_interrupted_campaign",
         f"{LAB}stopping.py::test_plan_without", f"{LAB}two_hosts.py::test_each_run_keeps",
+        f"{LAB}campaign.py::test_failing_cell_costs_its_cell_and_resume_tries_it_again[hang]",
     ),
     "starts each benchmark, tool or compiler": (
         "tests/test_bench.py::test_a_benchmark_in_python", "tests/test_clock_go.py",
@@ -79,6 +85,9 @@ THOROUGH: Final[dict[str, tuple[str, ...]]] = {
 FIXTURE: Final = "all_instruments"
 
 KEPT: Final = (
+    f"{REPORT}audit.py::test_the_script",
+    f"{REPORT}audit.py::test_a_first_screen_states_only_what_its_readings_carry[throughput",
+    f"{REPORT}audit.py::test_a_screen_that_was_tampered_with_is_found[throughput",
     f"{LAB}crash.py::test_kill_at_this_point_loses_at_most_the_running_cell[write-half-3-1]",
     f"{LAB}crash.py::test_kill_at_this_point_loses_at_most_the_running_cell[publish-after-2-1]",
     f"{LAB}crash.py::test_kill_at_this_point_loses_at_most_the_running_cell[record-before-1-1]",

@@ -16,8 +16,6 @@ struct Worst {
     cpu_fraction: Option<f64>,
     /// Of the sleeps asked for, the share that was late; the least share that was made.
     exceed_fraction: f64,
-    /// The greatest share of the time that was spent late.
-    late_fraction: f64,
     made_fraction: f64,
 }
 
@@ -30,26 +28,28 @@ impl Worst {
         let cpu_fraction = own().filter_map(|cell| cell.cpu_fraction).max_by(f64::total_cmp);
         let most = |share: fn(&SleepCell) -> Option<f64>| own().filter_map(share).max_by(f64::total_cmp).unwrap_or(0.0);
         let exceed_fraction = most(|cell| cell.exceed_fraction);
-        let late_fraction = most(|cell| cell.late_fraction);
         let made_fraction = slept().map(SleepCell::made_fraction).min_by(f64::total_cmp).unwrap_or(1.0);
-        Some(Self { method, off_ns, cpu_fraction, exceed_fraction, late_fraction, made_fraction })
+        Some(Self { method, off_ns, cpu_fraction, exceed_fraction, made_fraction })
     }
 
-    /// How far off it wakes, how often late, at what price.
-    fn figures(self, verb: &str) -> String {
+    /// Its error in the median and its price.
+    fn figures(self) -> String {
         let mut text = if self.off_ns.is_finite() {
-            format!("{verb}up to {} off in the median", time(Some(self.off_ns)))
+            format!("off by at most {} (median)", time(Some(self.off_ns)))
         } else {
-            format!("{verb}too late to make half of its sleeps")
+            "too late for half of its sleeps".to_owned()
         };
-        if self.exceed_fraction >= IN_P99 {
-            let [often, long] = [self.exceed_fraction, self.late_fraction].map(|share| percent(Some(share)));
-            text.push_str(&format!(", more than 100 us late in up to {often}, late for up to {long} of its time"));
-        }
         if let Some(share) = self.cpu_fraction {
-            text.push_str(&format!(" and uses up to {} of a CPU", percent(Some(share))));
+            text.push_str(&format!(", at most {} of a CPU", percent(Some(share))));
         }
         text
+    }
+
+    /// How often it was late, where that was often.
+    fn lateness(self) -> Option<String> {
+        let often = percent(Some(self.exceed_fraction));
+        let text = format!("Up to {often} of the sleeps of {} ended more than 100 us late.", self.method);
+        (self.exceed_fraction >= IN_P99).then_some(text)
     }
 }
 
@@ -69,15 +69,15 @@ pub(super) fn of(outcome: &Outcome<SleepCell>, parameters: &Parameters, line: &C
     };
     let cheapest = methods.iter().copied().filter(|worst| worst.cpu_fraction.is_some());
     let cheapest = cheapest.min_by(|a, b| a.cpu_fraction.unwrap_or(1.0).total_cmp(&b.cpu_fraction.unwrap_or(1.0)));
-    let mut sentence = if methods.len() == 1 {
-        format!("In sleeps of {span} {} {}", closest.method, closest.figures("wakes "))
-    } else {
-        format!("In sleeps of {span} {} is most exact: it {}", closest.method, closest.figures("wakes "))
-    };
-    if let Some(other) = cheapest.filter(|other| other.method != closest.method) {
-        sentence.push_str(&format!("; {} is cheapest: {}", other.method, other.figures("")));
+    let best = if methods.len() == 1 { "" } else { " is the most precise" };
+    let mut sentence = format!("For sleeps of {span}, {}{best}: {}.", closest.method, closest.figures());
+    if let Some(late) = closest.lateness() {
+        sentence.push_str(&format!(" {late}"));
     }
-    let mut answer = Answer::new(sentence + ".");
+    if let Some(other) = cheapest.filter(|other| other.method != closest.method) {
+        sentence.push_str(&format!(" {} is the cheapest: {}.", other.method, other.figures()));
+    }
+    let mut answer = Answer::new(sentence);
     crowded(&mut answer, cells, &methods, parameters, line);
     disturbed(&mut answer, outcome, parameters, line);
     if answer.limited_by(notes, "fifo_refused") {
@@ -111,7 +111,7 @@ fn crowded(answer: &mut Answer, cells: &[SleepCell], methods: &[Worst], paramete
     let shares = shares.collect::<Vec<_>>().join(", ");
     if !short.is_empty() {
         answer.limit(format!(
-            "Being late left no time for some sleeps, which count as late; made of those asked for, at worst: {shares}."
+            "Some sleeps were skipped because earlier ones ended too late; they count as late. Completed: {shares}."
         ));
     }
     if parameters.fifo.is_some() || !cells.iter().any(SleepCell::is_crowded) {
@@ -172,8 +172,8 @@ fn disturbed(answer: &mut Answer, outcome: &Outcome<SleepCell>, parameters: &Par
             answer.covers(&outcome.notes, "not_pinned");
             answer.change("Keep the sleeping threads on one CPU.", line.with("--cpu", cpu));
         }
-        (Some(cpu), _) => answer.change("See what takes that CPU.", format!("vtare noise --cpu {cpu}")),
-        (None, None) => answer.change("See what takes the CPU.", "vtare noise"),
+        (Some(cpu), _) => answer.change("Find out what is using that CPU.", format!("vtare noise --cpu {cpu}")),
+        (None, None) => answer.change("Find out what is using the CPU.", "vtare noise"),
     }
 }
 
@@ -213,14 +213,14 @@ mod tests {
             cell(Method::Adaptive, 1_000, 44.0, 0.999),
             cell(Method::Adaptive, 10_000_000, -50.0, 0.01),
         ];
-        let sentence = "  In sleeps of 1.00 us to 10.0 ms adaptive is most exact: it wakes up to 50.0 ns off in the \
-                        median and uses up to 99.9 % of a CPU; usleep is cheapest: up to 70.0 us off in the median \
-                        and uses up to 5.00 % of a CPU.";
+        let sentence = "  For sleeps of 1.00 us to 10.0 ms, adaptive is the most precise: off by at most 50.0 ns \
+                        (median), at most 99.9 % of a CPU. usleep is the cheapest: off by at most 70.0 us (median), \
+                        at most 5.00 % of a CPU.";
         assert_eq!(shown(cells.clone(), &[]), format!("{sentence}\n\n"));
         let alone = shown(cells[..1].to_vec(), &[]);
         assert_eq!(
             alone,
-            "  In sleeps of 1.00 us usleep wakes up to 60.0 us off in the median and uses up to 5.00 % of a CPU.\n\n"
+            "  For sleeps of 1.00 us, usleep: off by at most 60.0 us (median), at most 5.00 % of a CPU.\n\n"
         );
     }
 
@@ -228,7 +228,6 @@ mod tests {
     fn a_method_that_made_few_of_its_sleeps_is_not_the_most_exact_and_the_way_to_a_turn_is_named() {
         let adaptive = SleepCell {
             exceed_fraction: Some(0.34),
-            late_fraction: Some(0.1),
             ..cell(Method::Adaptive, 10_000_000, 99.0, 0.0057)
         };
         let two_phase = SleepCell {
@@ -238,11 +237,10 @@ mod tests {
             ..cell(Method::TwoPhase, 10_000_000, 89.0, 0.3)
         };
         let text = shown(vec![two_phase, adaptive], &[]);
-        let sentence = "  In sleeps of 10.0 ms adaptive is most exact: it wakes up to 99.0 ns off in the median, more \
-                        than 100 us late in up to 34.0 %, late for up to 10.0 % of its time and uses up to 0.57 % of \
-                        a CPU.\n";
+        let sentence = "  For sleeps of 10.0 ms, adaptive is the most precise: off by at most 99.0 ns (median), at \
+                        most 0.57 % of a CPU. Up to 34.0 % of the sleeps of adaptive ended more than 100 us late.\n";
         assert!(text.starts_with(sentence), "{text}");
-        assert!(text.contains("made of those asked for, at worst: two_phase 9.09 %."), "{text}");
+        assert!(text.contains("Completed: two_phase 9.09 %."), "{text}");
         assert!(text.contains("      vtare sleep --fifo 10\n"), "{text}");
         // The kernel's own sleep may be that late on a quiet machine.
         let usleep = SleepCell { exceed_fraction: Some(0.84), ..cell(Method::Usleep, 10_000_000, 114_000.0, 0.01) };

@@ -175,6 +175,7 @@ fn the_way_back_is_measured_from_here() {
 }
 
 #[test]
+#[ignore = "seconds of measuring: make test-all"]
 fn following_shows_an_estimate_a_line() {
     let Some(shaped) = Shaped::new() else { return };
     let outcome = shaped.avb("--follow --seconds 3 --json-stream");
@@ -197,6 +198,7 @@ fn following_shows_an_estimate_a_line() {
 }
 
 #[test]
+#[ignore = "seconds of measuring: make test-all"]
 fn the_time_asked_for_is_spent_on_one_answer_for_all_of_it() {
     let Some(shaped) = Shaped::new() else { return };
     let Some(one) = answered(&shaped, "--json") else { return };

@@ -181,6 +181,7 @@ fn every_probe_is_seen_at_both_ends_by_both_hooks_between_its_sending_and_its_ar
 }
 
 #[test]
+#[ignore = "every form in turn: make test-all"]
 fn all_forms_and_large_packets_are_captured_and_join_with_the_senders_samples() {
     let Some(wire) = Wire::new() else { return };
     let place = Place::new();
