@@ -44,7 +44,8 @@ THOROUGH: Final[dict[str, tuple[str, ...]]] = {
     "recomputes every figure or sentence of whole reports from their readings": (
         f"{REPORT}independent_inference.py", f"{REPORT}independent_check.py", f"{REPORT}audit.py", f"{REPORT}layers.py",
         f"{REPORT}counter_ranks.py", f"{PAPERS}claims.py::test_interactions_of",
-        f"{PAPERS}claims.py::test_the_platform", f"{PAPERS}claims.py::test_kirovas", f"{PAPERS}claims.py::test_every_figure_of",
+        f"{PAPERS}claims.py::test_the_platform", f"{PAPERS}claims.py::test_kirovas",
+        f"{PAPERS}claims.py::test_every_figure_of",
     ),
     "follows a page of docs/ step by step, drawing all figures": (
         f"{LAB}add_a_platform.py", f"{LAB}add_a_plot.py", f"{LAB}add_an_instrument.py", f"{PAPERS}add_a_claim.py",

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use vtare_units::Random;
 
-/// Mutations of each target where nothing else is asked for: a second or two together.
+/// Mutations of each target where nothing else is asked for: a second together. `make test-fuzz` makes many more.
 const USUAL_CASES: u64 = 500;
 
 /// Longer cases are cut: they cost time and find nothing that shorter ones do not.

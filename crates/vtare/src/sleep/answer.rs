@@ -226,10 +226,7 @@ mod tests {
 
     #[test]
     fn a_method_that_made_few_of_its_sleeps_is_not_the_most_exact_and_the_way_to_a_turn_is_named() {
-        let adaptive = SleepCell {
-            exceed_fraction: Some(0.34),
-            ..cell(Method::Adaptive, 10_000_000, 99.0, 0.0057)
-        };
+        let adaptive = SleepCell { exceed_fraction: Some(0.34), ..cell(Method::Adaptive, 10_000_000, 99.0, 0.0057) };
         let two_phase = SleepCell {
             asked: 11_000,
             asked_median_ns: None,
