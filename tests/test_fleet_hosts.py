@@ -124,7 +124,11 @@ def test_every_pair_of_four_hosts_is_measured_once_by_its_own_hosts(hosts: Hosts
         topology = json.loads((path / "runs" / run.run_id / "topology.json").read_text())
         assert (topology["sender"]["platform"], topology["responder"]["platform"]) == hosts_of_pair(run.factors[PAIR])
     found = summarise(path)
-    assert [(one.quantity, one.pairs) for one in found.meshes] == [("rtt_ns", 6), ("wire_ns", 6), ("avb_bit_per_s", 12)]
+    # Nothing shapes these links: on a slow machine each estimate is a bound of the sender, which is no value of a mesh.
+    estimates = found.runs.filter(pl.col("instrument") == "avb")
+    exact = [("avb_bit_per_s", 12)] if estimates["median"].count() else []
+    assert [(one.quantity, one.pairs) for one in found.meshes] == [("rtt_ns", 6), ("wire_ns", 6), *exact]
+    assert exact or estimates["bounds"].count() == 12
     # On a busy machine a method may give no estimate in its time.
     assert [one.absent for one in found.meshes[:2]] == [0, 0]
 
