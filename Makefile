@@ -226,9 +226,9 @@ test-commands: programs
 	  $(BIN)/python -m pytest -q $(INSTALLED) $(PYTEST_WORKERS) -m 'e2e and not platform and not thorough'
 
 test-e2e: $(DONE)/dev $(DONE)/s3-server $(DONE)/kubernetes $(DONE)/installed
-	$(call say,pytest: end to end; the installed programs)
+	$(call say,pytest: what test-commands leaves out; the installed programs)
 	@PATH="$(abspath $(BIN)):$$PATH" tools/again pytest $(BIN)/python -m pytest -q $(INSTALLED) $(PYTEST_WORKERS) \
-	  -m 'e2e and not platform'
+	  -m 'e2e and not platform and thorough'
 
 $(DONE)/platforms: requirements/platforms.txt $(DONE)/dependencies
 	$(call say,installing the libraries that platforms need)
