@@ -73,9 +73,10 @@ THOROUGH: Final[dict[str, tuple[str, ...]]] = {
     "measures for tens of seconds on real paths, hosts or programs of others": (
         "tests/test_stamp.py", "tests/test_docs.py::test_shell_blocks",
         "tests/test_docs.py::test_commands_of_both_ends",
-        "tests/test_selftest.py", "tests/test_routed.py", "tests/test_rpm.py::test_a_deep_buffer",
+        "tests/test_selftest.py", "tests/test_routed.py", "tests/test_rpm.py",
         "tests/test_two_hosts.py", "tests/test_fleet_hosts.py", "tests/test_fleet_faults.py",
         "tests/test_fleet_slurm.py",
+        "tests/test_forwarders.py::test_twelve", "tests/test_preload.py::test_pythons_own",
         "tests/test_preload.py::test_results_are_the_same", "tests/test_end_to_end.py::test_a_killed_campaign",
         "tests/test_schemas.py::test_documents_of_a_fleet", "tests/test_s3.py", "tests/test_kubernetes.py",
         "tests/test_guest_hosts.py", "tests/test_named_hosts.py", "tests/test_doctor.py", "tests/test_file_service.py",

@@ -216,6 +216,7 @@ fn the_time_asked_for_is_spent_on_one_answer_for_all_of_it() {
 }
 
 #[test]
+#[ignore = "seconds of measuring: make test-all"]
 fn the_screen_gives_the_length_of_the_window_and_what_to_expect_of_longer_times() {
     let Some(shaped) = Shaped::new() else { return };
     let screen = |more: &str| {
@@ -284,6 +285,7 @@ fn a_peer_that_dies_ends_the_run_and_what_was_measured_is_kept() {
 }
 
 #[test]
+#[ignore = "seconds of measuring: make test-all"]
 fn packets_that_vanish_for_their_size_are_found_out() {
     let Some(shaped) = Shaped::new() else { return };
     let rules = "nft add table ip vtare && nft 'add chain ip vtare in { type filter hook prerouting priority 0; }' && \

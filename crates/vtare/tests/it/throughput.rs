@@ -147,6 +147,7 @@ fn a_shaped_path_passes_no_more_than_its_rate() {
 }
 
 #[test]
+#[ignore = "seconds of measuring: make test-all"]
 fn the_longest_burst_shows_how_deep_the_queue_of_a_shaped_path_is() {
     let Some(router) = Router::new() else { return };
     // Its queue holds 66 frames of 1514 B, its bucket one more.
@@ -180,6 +181,7 @@ fn the_longest_burst_shows_how_deep_the_queue_of_a_shaped_path_is() {
 }
 
 #[test]
+#[ignore = "seconds of measuring: make test-all"]
 fn ports_that_are_not_there_not_large_enough_or_do_not_see_each_other_are_refused() {
     let Some(router) = Router::new() else { return };
     let outcome =
