@@ -26,15 +26,29 @@ fn started() -> (Serving, Lines<BufReader<ChildStdout>>) {
     (Serving(child), lines)
 }
 
-/// This field of the status of each thread.
+/// This field of the status of each thread that has not ended meanwhile.
 fn of_threads(id: u32, field: &str) -> Vec<String> {
     let threads = std::fs::read_dir(format!("/proc/{id}/task")).expect("it runs");
     let text = |thread: std::io::Result<std::fs::DirEntry>| {
-        let status = std::fs::read_to_string(thread.expect("it is listed").path().join("status")).expect("it runs");
+        let status = std::fs::read_to_string(thread.expect("it is listed").path().join("status")).ok()?;
         let line = status.lines().find_map(|line| line.strip_prefix(&format!("{field}:"))).expect("Linux has it");
-        line.trim().to_owned()
+        Some(line.trim().to_owned())
     };
-    threads.map(text).collect()
+    threads.filter_map(text).collect()
+}
+
+/// The same, once `all` of them are so. The kernel passes over a thread that is just ending when it confines the others,
+/// and lists it for some time.
+async fn of_threads_once(id: u32, field: &str, all: impl Fn(&[String]) -> bool) -> Result<(), Vec<String>> {
+    let mut found = Vec::new();
+    for _ in 0..200 {
+        found = of_threads(id, field);
+        if all(&found) {
+            return Ok(());
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    Err(found)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -46,11 +60,12 @@ async fn every_thread_is_confined_as_reported_and_both_directions_are_served() {
     let address = ready.split("listening on ").nth(1).and_then(|rest| rest.split(',').next()).expect("its address");
     println!("{ready}\n{confined}");
 
-    assert!(of_threads(id, "NoNewPrivs").iter().all(|value| value == "1"));
-    assert!(of_threads(id, "CapEff").iter().all(|value| value == "0000000000000000"));
+    for (field, wanted) in [("NoNewPrivs", "1"), ("CapEff", "0000000000000000")] {
+        assert_eq!(of_threads_once(id, field, |all| all.iter().all(|value| value == wanted)).await, Ok(()), "{field}");
+    }
     if confined.contains("(seccomp)") {
-        let threads = of_threads(id, "Seccomp");
-        assert!(threads.len() > 1 && threads.iter().all(|mode| mode == "2"), "{threads:?}");
+        let confined = |modes: &[String]| modes.len() > 1 && modes.iter().all(|mode| mode == "2");
+        assert_eq!(of_threads_once(id, "Seccomp", confined).await, Ok(()));
     }
     if confined.contains("user nobody") {
         let users = of_threads(id, "Uid");
