@@ -37,8 +37,8 @@ fn of_threads(id: u32, field: &str) -> Vec<String> {
     threads.filter_map(text).collect()
 }
 
-/// The same, once `all` of them are so. The kernel passes over a thread that is just ending when it confines the others,
-/// and lists it for some time.
+/// The same, once `all` of them are so. The kernel passes over a thread that is just ending when it confines the
+/// others, and lists it for some time.
 async fn of_threads_once(id: u32, field: &str, all: impl Fn(&[String]) -> bool) -> Result<(), Vec<String>> {
     let mut found = Vec::new();
     for _ in 0..200 {
