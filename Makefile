@@ -42,8 +42,8 @@ PYTEST_WORKERS = --numprocesses auto --maxprocesses 4 --dist worksteal
 INSTALLED = --override-ini testpaths=tests
 PROGRAMS = build/programs
 # Settings of the one who runs the tests are none of theirs (tests/hermetic.py does the same for those in Python).
-SEALED = env $(addprefix -u ,VTARE_KEY VTARE_EXEC VTARE_PRELOAD VTARE_BINARY VTARE_CLOCK_START NO_COLOR CLICOLOR_FORCE) \
-  LC_ALL=C.UTF-8 TZ=UTC
+SEALED = env $(addprefix -u ,VTARE_KEY VTARE_EXEC VTARE_PRELOAD VTARE_BINARY VTARE_CLOCK_START) -u NO_COLOR \
+  -u CLICOLOR_FORCE LC_ALL=C.UTF-8 TZ=UTC
 BUILT = $(abspath $(or $(CARGO_TARGET_DIR),target))/debug
 
 # `make test` has a thread from every room; what takes long and repeats a kind is in `make test-rest`. Both together are
@@ -208,6 +208,7 @@ test-rust-rest: programs
 	$(call say,cargo test: what takes long and the examples of the documentation)
 	@$(SEALED) tools/again cargo cargo test --locked --workspace --no-fail-fast --lib --bins --tests \
 	  -- --ignored --skip benchmark_
+	@VTARE_FUZZ_CASES=3000 $(SEALED) cargo test --locked --workspace --quiet --test it fuzz::
 	@$(SEALED) cargo test --locked --workspace --quiet --doc
 
 test-python: $(DONE)/dev
@@ -282,11 +283,12 @@ test-sanitizers:
 	@tools/sanitizers address
 	@tools/sanitizers thread
 
-# Each is part of `make test-all`, too. A fault that loses a finished run, leaves a half-written file or hangs is a failure.
+# Each is part of `make test-all`, too. A fault that loses a finished run, leaves a half-written file or hangs is a
+# failure.
 test-faults: $(DONE)/dev $(DONE)/installed
 	$(call say,faults around stores)
 	@PATH="$(abspath $(BIN)):$$PATH" VTARE_FAULTS=$(or $(FAULTS),19) VTARE_FAULT_SEED=$(or $(FAULT_SEED),20261126) \
-	  $(BIN)/python -m pytest -q $(PYTEST_WORKERS) -m fault \
+	  $(BIN)/python -m pytest -q $(PYTEST_WORKERS) -m fault --hypothesis-profile=thorough \
 	  --hypothesis-seed=$(or $(FAULT_SEED),20261126) python/tests tests/test_fleet_faults.py tests/platforms/test_guests.py
 
 test-attacks: $(DONE)/dev $(DONE)/installed

@@ -55,27 +55,8 @@ method = ["usleep", "spin"]
 
 #: The plans that tests of campaigns between two hosts, and over the lab's own path, start from.
 ROUTED = Path(__file__).with_name("routed.toml")
-PATH_PLAN = """
-schema = "vtare.plan/1"
-name = "worth"
-question = "What does cross traffic do to latency?"
-blocks = 4
-settle = "0 ms"
-control = false
-
-[[experiment]]
-name = "paths"
-title = "Latency under load"
-instrument = "path"
-run_timeout = "60 s"
-
-[experiment.factors]
-capacity = ["50 Mbit/s"]
-bottleneck = ["link"]
-cross = ["0 Mbit/s", "10 Mbit/s"]
-platform = ["host"]
-"""
 TWO_HOSTS = Path(__file__).with_name("two_hosts.toml")
+PATHS = Path(__file__).with_name("paths.toml")
 
 
 class FakeInstance(HostInstance):
@@ -343,17 +324,11 @@ def routed_store(once: Once, fake_cache: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def path_store(tmp_path_factory: pytest.TempPathFactory, fake_cache: Path) -> Path:
+def path_store(once: Once, fake_cache: Path) -> Path:
     """A finished campaign of `path`. Tests must not change it."""
-    root = tmp_path_factory.mktemp("paths")
-    (root / "bin").mkdir()
-    binary = FakeBinary(root / "bin", fake_cache)
-    plan = parse_plan(PATH_PLAN, source=Path("worth.toml"))
-    with pytest.MonkeyPatch.context() as patch:
-        fake_the_hosts(patch)
-        with Store.create(root / "store", plan, 7) as store, StopRequest() as stop:
-            Campaign(store, binary.path, stop).run()
-    return root / "store"
+    # Four runs a cell: fewer can show no difference.
+    plan = parse_plan(PATHS.read_text(encoding="utf-8").replace("blocks = 2", "blocks = 4"), source=PATHS)
+    return once("paths", lambda root: hosts_campaign(root, fake_cache, plan)) / "store"
 
 
 @pytest.fixture

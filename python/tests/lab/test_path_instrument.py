@@ -12,31 +12,13 @@ from vtare.report.build import build
 from vtare.summary import summarise
 
 Run = Callable[[Store], CampaignResult]
-PLAN = """
-schema = "vtare.plan/1"
-name = "worth"
-question = "What does cross traffic do to latency?"
-blocks = 2
-settle = "0 ms"
-
-[[experiment]]
-name = "paths"
-title = "Latency under load"
-instrument = "path"
-run_timeout = "60 s"
-
-[experiment.factors]
-capacity = ["50 Mbit/s"]
-bottleneck = ["link"]
-cross = ["0 Mbit/s", "10 Mbit/s"]
-platform = ["host"]
-"""
+PLAN = Path(__file__).parents[1] / "paths.toml"
 
 
 def test_a_plan_sets_latency_under_load_against_its_factors(
     tmp_path: Path, fake: Any, fake_hosts: Any, run_campaign: Run
 ) -> None:
-    with Store.create(tmp_path / "store", parse_plan(PLAN, source=Path("worth.toml")), 7) as store:
+    with Store.create(tmp_path / "store", parse_plan(PLAN.read_text(encoding="utf-8"), source=PLAN), 7) as store:
         assert run_campaign(store).done == 4
     summary = summarise(tmp_path / "store")
     cells = {(row["cross"], row["direction"], row["load_percent"]): row for row in summary.cells.iter_rows(named=True)}

@@ -118,7 +118,7 @@ def _missing_library() -> str | None:
 
 
 def _words() -> list[str]:
-    """The key of the cloud and its secret, as far as they are set."""
+    """The cloud's key and secret, without those that are not set."""
     return [os.environ[name] for name in (_KEY, _SECRET) if os.environ.get(name)]
 
 

@@ -207,10 +207,10 @@ def placement_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | 
         Column("standing", "standing", numeric=False),
         Column("published", "published medians", numeric=False),
     )
-    return _told(Table("placement", "Standing among published platforms", columns, tuple(rows)))
+    return _without_empty_columns(Table("placement", "Standing among published platforms", columns, tuple(rows)))
 
 
-def _told(table: Table) -> Table:
+def _without_empty_columns(table: Table) -> Table:
     """The table without columns that state nothing in any row."""
     kept = [at for at in range(len(table.columns)) if any(row[at].raw for row in table.rows)]
     columns = tuple(table.columns[at] for at in kept)

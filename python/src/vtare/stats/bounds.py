@@ -15,7 +15,7 @@ Side = Literal["exact", "at least", "at most"]
 class Known:
     """A number and its side; where there is no information at all there is no `Known` but None.
 
-    `low` and `high` are the ends of what it leaves open.
+    The true figure lies between `low` and `high`.
 
     >>> Known(2000.0, "at least").high
     inf

@@ -135,7 +135,8 @@ def _coverage(layout: Layout, estimates: pl.DataFrame) -> Sentence:
         if not known.height:
             pieces += [f"no interval of {method} excludes anything ({text.plural(open_ones, 'estimate')})"]
             continue
-        width = FigureText(percent_points(float(known["width_percent"].median()), signed=False))  # type: ignore[arg-type]
+        median_width = float(known["width_percent"].median())  # type: ignore[arg-type]
+        width = FigureText(percent_points(median_width, signed=False))
         apart = f", beside {text.plural(open_ones, 'interval')} that excluded nothing" if open_ones else ""
         pieces += [
             f"the interval of {method} held the truth in ",
