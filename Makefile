@@ -25,8 +25,8 @@ SOURCES = $(shell find crates counters python/src plans contract -type f -not -n
 BENCH_SCRIPTS := $(shell grep -ls '^\#!.*python' bench/*/run bench/*/real bench/*/sensitivity)
 BENCH_MODULES := $(wildcard bench/*/*.py)
 BENCH_PACKAGES := $(patsubst %/__init__.py,%,$(wildcard bench/*/*/__init__.py))
-SCRIPTS := $(BENCH_SCRIPTS) bench/table tools/again tools/attacks tools/audit tools/dist tools/lock tools/pictures \
-	tools/schemas tools/site_hook.py tools/words
+SCRIPTS := $(BENCH_SCRIPTS) bench/table tools/again tools/attacks tools/audit tools/dist tools/levels tools/lock \
+	tools/pictures tools/schemas tools/site_hook.py tools/words
 PYTHON_CODE := python/src python/tests tests counters setup.py $(SCRIPTS) $(BENCH_MODULES) $(BENCH_PACKAGES)
 
 # Each step with the time of day: where the time of a long run went can be read from its log.
@@ -53,7 +53,7 @@ REST_PARTS = lint-rust audit test-rust-rest test-python-rest test-e2e test-platf
 
 .PHONY: help run build platforms s3-server kubernetes test test-rest test-all $(TEST_PARTS) $(REST_PARTS) programs \
   test-hypervisors test-fuzz test-miri test-sanitizers test-faults test-attacks test-release lint \
-  lock fmt bench install dist from-nothing clean need FORCE
+  measured lock fmt bench install dist from-nothing clean need FORCE
 
 help:
 	@printf '%s\n' \
@@ -75,6 +75,7 @@ help:
 	  'make docs                 the documentation as a site (build/site), every link checked' \
 	  'make lock [UPGRADE=1]     pin the Python packages, with hashes, after a change of pyproject.toml' \
 	  'make bench [BENCH=NAME]   side-by-side measurements with peers, as ratios' \
+	  'make measured [PLANS=...] the reduced campaigns of the papers and their pages: 90 minutes' \
 	  'make dist [SIGN_KEY=FILE]  a release in dist/: wheel, static binaries, Debian package, checksums; TWICE=1' \
 	  'make clean                remove all that the other targets made'
 
@@ -299,6 +300,15 @@ bench: $(DONE)/installed
 	@for run in bench/$(or $(BENCH),*)/run; do \
 	  printf '\033[1m%s\033[0m\n' "$$run"; \
 	  PATH="$(abspath $(BIN)):$$PATH" "$$run"; \
+	done
+
+# Runs each paper's plan with short runs (an hour and a half) and writes its page in docs/measured. PLANS names some.
+PLANS ?= kirova-timers lampe-counter oliveira-rtt kirova-avb kachan-avb batalla
+measured: $(DONE)/installed
+	@set -e; for plan in $(PLANS); do \
+	  store=build/measured/$$plan; rm -rf "$$store"; \
+	  PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python tools/levels "$$plan" --store "$$store"; \
+	  $(BIN)/python tools/levels "$$plan" --store "$$store" --page "docs/measured/$$plan.md"; \
 	done
 
 # --- documentation ---

@@ -26,7 +26,7 @@ from vtare.clock_relation import ClockRelation, read_relations
 from vtare.errors import BadInput
 from vtare.link_counter import BEHIND_THE_LINK, LINK_COUNTER, Account, read_account, read_joined
 from vtare.named_hosts import RESPONDER, ROUTER
-from vtare.path import IPERF3, PathSpec
+from vtare.path import EVEN_ARRIVALS, IPERF3, PathSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -95,6 +95,12 @@ class Cumulative:
         origin = round(float(moved[0]))
         return replace(self, origin_ns=origin, edges_ns=moved - origin)
 
+    @property
+    def per_s(self) -> float | None:
+        """The mean over all of the known time; None where that is none."""
+        span_s = float(self.edges_ns[-1] - self.edges_ns[0]) / 1e9
+        return float(self.total[-1]) / span_s if span_s > 0 else None
+
     def between(self, begin_ns: float, end_ns: float) -> float | None:
         """How much came between two times; None where that is not all known."""
         begin, end = begin_ns - self.origin_ns, end_ns - self.origin_ns
@@ -111,6 +117,8 @@ class Truth:
     `capacity` is in bits and `cross` in bytes of the IP layer that came to the bottleneck (None: there were none);
     `missed` counts frames that the emulator did not see. `disturbed` are the reasons that hold for the whole run.
     `clock_bound_ns` is how far off the times of other machines' logs may be; None where all is on one clock.
+    `cross_bit_per_s` is what the source of cross traffic sent over the whole run, and `cross_share` its share of the
+    rate in the plan; None where that is not known, or a run is too short for a mean (`onoff`).
     """
 
     steady_bit_per_s: int | None
@@ -120,6 +128,8 @@ class Truth:
     disturbed: tuple[str, ...] = ()
     link_counter: Account | None = None
     clock_bound_ns: float | None = None
+    cross_bit_per_s: float | None = None
+    cross_share: float | None = None
 
     def counted(self, begin_ns: int, end_ns: int) -> bool:
         """Whether what came to the link and left it in a window was counted."""
@@ -169,11 +179,14 @@ def read_truth(directory: Path, footer: Mapping[str, Any]) -> Truth | None:
         raise BadInput(f"{directory / 'topology.json'}: no path of the lab ({error!r}); measure again") from error
     relations = read_relations(directory)
     capacity, missed, counter = read_path(directory, path)
-    cross = None
+    cross = sent = None
     if path.cross_bit_per_s and path.cross_arrivals == IPERF3:
         cross = Cumulative.unknown()
     elif path.cross_bit_per_s:
-        cross = read_cross(directory / SENT_LOG, arriving=1.0 - path.loss_fraction)
+        arriving = 1.0 - path.loss_fraction
+        cross = read_cross(directory / SENT_LOG, arriving=arriving)
+        if path.cross_arrivals in EVEN_ARRIVALS and arriving > 0 and cross.per_s is not None:
+            sent = 8.0 * cross.per_s / arriving
     return Truth(
         steady_bit_per_s=path.steady_bit_per_s if path.bottleneck != "link" else None,
         capacity=capacity,
@@ -182,6 +195,8 @@ def read_truth(directory: Path, footer: Mapping[str, Any]) -> Truth | None:
         disturbed=_disturbances(directory, footer),
         link_counter=counter,
         clock_bound_ns=None if relations is None else _bound_ns(relations, capacity, counter),
+        cross_bit_per_s=sent,
+        cross_share=None if sent is None else sent / path.cross_bit_per_s,
     )
 
 

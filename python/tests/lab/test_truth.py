@@ -144,3 +144,18 @@ def test_logs_that_are_no_logs_are_refused_by_name(tmp_path: Path, content: byte
         read_capacity(tmp_path, PathSpec("link", (Phase(10**8, MS),)))
     with pytest.raises(BadInput, match=CAPACITY_LOG):
         read_capacity(tmp_path, PathSpec("tbf", (Phase(10**8, MS), Phase(10**9, MS))))
+
+
+@pytest.mark.parametrize(("arrivals", "sent"), [("constant", 10**8), ("poisson", 10**8), ("onoff", None)])
+def test_the_share_of_cross_traffic_that_was_sent_is_known_where_a_run_is_long_enough_for_a_mean(
+    tmp_path: Path, arrivals: str, sent: int | None
+) -> None:
+    """Of 200 Mbit/s the source sent 100; a tenth was lost on the way, which is not the source's fault."""
+    path = PathSpec("tbf", (Phase(10**9, MS),), cross_bit_per_s=2 * 10**8, cross_arrivals=arrivals, loss_fraction=0.1)
+    (tmp_path / "topology.json").write_text(json.dumps({"path": path.document()}))
+    bins = {"bin_monotonic_ns": START + MS * np.arange(20), "ip_byte": np.full(20, 12_500)}
+    pl.DataFrame(bins).write_parquet(tmp_path / SENT_LOG, metadata={"vtare": json.dumps({"bin_ns": MS})})
+    truth = read_truth(tmp_path, {})
+    assert truth is not None
+    assert truth.cross_bit_per_s == (None if sent is None else pytest.approx(sent))
+    assert truth.cross_share == (None if sent is None else pytest.approx(0.5))

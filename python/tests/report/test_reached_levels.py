@@ -19,6 +19,7 @@ from vtare.summary.between import compare_stores
 from vtare.summary.stopping import judge_precision
 
 TWO_HOSTS = (Path(__file__).parents[1] / "two_hosts.toml").read_text(encoding="utf-8")
+ROUTED = (Path(__file__).parents[1] / "routed.toml").read_text(encoding="utf-8")
 RATES = TWO_HOSTS.replace("blocks = 3", "blocks = 4").replace(
     'capture = ["off", "on"]\nplatform = ["host", "netns", "docker"]',
     'platform = ["host", "netns"]\nrate_packet_per_s = ["1 kpacket/s", "1 Mpacket/s"]',
@@ -101,3 +102,26 @@ def test_what_cannot_be_compared_keeps_no_campaign_going(two_host_store: Path, t
     judged = judge_precision(slow, StopRule(precision_percent=5.0))
     assert judged.stop
     assert judged.reason.startswith("no comparison can be made: not compared")
+
+
+def test_cross_traffic_that_its_source_did_not_send_is_a_level_not_reached(
+    tmp_path: Path, fake: Any, fake_hosts: Any, run_campaign: Callable[[Store], CampaignResult]
+) -> None:
+    with Store.create(tmp_path / "made", parse_plan(ROUTED, source=Path("routed.toml")), 7) as made:
+        assert run_campaign(made).done == 8
+
+    def change(rows: pl.DataFrame, _footer: dict[str, Any], place: Path) -> pl.DataFrame:
+        log = place / "cross-sent.parquet"
+        if log.exists():
+            metadata = {"vtare": pl.read_parquet_metadata(log)["vtare"]}
+            half = pl.read_parquet(log).with_columns(pl.col("ip_byte") // 2)
+            half.write_parquet(log, metadata=metadata)
+        return rows
+
+    cells = summarise(tmp_path / "made").cells
+    assert cells.filter(pl.col("cross") == "150 Mbit/s")["cross_share"].to_list() == pytest.approx([1.0] * 4, rel=0.05)
+    short = summarise(planted(tmp_path / "made", tmp_path / "short", change))
+    shares = {row["cross"]: row["cross_share"] for row in short.cells.iter_rows(named=True)}
+    assert shares == {"0 Mbit/s": None, "150 Mbit/s": pytest.approx(0.5, rel=0.05)}
+    text = markdown(content_of(short, figures=False))
+    assert "150 Mbit/s was not reached in 4 cells" in text.replace("\N{NO-BREAK SPACE}", " ")

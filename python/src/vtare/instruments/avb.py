@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from vtare.instruments.model import QUIET, Asked, Exceed, Flaw, Instrument, Limits, Metric, Value, later
+from vtare.instruments.model import QUIET, Asked, Exceed, Flaw, Instrument, Limits, Metric, Reached, Value, later
 
 #: What an estimate takes by each method, s: about the median over paths of 0.3 to 10 Gbit/s on a machine of two CPUs.
 #: `most_ns` ends all of them; `pathrate` used up the 15 s it was given.
@@ -65,6 +65,8 @@ RECORD: Final = Instrument(
         Metric("estimate_ns", "time of an estimate", axis="time of an estimate", better="less"),
         Metric("occupied_bit_per_s", better="less"),
         Metric("occupied_share", unit="1", better="less"),
+        Metric("cross_bit_per_s", "cross traffic sent"),
+        Metric("cross_share", unit="1"),
         Metric("others_cores"),
         Metric("interval_width_percent", "width", "width of the intervals", better="less"),
         *map(_sum, ("estimates", "unanswered", "at_least", "truth_unknown", "disturbed_estimates", "intervals",
@@ -85,4 +87,5 @@ RECORD: Final = Instrument(
              "give the method more time (`most_ns`)"),
         Flaw(("truth_unknown",), ("estimates",), "estimates have no truth", QUIET),
     ),
+    reached=Reached("cross", "cross_bit_per_s", "cross_share"),
 )  # fmt: skip

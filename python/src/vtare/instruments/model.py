@@ -6,7 +6,7 @@ a figure of a run that needs more names its function by path (`later`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
@@ -134,7 +134,7 @@ class Reached:
     factor: str
     achieved: str
     share: str
-    limits: Mapping[str, str]
+    limits: Mapping[str, str] = field(default_factory=dict)
 
 
 class Asked(NamedTuple):

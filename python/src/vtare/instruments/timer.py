@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from vtare.instruments.model import Asked, Exceed, Instrument, Limits, Metric, PartRows, Value, limit_s
+from vtare.instruments.model import QUIET, Asked, Exceed, Flaw, Instrument, Limits, Metric, PartRows, Value, limit_s
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +32,9 @@ def _most_rows(limits: Limits) -> float:
 
 
 def _figures(part: PartRows) -> Mapping[str, Any]:
-    return {"read_cost_ns": (part.cell.get("read_cost_ns") or {}).get("median")}
+    loops = part.cell.get("read_cost_ns") or {}
+    return {"read_cost_ns": loops.get("median"), "loops": loops.get("n"),
+            "preempted_loops": part.cell.get("preempted_loops")}  # fmt: skip
 
 
 RECORD: Final = Instrument(
@@ -47,6 +49,8 @@ RECORD: Final = Instrument(
         Metric("cost_ns", "cost", "cost of a reading", "difference between readings", better="less"),
         # Medians of differences between readings are multiples of the clock's step; loops of reads are not.
         Metric("read_cost_ns", "read cost", "cost of a reading", "cost of one read", better="less", interval=True),
+        Metric("loops", over_runs="sum"),
+        Metric("preempted_loops", over_runs="sum"),
     ),
     figures=_figures,
     timed=True,
@@ -57,4 +61,8 @@ RECORD: Final = Instrument(
     # A CPU that is taken away lengthens few readings, and those by far: the mean shows it.
     tail_figures=("mean",),
     exceed=Exceed(1000.0, "tail_ns"),
-)
+    flaws=(
+        Flaw(("preempted_loops",), ("loops", "preempted_loops"), "loops lost their CPU and are left out", QUIET,
+             made_by_load=True),
+    ),
+)  # fmt: skip

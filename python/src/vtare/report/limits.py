@@ -118,8 +118,9 @@ def _unreached(summary: Summary) -> list[Limit]:
         achieved = [row[reached.achieved] for row in rows]
         written, least, most_of_all = quantity_of(reached.achieved), min(achieved), max(achieved)
         span = written.text(least) if least == most_of_all else written.range_text(least, most_of_all)
-        most = max(reached.limits, key=lambda name: sum(row[name] or 0 for row in rows))
-        why = reached.limits[most] if any(row[most] for row in rows) else "what limited it was not recorded"
+        counts = {name: sum(row[name] or 0 for row in rows) for name in reached.limits}
+        most = max(counts, key=lambda name: counts[name], default=None)
+        why = reached.limits[most] if most is not None and counts[most] else "what limited it was not recorded"
         short = f"{named} {'was' if len(levels) < 2 else 'were'} not reached in {text.plural(len(rows), 'cell')}"
         found.append(Limit(
             f"{short} ({span})",

@@ -13,11 +13,10 @@ import polars as pl
 from vtare import stats
 from vtare.instruments import instrument as record_of
 from vtare.summary.model import Note
-from vtare.truth import JUDGED, document, judge, read_truth
+from vtare.truth import JUDGED, Truth, document, judge, read_truth
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -43,13 +42,9 @@ ESTIMATE_COLUMNS: Final[dict[str, Any]] = {
 }
 
 
-def judged(group: pl.DataFrame, samples: Path, footer: Mapping[str, Any]) -> pl.DataFrame:
-    """A run's estimates with the truth beside each. A lower bound has no error: it does not state a value.
-
-    Raises:
-        BadInput: what the path's helpers left cannot be used.
-    """
-    found = judge(group, read_truth(samples.parent, footer))
+def judged(group: pl.DataFrame, truth: Truth | None) -> pl.DataFrame:
+    """A run's estimates with the truth beside each. A lower bound has no error: it does not state a value."""
+    found = judge(group, truth)
     error = pl.when(pl.col("at_least").fill_null(value=False)).then(None).otherwise(pl.col("error_percent"))
     return found.with_columns(error.alias("error_percent"))
 
@@ -61,7 +56,8 @@ def figures(part: PartRows) -> dict[str, Any]:
         BadInput: what the path's helpers left cannot be used.
     """
     samples = part.path
-    found = judged(part.rows, samples, part.footer)
+    truth = read_truth(samples.parent, part.footer)
+    found = judged(part.rows, truth)
     errors = found["error_percent"].drop_nulls().to_numpy()
     ordered = stats.in_order(errors, None)
     known = found.filter(pl.col("covered").is_not_null())
@@ -77,6 +73,8 @@ def figures(part: PartRows) -> dict[str, Any]:
         "estimate_ns": _median(found["elapsed_ns"]),
         "occupied_bit_per_s": _median(found["occupied_bit_per_s"]),
         "occupied_share": _median(occupied_shares(found)),
+        "cross_bit_per_s": None if truth is None else truth.cross_bit_per_s,
+        "cross_share": None if truth is None else truth.cross_share,
         "others_cores": (document(samples.parent, "surroundings") or {}).get("others_cores"),
         "estimates": found.height,
         "unanswered": found.height - answered.height,
@@ -115,7 +113,7 @@ def estimates_frame(samples: SampleSet, key_names: Sequence[str]) -> pl.DataFram
     parts = []
     for file in samples.files:
         if record_of(file.run.instrument).estimates and file.run.control is None:
-            found = judged(samples.read(file), file.path, file.footer)
+            found = judged(samples.read(file), read_truth(file.path.parent, file.footer))
             labels = {**dict.fromkeys(key_names), "method": None, **_labels(file)}
             own = [pl.lit(label, pl.String).alias(key) for key, label in labels.items() if label or key != "method"]
             block = pl.lit(file.run.block, pl.Int64).alias("block")
