@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from vtare.cli import app
 from vtare.papers.published import read_rows
+from vtare.report.content import content_of
 from vtare.report.overlay import Overlay, overlay
 from vtare.summary import summarise
 from vtare.watch.history import History
@@ -62,6 +63,18 @@ def test_each_platform_stands_beside_the_published_figure_of_the_same_one(report
         assert row["beside"] == f"{theirs}, uSleep"
         assert row["published_ns"] == published
         assert row["ratio"] == pytest.approx(row["median_ns"] / published)
+
+
+def test_times_and_coefficients_of_variation_stand_in_tables_of_their_own(reported: Callable[[Recipe], Any]) -> None:
+    made = reported(Recipe(all_instruments=True))
+    assert {e.instrument for e in made.summary.plan.experiments} >= {"timer", "counter"}
+    tables = {table.id: table for table in content_of(made.summary, figures=False).placement_tables}
+    assert {"placement", "placement-cv"} == set(tables)
+    for table in tables.values():
+        assert table.rows
+        for row in table.rows:
+            missing = [cell.text for cell in row if "n/a" in cell.text and "needs 3 runs" not in cell.text]
+            assert not missing, (table.id, missing)
 
 
 def test_outliers_of_a_technology_stand_beside_the_published_shares_and_add_up(two_host_store: Path) -> None:

@@ -74,7 +74,7 @@ def render(content: Content, *, live: bool = False) -> str:
         "tests": content.tests,
         "parts": content.parts,
         "placements": content.placements,
-        "placement_table": content.placement_table,
+        "placement_tables": content.placement_tables,
         "drift": content.drift,
         "changes": content.changes,
         "controls": content.controls,
@@ -180,7 +180,7 @@ def _contents(context: Mapping[str, Any], layouts: Mapping[str, Layout]) -> list
     found = [("layers", context["layers_title"])] if context["layers"] is not None else []
     found += [("verdicts", DIFFERS)] if context["verdicts"] is not None else []
     found += [(slug("experiment", name), layout.experiment.title) for name, layout in layouts.items()]
-    if context["placements"] or context["placement_table"] is not None:
+    if context["placements"] or context["placement_tables"]:
         found.append(("placement", PLACEMENT))
     return [
         *found,

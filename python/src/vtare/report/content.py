@@ -18,7 +18,7 @@ from vtare.report.main_table import main_tables
 from vtare.report.over_time import change_question
 from vtare.report.pages import page_for
 from vtare.report.parts import Table
-from vtare.report.placement import placement_figures, placement_table
+from vtare.report.placement import placement_figures, placement_tables
 from vtare.report.tables import absent_tables, cell_table, test_table, verdict_table
 from vtare.summary.quality import sound
 
@@ -75,7 +75,7 @@ class Content:
     tests: Table | None
     parts: tuple[Part, ...]
     placements: tuple[Question, ...]
-    placement_table: Table | None
+    placement_tables: tuple[Table, ...]
     drift: Question | None
     changes: Question | None
     controls: Table | None
@@ -103,7 +103,9 @@ class Content:
         for part in self.parts:
             yield part.cells
             yield from part.tables
-        yield from (table for table in (self.placement_table, self.controls) if table is not None)
+        yield from self.placement_tables
+        if self.controls is not None:
+            yield self.controls
         yield from self.absent
 
 
@@ -159,7 +161,7 @@ def content_of(summary: Summary, *, figures: bool = True) -> Content:
         tests=test_table(summary),
         parts=tuple(parts),
         placements=tuple(placement_figures(summary, layouts)) if figures else (),
-        placement_table=placement_table(summary, layouts),
+        placement_tables=placement_tables(summary, layouts),
         drift=drift_figure(summary) if figures else None,
         changes=change_question(summary) if figures else None,
         controls=control_table(summary),

@@ -10,7 +10,7 @@ from vtare.instruments import RECORDS
 from vtare.report.content import layouts_of
 from vtare.report.pages import Beside, page_of
 from vtare.report.parts import Table
-from vtare.report.placement import placement_figures, placement_table, platform_table
+from vtare.report.placement import placement_figures, placement_tables, platform_table
 from vtare.report.tables import json_value
 from vtare.report.write import write_whole
 from vtare.summary.context import NO_DEVICE
@@ -69,7 +69,7 @@ def overlay(summary: Summary, paper: str | None) -> Overlay:
     chosen = {name: layout for name, layout in layouts.items() if layout.experiment.instrument in wanted}
     asked = (_beside(summary, chosen, name, papers) for name in published if name in wanted)
     beside = [one for one in asked if one is not None]
-    placed_tables = (placement_table(summary, chosen), platform_table(summary, chosen))
+    placed_tables = (*placement_tables(summary, chosen), platform_table(summary, chosen))
     made = (*placed_tables, *(table for one in beside for table in one.tables))
     tables = tuple(table for table in made if table is not None)
     if not tables:

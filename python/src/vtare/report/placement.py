@@ -173,12 +173,24 @@ def _line_name(layout: Layout, row: Mapping[str, Any]) -> str:
     )
 
 
-def placement_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | None:
-    """Every standing in words; None where nothing has a published counterpart."""
+def placement_tables(summary: Summary, layouts: Mapping[str, Layout]) -> tuple[Table, ...]:
+    """Every standing in words: a table of times and one of coefficients of variation, without those that are empty."""
+    found = (_times_table(summary, layouts), _cv_table(summary, layouts))
+    return tuple(_without_empty_columns(table) for table in found if table.rows)
+
+
+_WHERE: Final = (
+    Column("experiment", "experiment", numeric=False),
+    Column("cell", "cell", numeric=False),
+    Column("load", "load", numeric=False),
+    Column("measured", "measured", numeric=False),
+    Column("beside", "beside", numeric=False, about="the published function"),
+)
+_STANDING: Final = Column("standing", "standing", numeric=False)
+
+
+def _times_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table:
     rows: list[tuple[Shown, ...]] = []
-    scattered = [_cv_rows(summary, layout) for layout in layouts.values() if _is_by_argument(layout)]
-    # A coefficient of variation is no time: it has a column of its own.
-    no_cv = (text.missing("a time"),) if any(scattered) else ()
     for layout in layouts.values():
         for s in standings(summary, layout):
             span = ", ".join(
@@ -188,26 +200,17 @@ def placement_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | 
             rows.append((
                 text.words(layout.experiment.name), _cell(layout, _chosen(layout), layout.series), text.words(s.load),
                 text.words(s.what), text.words(s.function),
-                text.time(s.median_ns, ""), text.interval(s.low_ns, s.high_ns, "needs 3 runs"), *no_cv,
+                text.time(s.median_ns, ""), text.interval(s.low_ns, s.high_ns, "needs 3 runs"),
                 Shown(s.rank_text, s.rank_text, s.below - s.above), text.words(span),
             ))  # fmt: skip
-        if _is_by_argument(layout):
-            rows += scattered.pop(0)
-    if not rows:
-        return None
     columns = (
-        Column("experiment", "experiment", numeric=False),
-        Column("cell", "cell", numeric=False),
-        Column("load", "load", numeric=False),
-        Column("measured", "measured", numeric=False),
-        Column("beside", "beside", numeric=False, about="the published function"),
+        *_WHERE,
         Column("median_ns", "here", about="median over runs; of a timer the cost of a read in a tight loop"),
         Column("median_interval_ns", f"{text.levels_text(summary.cells)} interval"),
-        *((Column("cv", "CV here", about="coefficient of variation, median over runs"),) if no_cv else ()),
-        Column("standing", "standing", numeric=False),
+        _STANDING,
         Column("published", "published medians", numeric=False),
     )
-    return _without_empty_columns(Table("placement", "Standing among published platforms", columns, tuple(rows)))
+    return Table("placement", "Standing among published platforms", columns, tuple(rows))
 
 
 def _without_empty_columns(table: Table) -> Table:
@@ -274,6 +277,17 @@ def _is_by_argument(layout: Layout) -> bool:
     return placement is not None and placement.place is None
 
 
+def _cv_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table:
+    columns = (
+        *_WHERE,
+        Column("cv", "here", about="coefficient of variation, median over runs"),
+        _STANDING,
+        Column("published", "published", numeric=False),
+    )
+    rows = [row for layout in layouts.values() if _is_by_argument(layout) for row in _cv_rows(summary, layout)]
+    return Table("placement-cv", "Coefficients of variation among published ones", columns, tuple(rows))
+
+
 def _cv_rows(summary: Summary, layout: Layout) -> list[tuple[Shown, ...]]:
     rows: list[tuple[Shown, ...]] = []
     cells = summary.cells.filter((pl.col("experiment") == layout.experiment.name) & pl.col("cv").is_not_null())
@@ -286,7 +300,7 @@ def _cv_rows(summary: Summary, layout: Layout) -> list[tuple[Shown, ...]]:
         rows.append((
             text.words(layout.experiment.name), _cell(layout, row, "argument"), text.words(row.get("load") or "idle"),
             text.words(f"CV at argument {standing.argument}"), text.words("TiMeAcE"),
-            text.missing("no time"), text.missing("no time"), text.percent(row["cv"], ""),
+            text.percent(row["cv"], ""),
             Shown(rank, rank, standing.below),
             text.words(f"{text.percent(low, '').text} to {text.percent(high, '').text}"),
         ))  # fmt: skip

@@ -71,9 +71,9 @@ def _sections(content: Content) -> list[tuple[str, str, tuple[Sentence, ...], li
         held = f"Held fixed: {part.fixed}." if part.fixed else ""
         about = " ".join(piece for piece in (held, part.about) if piece)
         found.append((part.title, about, part.notes, [part.cells, *part.tables]))
-    if content.placement_table is not None:
+    if content.placement_tables:
         words = "The papers measured other hardware and kernels: the standing shows the order of magnitude."
-        found.append((PLACEMENT, words, (), [content.placement_table]))
+        found.append((PLACEMENT, words, (), list(content.placement_tables)))
     blocks = " ".join(piece for piece in (flagged_text(summary), pending_text(summary)) if piece)
     controls = [content.controls] if content.controls is not None else []
     found.append((STEADINESS, blocks, (), [*controls, *content.absent]))
