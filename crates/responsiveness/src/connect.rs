@@ -50,7 +50,9 @@ impl Connector {
     /// # Errors
     /// [`RpmError::Peer`] where it has no address, or none that takes a connection.
     pub async fn find(site: &Site) -> Result<Self, RpmError> {
-        let name = ServerName::try_from(site.host.clone())
+        // No certificate names the interface of a link-local address.
+        let host = site.host.split('%').next().unwrap_or_default().to_owned();
+        let name = ServerName::try_from(host)
             .map_err(|_| RpmError::Input(format!("peer: found '{}', expected a host name or address", site.host)))?;
         let place = format!("{}:{}", site.endpoint, site.port);
         let found = tokio::net::lookup_host((site.endpoint.as_str(), site.port)).await;

@@ -55,7 +55,7 @@ pub(crate) struct LoadArguments {
     dir: Option<PathBuf>,
 
     /// Serve a file for nbd at this address, by qemu-nbd
-    #[arg(long, value_name = "ADDR:PORT", conflicts_with_all = ["to", "threads"])]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = crate::peers::address, conflicts_with_all = ["to", "threads"])]
     serve: Option<SocketAddr>,
 
     /// Print one JSON document on stdout at the end

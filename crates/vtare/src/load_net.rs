@@ -44,11 +44,11 @@ enum ArrivalKind {
 #[command(next_help_heading = "Only for net; --to also for nbd")]
 pub(crate) struct NetArguments {
     /// Send to this sink; nbd: write to and read from this server
-    #[arg(long, value_name = "ADDR:PORT", conflicts_with = "sink")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = crate::peers::address, conflicts_with = "sink")]
     to: Option<SocketAddr>,
 
     /// Count what comes to this address: the sink
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = crate::peers::address)]
     sink: Option<SocketAddr>,
 
     /// Mean rate, bit/s of IP packets: 300k, 150M, 2G

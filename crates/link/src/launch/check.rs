@@ -1,4 +1,4 @@
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use serde::Serialize;
 use vtare_clock::Clock;
@@ -90,7 +90,7 @@ pub fn judge(trials: &[Trial], early: Span, dropped: u64) -> Check {
 ///
 /// # Errors
 /// Where no socket can be opened or the kernel refuses launch times.
-pub fn check(clock: &Clock, peer: IpAddr, local: Option<IpAddr>, keeper: &Keeper) -> Result<Check, LinkError> {
+pub fn check(clock: &Clock, peer: SocketAddr, local: Option<SocketAddr>, keeper: &Keeper) -> Result<Check, LinkError> {
     let mut found = judge(&[], Span::ZERO, 0);
     for lead in LEADS {
         found = attempt(clock, peer, local, keeper, lead)?;
@@ -103,8 +103,8 @@ pub fn check(clock: &Clock, peer: IpAddr, local: Option<IpAddr>, keeper: &Keeper
 
 fn attempt(
     clock: &Clock,
-    peer: IpAddr,
-    local: Option<IpAddr>,
+    mut peer: SocketAddr,
+    local: Option<SocketAddr>,
     keeper: &Keeper,
     lead: Span,
 ) -> Result<Check, LinkError> {
@@ -116,7 +116,8 @@ fn attempt(
         launch: Some(keeper.clone()),
         ..SocketOptions::default()
     };
-    let mut link = SocketLink::udp(clock, SocketAddr::new(peer, PORT), &options, "a check of launch times")?;
+    peer.set_port(PORT);
+    let mut link = SocketLink::udp(clock, peer, &options, "a check of launch times")?;
     let refused = link.facts().refusals.iter().find(|refusal| refusal.wanted == "launch_time");
     if let Some(refusal) = refused {
         return Err(LinkError::System {

@@ -48,7 +48,8 @@ impl<'c> SocketLink<'c> {
         options: &SocketOptions,
         because: impl Into<String>,
     ) -> Result<Self, LinkError> {
-        let peer = SocketAddr::new(peer.ip(), 0);
+        let mut peer = peer;
+        peer.set_port(0);
         let (socket, refused) = match Socket::open(Layer::Ping, peer) {
             Ok(socket) => (socket, None),
             Err(refused) => (Socket::open(Layer::RawIcmp, peer).map_err(system("open an ICMP socket"))?, Some(refused)),

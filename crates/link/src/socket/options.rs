@@ -1,4 +1,4 @@
-use std::net::IpAddr;
+use std::net::SocketAddr;
 
 use crate::launch::Keeper;
 use crate::wait::Wait;
@@ -6,8 +6,8 @@ use crate::wait::Wait;
 /// What is wanted of a socket link. What was obtained is in [`vtare_probe::link::Facts`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketOptions {
-    /// Local address; `None` leaves the choice to the routing table.
-    pub local: Option<IpAddr>,
+    /// Local address, whose port is not used; `None` leaves the choice to the routing table.
+    pub local: Option<SocketAddr>,
     /// How to wait.
     pub wait: Wait,
     /// Every how many packets a departure is stamped; 0: none.

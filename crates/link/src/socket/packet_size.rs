@@ -1,6 +1,6 @@
 //! What a packet towards a peer can carry, known before a link is opened.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use vtare_probe::link::LinkError;
 use vtare_sys::net::{Layer, Socket};
@@ -37,9 +37,10 @@ impl PacketSize {
     }
 }
 
-pub(super) fn connect(socket: &Socket, peer: SocketAddr, local: Option<IpAddr>) -> Result<(), LinkError> {
-    if let Some(local) = local {
-        socket.bind(SocketAddr::new(local, 0)).map_err(system("take a local address"))?;
+pub(super) fn connect(socket: &Socket, peer: SocketAddr, local: Option<SocketAddr>) -> Result<(), LinkError> {
+    if let Some(mut local) = local {
+        local.set_port(0);
+        socket.bind(local).map_err(system("take a local address"))?;
     }
     socket.connect(peer).map_err(|error| LinkError::Unreachable { peer, source: error.into() })
 }

@@ -1,7 +1,7 @@
 //! The interfaces of the calling thread's network namespace. Asked of the kernel, not of `/sys`, which may show another
 //! namespace.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::SysError;
@@ -74,6 +74,15 @@ pub fn all() -> Result<Vec<Interface>, SysError> {
 /// Where the kernel refuses the query. No such interface is no error: `None`.
 pub fn with_address(address: IpAddr) -> Result<Option<Interface>, SysError> {
     Ok(all()?.into_iter().find(|interface| interface.addresses.contains(&address)))
+}
+
+/// The number of the interface with this name, or that the text is itself, as in `fe80::1%2`.
+#[must_use]
+pub fn number(text: &str) -> Option<u32> {
+    let name = CString::new(text).ok()?;
+    // SAFETY: the name is a string that lives as long as the call.
+    let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+    if index != 0 { Some(index) } else { text.parse().ok().filter(|&index| exists(index)) }
 }
 
 /// Whether there is an interface with this number.

@@ -17,7 +17,7 @@ use super::parameters::Parameters;
 use super::timing::TimedLink;
 use crate::failure::Failure;
 use crate::instrument::Note;
-use crate::peers::{self, PATIENCE, PROGRAM, control_failure};
+use crate::peers::{self, PATIENCE, PROGRAM, Sign, control_failure};
 
 /// What every Ethernet carries of an IP packet.
 const ETHERNET_BYTE: usize = 1_500;
@@ -104,8 +104,8 @@ impl<'c> ProbePath<'c> {
         notes: &mut Vec<Note>,
     ) -> Result<Self, Failure> {
         let name = &parameters.peer;
-        let address = peers::resolve(name, DEFAULT_PORT)?;
         let key = peers::key(parameters.key_file.as_deref())?;
+        let address = peers::reach(name, DEFAULT_PORT, Sign::Connection)?;
         let failed = |error: LinkError| peers::link_failure(name, &error);
         let because = "the socket engine: trains over UDP";
         // Departures are timed by the program: stamps of some would stand beside those of others.
@@ -150,7 +150,7 @@ impl<'c> ProbePath<'c> {
         if ecn && class.is_none() {
             notes.push(Note::new("ecn_unknown", "ECN is not known: the vtare there is older than this one"));
         }
-        let options = SocketOptions { local: Some(far.local_address().ip()), class, ..options };
+        let options = SocketOptions { local: Some(far.local_address()), class, ..options };
         let link = SocketLink::udp(clock, address, &options, because).map_err(failed)?;
         let link = TimedLink::new(link, clock, parameters.clock, parameters.sleep);
         let grant = far.grant().clone();

@@ -2,6 +2,7 @@
 //! on vtare's clock and sleeps: `clock` and `sleep` choose, as for vtare's own methods.
 
 use std::io::{self, PipeReader, Read};
+use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
@@ -21,7 +22,7 @@ use super::run::TimedEstimate;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::instrument::{Note, Outcome, Session};
-use crate::peers;
+use crate::peers::{self, Sign};
 use crate::rtt::conditions;
 
 /// In the words of the command: the far end's address.
@@ -131,8 +132,11 @@ pub(super) fn measure(parameters: &Parameters, session: &mut Session<'_>) -> Res
     let mut notes = conditions::take(parameters.cpu, parameters.fifo, false)?;
     let _held = conditions::hold_latency(parameters.dma_latency_ns, &mut notes);
     let settings = Settings::of(parameters)?;
-    let address = peers::resolve(&parameters.peer, DEFAULT_PORT)?;
-    let peer = address.ip().to_string();
+    let address = peers::reach(&parameters.peer, DEFAULT_PORT, Sign::Route)?;
+    let peer = match address {
+        SocketAddr::V6(v6) if v6.scope_id() != 0 => format!("{}%{}", v6.ip(), v6.scope_id()),
+        _ => address.ip().to_string(),
+    };
     let words: Vec<String> = settings.words.iter().map(|word| word.replace(PEER, &peer)).collect();
     let ran = format!("vtare exec {} -- {}", settings.timing.join(" "), shown(&words.join(" ")));
     notes.push(Note::new("program", format!("estimates of another program: {ran}")));

@@ -20,7 +20,7 @@ use super::run::TimedEstimate;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::instrument::{Note, Outcome, Session};
-use crate::peers::{self, PATIENCE, PROGRAM, control_failure};
+use crate::peers::{self, PATIENCE, PROGRAM, Sign, control_failure};
 use crate::rtt::conditions;
 
 /// What is under way when the sending ends may arrive for this time; how often the far end is asked.
@@ -71,7 +71,7 @@ pub(super) fn measure(parameters: &Parameters, session: &mut Session<'_>) -> Res
     let test = Test {
         parameters,
         settings: parameters.tcp_settings()?,
-        address: peers::resolve(&parameters.peer, DEFAULT_PORT)?,
+        address: peers::reach(&parameters.peer, DEFAULT_PORT, Sign::Connection)?,
         key: peers::key(parameters.key_file.as_deref())?,
         context: session.context,
     };

@@ -12,7 +12,7 @@ use crate::quantities::{bit_rate, bytes, nanoseconds};
 #[derive(Debug, clap::Args)]
 pub(crate) struct RpmServeArguments {
     /// Where to listen, TCP; other hosts reach it only where an address of theirs is named, as 0.0.0.0:4043
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:4043")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = crate::peers::address, default_value = "127.0.0.1:4043")]
     listen: SocketAddr,
 
     /// Most connections at the same time

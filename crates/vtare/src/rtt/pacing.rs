@@ -1,7 +1,7 @@
 //! What holds packets until they are due: this program, or the kernel's queue (SO_TXTIME). Chosen before a run, and
 //! recorded in its result.
 
-use std::net::IpAddr;
+use std::net::SocketAddr;
 
 use serde::Serialize;
 use vtare_clock::Clock;
@@ -150,8 +150,8 @@ pub(super) fn choose(
     clock: &Clock,
     parameters: &Parameters,
     carrier: Carrier,
-    peer: IpAddr,
-    local: Option<IpAddr>,
+    peer: SocketAddr,
+    local: Option<SocketAddr>,
 ) -> Result<(PacingFacts, Option<Keeper>), Failure> {
     decide(parameters, carrier, || offer(clock, peer, local))
 }
@@ -207,9 +207,12 @@ fn decide(
 }
 
 /// What there is on the way to `peer`, and whether it keeps launch times as its name implies.
-fn offer(clock: &Clock, peer: IpAddr, local: Option<IpAddr>) -> Offer {
+fn offer(clock: &Clock, peer: SocketAddr, local: Option<SocketAddr>) -> Offer {
     let words = |error: vtare_sys::SysError| error.to_string();
-    let index = route::interface_to(peer).map_err(words)?;
+    let index = match peer {
+        SocketAddr::V6(peer) if peer.scope_id() != 0 => peer.scope_id(),
+        _ => route::interface_to(peer.ip()).map_err(words)?,
+    };
     let name = route::link(index).map_err(words)?.name;
     let keeper = launch::keeper(&name, &queue::of_interface(index).map_err(words)?)?;
     let found = launch::check(clock, peer, local, &keeper).map_err(|error| error.to_string())?;

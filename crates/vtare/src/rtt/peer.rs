@@ -22,7 +22,7 @@ use super::parameters::{Mode, Parameters};
 use super::{frames, in_kernel, stamp};
 use crate::failure::Failure;
 use crate::instrument::Note;
-use crate::peers::{self, PATIENCE, PROGRAM, control_failure};
+use crate::peers::{self, PATIENCE, PROGRAM, Sign, control_failure};
 
 /// The port of STAMP reflectors (RFC 8762).
 const STAMP_PORT: u16 = 862;
@@ -122,7 +122,8 @@ pub(super) fn open<'c>(
     key: Option<&PresharedKey>,
     random: &mut Random,
 ) -> Result<Ready<'c>, Failure> {
-    let address = peers::resolve(name, usual_port(parameters.mode))?;
+    let (port, sign) = where_to(parameters.mode);
+    let address = peers::reach(name, port, sign)?;
     let session = (parameters.mode == Mode::Udp).then(|| open_session(address, key, parameters)).transpose()?;
     let codec = codec(session.as_ref(), parameters, key, random, clock);
     let because = match parameters.mode {
@@ -131,7 +132,7 @@ pub(super) fn open<'c>(
         Mode::Stamp => "the socket engine: STAMP over UDP",
     };
     let mut options = SocketOptions {
-        local: session.as_ref().map(|session| session.local_address().ip()),
+        local: session.as_ref().map(|session| session.local_address()),
         wait: if parameters.blocking { Wait::Block } else { Wait::Spin },
         hardware: parameters.hardware_stamps,
         largest_byte: parameters.size_byte.into(),
@@ -153,7 +154,7 @@ pub(super) fn open<'c>(
         (_, Some(_)) => Carrier::Frames,
         _ => Carrier::Socket,
     };
-    let (pacing, keeper) = pacing::choose(clock, parameters, carrier, address.ip(), options.local)?;
+    let (pacing, keeper) = pacing::choose(clock, parameters, carrier, address, options.local)?;
     options.launch = keeper;
     let link = match (parameters.mode, own_frames) {
         (_, Some(link)) => PeerLink::AfXdp(link),
@@ -174,11 +175,12 @@ pub(super) fn open<'c>(
     Ok(Ready { name: name.to_owned(), address, session, codec, link, in_kernel, refused, pacing })
 }
 
-/// The port of a far end that names none.
-const fn usual_port(mode: Mode) -> u16 {
+/// The port of a far end that names none, and what shows at which of several addresses it is.
+const fn where_to(mode: Mode) -> (u16, Sign) {
     match mode {
-        Mode::Stamp => STAMP_PORT,
-        Mode::Udp | Mode::Icmp => DEFAULT_PORT,
+        Mode::Udp => (DEFAULT_PORT, Sign::Connection),
+        Mode::Stamp => (STAMP_PORT, Sign::Datagram),
+        Mode::Icmp => (DEFAULT_PORT, Sign::Route),
     }
 }
 
@@ -282,6 +284,6 @@ mod tests {
 
     #[test]
     fn a_peer_without_port_gets_that_of_its_mode() {
-        assert_eq!((usual_port(Mode::Udp), usual_port(Mode::Stamp)), (8462, 862));
+        assert_eq!((where_to(Mode::Udp).0, where_to(Mode::Stamp).0), (8462, 862));
     }
 }

@@ -35,7 +35,7 @@ const MOST_KEYS: usize = 2;
 #[derive(Debug, clap::Args)]
 pub(crate) struct ServeArguments {
     /// Where to listen, TCP and UDP [default: port 8462 of all addresses with a key, of 127.0.0.1 without]
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = crate::peers::address)]
     listen: Option<SocketAddr>,
 
     /// File with the key that both ends share: 64 hexadecimal digits; twice to let two keys in while clients change to
@@ -67,7 +67,7 @@ pub(crate) struct ServeArguments {
 
     /// Reflect STAMP packets (RFC 8762), too: unauthenticated, unless there is --stamp-key-file; on other addresses
     /// than this host's own only where named
-    #[arg(long, value_name = "ADDR:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:862")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = crate::peers::address, num_args = 0..=1, default_missing_value = "127.0.0.1:862")]
     stamp: Option<SocketAddr>,
 
     /// File with the key of STAMP's authenticated mode, as --new-key makes it; packets without its code get no answer
