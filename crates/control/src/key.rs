@@ -135,9 +135,11 @@ impl PresharedKey {
     /// # Ok::<(), vtare_control::KeyError>(())
     /// ```
     pub fn parse(from: &str, text: &str) -> Result<Self, KeyError> {
-        let digits = text.trim().as_bytes();
+        // Some editors put a byte order mark before a text.
+        let text = text.trim().trim_start_matches('\u{feff}');
+        let digits = text.as_bytes();
         let all_hex = digits.iter().all(u8::is_ascii_hexdigit);
-        let found_digits = text.trim().chars().count();
+        let found_digits = text.chars().count();
         if digits.len() != 2 * KEY_BYTE || !all_hex {
             return Err(KeyError::Malformed { from: from.to_owned(), found_digits, all_hex });
         }

@@ -83,7 +83,12 @@ pub(crate) fn read(path: &Path, kind: &str) -> Result<String, Failure> {
     if byte as u64 > LARGEST_BYTE {
         return Err(wrong(path, &format!("found more than {LARGEST_BYTE} B, expected a {kind}, which has less")));
     }
-    Ok(text)
+    Ok(without_mark(&text).to_owned())
+}
+
+/// The text without the byte order mark that some editors put before it.
+pub(crate) fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
 /// The error that names the file; `why` names the key, what was found there and what is wanted.

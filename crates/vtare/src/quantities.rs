@@ -9,7 +9,7 @@ pub(crate) fn nanoseconds(text: &str) -> Result<u64, String> {
     let (value, unit) = split(text).ok_or_else(wanted)?;
     let scale = match unit {
         "ns" => 1.0,
-        "us" => 1e3,
+        "us" | "\u{b5}s" | "\u{3bc}s" => 1e3,
         "ms" => 1e6,
         "s" => 1e9,
         _ => return Err(wanted()),
@@ -22,7 +22,10 @@ pub(crate) fn nanoseconds(text: &str) -> Result<u64, String> {
 /// # Errors
 /// As [`nanoseconds`].
 pub(crate) fn nanoseconds_or_none(text: &str) -> Result<u64, String> {
-    if ["0", "0ns", "0us", "0ms", "0s"].contains(&text) { Ok(0) } else { nanoseconds(text) }
+    match split(text) {
+        Some((0.0, unit)) if unit.is_empty() || nanoseconds(&format!("1{unit}")).is_ok() => Ok(0),
+        _ => nanoseconds(text),
+    }
 }
 
 /// Reads a number above zero.
@@ -100,7 +103,7 @@ pub(crate) fn share(text: &str) -> Result<f64, String> {
 }
 
 fn split(text: &str) -> Option<(f64, &str)> {
-    let digits = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let digits = text.find(char::is_alphabetic).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let value: f64 = number.trim().parse().ok()?;
     (value.is_finite() && value >= 0.0).then_some((value, unit))
@@ -169,6 +172,10 @@ mod tests {
         assert_eq!(nanoseconds("100us"), Ok(100_000));
         assert_eq!(nanoseconds("2.5 ms"), Ok(2_500_000));
         assert_eq!(nanoseconds("1s"), Ok(1_000_000_000));
+        for text in ["100us", "100 us", "100\u{b5}s", "100 \u{3bc}s", "0.1ms"] {
+            assert_eq!(nanoseconds(text), Ok(100_000), "{text}");
+        }
+        assert_eq!((nanoseconds_or_none("0\u{b5}s"), nanoseconds_or_none("0")), (Ok(0), Ok(0)));
         for wrong in ["100", "us", "1 h", "-5us", "0ns", "1e300s", ""] {
             let error = nanoseconds(wrong).expect_err(wrong);
             assert!(error.contains("unit"), "{error}");

@@ -15,7 +15,8 @@ _TIME: Final = {
     "ps": Decimal("1e-12"),
     "ns": Decimal("1e-9"),
     "us": Decimal("1e-6"),
-    "µs": Decimal("1e-6"),
+    "\N{MICRO SIGN}s": Decimal("1e-6"),
+    "\N{GREEK SMALL LETTER MU}s": Decimal("1e-6"),
     "ms": Decimal("1e-3"),
     "s": Decimal(1),
     "min": Decimal(60),
@@ -71,7 +72,7 @@ class Unit:
     @property
     def examples(self) -> str:
         """The units a plan may use, as a list for messages."""
-        return ", ".join(unit for unit in self.scale if unit != "µs")
+        return ", ".join(unit for unit in self.scale if unit.isascii())
 
 
 def unit_of(parameter: str) -> Unit | None:
@@ -177,7 +178,7 @@ def write(value: float | Decimal, unit: Unit) -> str:
     base = exact * unit.scale[unit.symbol]
     chosen = unit.symbol
     if base != 0:
-        decimal_units = [u for u in unit.scale if u not in {"µs", "min", "h", "KiB", "MiB", "GiB"}]
+        decimal_units = [u for u in unit.scale if u.isascii() and u not in {"min", "h", "KiB", "MiB", "GiB"}]
         fitting = [u for u in decimal_units if abs(base) >= unit.scale[u]]
         chosen = (
             max(fitting, key=lambda u: unit.scale[u]) if fitting else min(decimal_units, key=unit.scale.__getitem__)

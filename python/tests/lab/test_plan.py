@@ -9,6 +9,7 @@ import pytest
 
 from vtare.contract import load_contract
 from vtare.errors import BadInput
+from vtare.fleet import load_hosts
 from vtare.plan import Plan, find_plan, load_plan, parse_plan, shipped_plans
 from vtare.plan.checks import Checks
 from vtare.plan.factors import FACTORS, FactorSpec
@@ -201,6 +202,14 @@ def test_control_true_stands_for_a_sleep_cell_and_a_table_is_checked() -> None:
     assert plan.control.instrument == "sleep"
     with pytest.raises(BadInput, match=r"control.parameters.sample: unknown key"):
         parse(GOOD.replace("seed = 7", 'control = { instrument = "timer", parameters = { sample = 1 } }'))
+
+
+def test_files_of_people_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    (tmp_path / "plan.toml").write_text(GOOD, encoding="utf-8-sig")
+    assert load_plan(tmp_path / "plan.toml").text == GOOD
+    hosts = 'schema = "vtare.hosts/1"\n[hosts.one]\nkind = "host"\naddress = "10.0.0.9"\nroles = ["sender"]\n'
+    (tmp_path / "hosts.toml").write_text(hosts, encoding="utf-8-sig")
+    assert [host.name for host in load_hosts(tmp_path / "hosts.toml")] == ["one"]
 
 
 def test_broken_toml_missing_file_and_binary_file_are_named(tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ def unit(parameter: str) -> Unit:
         ("1 ms", "target_ns", "1000000"),
         ("500us", "target_ns", "500000"),
         ("0.1 us", "target_ns", "100"),
+        ("500 \N{MICRO SIGN}s", "target_ns", "500000"),
+        ("500\N{GREEK SMALL LETTER MU}s", "target_ns", "500000"),
         ("1.5e3 ns", "target_ns", "1500"),
         ("2 min", "seconds", "120"),
         ("500 ms", "seconds", "0.5"),

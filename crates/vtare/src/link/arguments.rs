@@ -4,6 +4,7 @@ use vtare_emulator::{Buffer, Jitter, JitterShape, LaneSpec, Layer, Phase};
 use vtare_pathsim::{Detour, Duplication, LossModel};
 
 use crate::failure::Failure;
+use crate::measure::without_mark;
 use crate::quantities::{
     bit_rate, bit_rate_or_none, bytes_with_unit, nanoseconds, nanoseconds_or_none, positive, share,
 };
@@ -294,7 +295,7 @@ fn steps(text: &str) -> Result<Steps, String> {
             file: {error}"
         )
     })?;
-    steps_of(content.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')))
+    steps_of(without_mark(&content).lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')))
 }
 
 fn steps_of<'t>(parts: impl Iterator<Item = &'t str>) -> Result<Steps, String> {

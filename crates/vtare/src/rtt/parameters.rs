@@ -13,6 +13,7 @@ use vtare_wire::{LARGEST_BYTE, full, short};
 use super::stamp::Extension;
 use crate::failure::Failure;
 use crate::instrument;
+use crate::measure::without_mark;
 use crate::parameters;
 use crate::quantities::{nanoseconds, nanoseconds_or_none, positive};
 
@@ -259,7 +260,7 @@ impl RttArguments {
             let text = std::fs::read_to_string(path).map_err(|error| {
                 Failure::Input(format!("cannot read {}: {error}: give a file with one peer a line", path.display()))
             })?;
-            parameters.peer.extend(peers_of(&text));
+            parameters.peer.extend(peers_of(without_mark(&text)));
         }
         parameters.mode = match (self.icmp, self.stamp) {
             (true, _) => Mode::Icmp,

@@ -49,9 +49,14 @@ fn every_instrument_reaches_a_link_local_far_end_by_its_interface() {
 
 #[test]
 fn each_address_of_a_name_is_tried() {
-    let responder = Responder::start(
-        Command::new(VTARE).args(["serve", "--listen", "127.0.0.1:0", "--stamp", "127.0.0.1:0", "--json"]),
-    );
+    let responder = Responder::start(Command::new(VTARE).args([
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--stamp",
+        "127.0.0.1:0",
+        "--json",
+    ]));
     let place = Place::new();
     let hosts = place.file("hosts");
     std::fs::write(&hosts, "::1 localhost\n127.0.0.1 localhost\n").expect("it can be written");

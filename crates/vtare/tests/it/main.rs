@@ -1,7 +1,7 @@
 //! The binary as it is shipped, run as a process. One test program, so that it is linked once.
 
-mod attacks;
 mod addresses;
+mod attacks;
 mod avb;
 mod avb_tcp;
 mod capture;

@@ -1,5 +1,8 @@
 //! `vtare measure RUN.json`, as the lab starts it.
 
+use std::os::unix::fs::PermissionsExt;
+
+use crate::common::wire::new_key;
 use crate::common::{Outcome, Place, golden, vtare, vtare_line};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use serde_json::{Value, json};
@@ -40,6 +43,26 @@ fn a_run_leaves_samples_whose_footer_states_how_they_came_about_and_prints_nothi
     for key in ["program", "interrupted", "started_unix_ns", "elapsed_ns", "machine", "clock", "notes"] {
         assert!(footer.get(key).is_some(), "{key}");
     }
+}
+
+#[test]
+fn files_that_people_write_may_begin_with_a_byte_order_mark() {
+    let place = Place::new();
+    let made = place.file("made");
+    new_key(&made);
+    let marked = |name: &str, text: &str| place.with(name, &format!("\u{feff}{text}"));
+    let sleep = json!({"method": ["spin"], "target_ns": [1000], "samples": 3});
+    let plan = marked("run.json", &run("sleep", sleep, &place.file("samples.parquet")).to_string());
+    let outcome = vtare([std::ffi::OsStr::new("measure"), plan.as_os_str()]);
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""));
+    let key = marked("key", &std::fs::read_to_string(&made).expect("it is there"));
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).expect("it is ours");
+    let peers = marked("peers", "127.0.0.1:1\n");
+    // Nobody listens there: both files were read.
+    vtare_line(&format!("rtt --peers {} --key-file {} --count 1 -q", peers.display(), key.display()))
+        .refused(4, &["cannot reach 127.0.0.1:1"]);
+    let steps = marked("steps", "2G:10s\n");
+    vtare_line(&format!("link nothere0 nothere1 --rate-steps {}", steps.display())).refused(2, &["nothere0"]);
 }
 
 #[test]

@@ -77,7 +77,7 @@ def load_hosts(path: Path) -> tuple[FleetHost, ...]:
         BadInput: it cannot be read, or names no hosts, or a key or value is wrong.
     """
     try:
-        table = tomllib.loads(path.read_text("utf-8"))
+        table = tomllib.loads(path.read_text("utf-8-sig"))
     except OSError as error:
         raise BadInput(f"{path}: cannot read the hosts: {error.strerror or error}; expected a file of hosts") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

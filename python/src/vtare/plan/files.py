@@ -53,7 +53,7 @@ def shipped_plans() -> dict[str, Path]:
 
 def question_of(path: Path) -> str:
     """The question that a shipped plan asks, in one line. Nothing else in it is read or checked."""
-    return " ".join(tomllib.loads(path.read_text("utf-8"))["question"].split())
+    return " ".join(tomllib.loads(path.read_text("utf-8-sig"))["question"].split())
 
 
 def load_plan(path: Path, *, contract: Contract | None = None) -> Plan:
@@ -63,7 +63,7 @@ def load_plan(path: Path, *, contract: Contract | None = None) -> Plan:
         BadInput: unreadable file, broken TOML, or any key that cannot be used; the message states where and what.
     """
     try:
-        text = path.read_bytes().decode("utf-8")
+        text = path.read_bytes().decode("utf-8-sig")
     except OSError as error:
         raise BadInput(f"{path}: cannot read the plan: {error.strerror}") from error
     except UnicodeDecodeError as error:

@@ -77,7 +77,7 @@ def password_of(server: Server) -> str:
         path = Path(server.password_file).expanduser()
         try:
             mode = path.stat().st_mode & 0o777
-            text = path.read_text(encoding="utf-8")
+            text = path.read_text(encoding="utf-8-sig")
         except OSError as error:
             raise MachineCannot(f"password_file {path}: {error.strerror}; write the password into it") from error
         if mode & _OTHERS:
