@@ -1,4 +1,4 @@
-//! From the bytes of a frame to the headers that matter: link, VLAN tags, IPv4 or IPv6, UDP or ICMP.
+//! From the bytes of a frame to the headers that matter: link, VLAN tags, tunnels, IPv4 or IPv6, UDP or ICMP.
 //!
 //! Total: any bytes give a packet or the reason why there is none, and nothing is allocated. Checksums are not looked
 //! at: a capture on the sending host sees them before the card has filled them in.
@@ -6,6 +6,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::Direction;
+use crate::tunnel::{self, Inner, Tunnel};
 
 /// What a frame begins with; the numbers are the registry's of pcap link types (`LINKTYPE_...`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -75,14 +76,52 @@ pub struct Packet<'a> {
     pub payload: &'a [u8],
     /// Its direction, where the frame itself records it (cooked captures).
     pub direction: Option<Direction>,
+    /// The outermost of the tunnels that it was in.
+    pub tunnel: Option<Tunnel>,
+}
+
+/// A protocol that no probe is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Protocol {
+    /// By the number of its ethertype.
+    EtherType(u16),
+    /// By its number in the IP header.
+    Ip(u8),
+    /// A message of ICMP that is no echo, by its type.
+    Icmp(u8),
+    /// Something else in a tunnel.
+    Inside(Tunnel),
+    /// No version of IP.
+    NoIp,
+    /// UDP to and from other ports than those that are wanted.
+    OtherPorts,
+    /// An echo message where none is wanted.
+    Echo,
+}
+
+impl std::fmt::Display for Protocol {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::EtherType(0x0806) => f.write_str("ARP"),
+            Self::EtherType(kind) => write!(f, "ethertype 0x{kind:04x}"),
+            Self::Ip(6) => f.write_str("TCP"),
+            Self::Ip(50) => f.write_str("ESP"),
+            Self::Ip(number) => write!(f, "IP protocol {number}"),
+            Self::Icmp(kind) => write!(f, "ICMP type {kind}"),
+            Self::Inside(tunnel) => write!(f, "{} without IP", tunnel.as_str()),
+            Self::NoIp => f.write_str("no IP"),
+            Self::OtherPorts => f.write_str("UDP at other ports"),
+            Self::Echo => f.write_str("ICMP echo (read with --icmp)"),
+        }
+    }
 }
 
 /// Why a frame is no packet that could be a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum NoPacket {
     /// Another protocol: ARP, TCP, ICMP errors and so on.
-    #[error("another protocol")]
-    Other,
+    #[error("another protocol: {0}")]
+    Other(Protocol),
     /// The second or a later fragment of a packet: its ports are in the first.
     #[error("a later fragment")]
     Fragment,
@@ -93,6 +132,9 @@ pub enum NoPacket {
 
 const ETHERTYPE_IPV4: u16 = 0x0800;
 const ETHERTYPE_IPV6: u16 = 0x86dd;
+/// MPLS, to one receiver and to many.
+const ETHERTYPES_MPLS: [u16; 2] = [0x8847, 0x8848];
+const ETHERTYPE_PPPOE: u16 = 0x8864;
 /// IEEE 802.1Q, 802.1ad, and what some vendors used before.
 const ETHERTYPES_VLAN: [u16; 3] = [0x8100, 0x88a8, 0x9100];
 /// Tags that are passed over; two are usual at most.
@@ -102,6 +144,33 @@ const MOST_EXTENSIONS: usize = 8;
 const UDP: u8 = 17;
 const ICMP: u8 = 1;
 const ICMPV6: u8 = 58;
+const IPV4_IN_IP: u8 = 4;
+const IPV6_IN_IP: u8 = 41;
+const GRE: u8 = 47;
+/// Tunnels within each other.
+const MOST_TUNNELS: usize = 4;
+
+/// What was passed on the way to a header.
+#[derive(Clone, Copy, Default)]
+struct Outside {
+    tunnels: usize,
+    outermost: Option<Tunnel>,
+}
+
+impl Outside {
+    /// Reads what is inside a tunnel.
+    fn through<'a>(self, tunnel: Tunnel, bytes: &'a [u8]) -> Result<Packet<'a>, NoPacket> {
+        if self.tunnels == MOST_TUNNELS {
+            return Err(NoPacket::Other(Protocol::Inside(tunnel)));
+        }
+        let outside = Self { tunnels: self.tunnels + 1, outermost: self.outermost.or(Some(tunnel)) };
+        match tunnel::open(tunnel, bytes)? {
+            Inner::Ethernet(frame) => ethernet(frame, outside),
+            Inner::EtherType(kind, bytes) => named(kind, bytes, outside),
+            Inner::Ip(bytes) => ip(bytes, outside),
+        }
+    }
+}
 
 /// Reads a frame.
 ///
@@ -109,12 +178,9 @@ const ICMPV6: u8 = 58;
 /// [`NoPacket`], with the reason.
 pub fn read(link: LinkType, frame: &[u8]) -> Result<Packet<'_>, NoPacket> {
     match link {
-        LinkType::Ethernet => {
-            let kind = number(frame, 12)?;
-            ethertype(kind, rest(frame, 14)?)
-        }
-        LinkType::RawIp => ip(frame),
-        LinkType::Loopback => ip(rest(frame, 4)?),
+        LinkType::Ethernet => ethernet(frame, Outside::default()),
+        LinkType::RawIp => ip(frame, Outside::default()),
+        LinkType::Loopback => ip(rest(frame, 4)?, Outside::default()),
         LinkType::Cooked => {
             let packet = ethertype(number(frame, 14)?, rest(frame, 16)?)?;
             let sent = number(frame, 0)? == PACKET_OUTGOING;
@@ -135,7 +201,15 @@ const PACKET_OUTGOING: u16 = 4;
 ///
 /// # Errors
 /// [`NoPacket`], with the reason.
-pub fn ethertype(mut kind: u16, mut bytes: &[u8]) -> Result<Packet<'_>, NoPacket> {
+pub fn ethertype(kind: u16, bytes: &[u8]) -> Result<Packet<'_>, NoPacket> {
+    named(kind, bytes, Outside::default())
+}
+
+fn ethernet(frame: &[u8], outside: Outside) -> Result<Packet<'_>, NoPacket> {
+    named(number(frame, 12)?, rest(frame, 14)?, outside)
+}
+
+fn named(mut kind: u16, mut bytes: &[u8], outside: Outside) -> Result<Packet<'_>, NoPacket> {
     for _ in 0..MOST_TAGS {
         if !ETHERTYPES_VLAN.contains(&kind) {
             break;
@@ -144,37 +218,39 @@ pub fn ethertype(mut kind: u16, mut bytes: &[u8]) -> Result<Packet<'_>, NoPacket
         bytes = rest(bytes, 4)?;
     }
     match kind {
-        ETHERTYPE_IPV4 | ETHERTYPE_IPV6 => ip(bytes),
-        _ => Err(NoPacket::Other),
+        ETHERTYPE_IPV4 | ETHERTYPE_IPV6 => ip(bytes, outside),
+        ETHERTYPE_PPPOE => outside.through(Tunnel::Pppoe, bytes),
+        kind if ETHERTYPES_MPLS.contains(&kind) => outside.through(Tunnel::Mpls, bytes),
+        kind => Err(NoPacket::Other(Protocol::EtherType(kind))),
     }
 }
 
-fn ip(bytes: &[u8]) -> Result<Packet<'_>, NoPacket> {
+fn ip(bytes: &[u8], outside: Outside) -> Result<Packet<'_>, NoPacket> {
     match byte(bytes, 0)? >> 4 {
-        4 => ipv4(bytes),
-        6 => ipv6(bytes),
-        _ => Err(NoPacket::Other),
+        4 => ipv4(bytes, outside),
+        6 => ipv6(bytes, outside),
+        _ => Err(NoPacket::Other(Protocol::NoIp)),
     }
 }
 
 //= RFC 791, 3.1
-fn ipv4(bytes: &[u8]) -> Result<Packet<'_>, NoPacket> {
+fn ipv4(bytes: &[u8], outside: Outside) -> Result<Packet<'_>, NoPacket> {
     let header = usize::from(byte(bytes, 0)? & 0xf) * 4;
     let total = number(bytes, 2)?;
     let protocol = byte(bytes, 9)?;
     let (source, destination) = (octets::<4>(bytes, 12)?, octets::<4>(bytes, 16)?);
-    if header < 20 || !matches!(protocol, UDP | ICMP) {
-        return Err(NoPacket::Other);
+    if header < 20 || !carried(protocol, ICMP) {
+        return Err(NoPacket::Other(Protocol::Ip(protocol)));
     }
     if number(bytes, 6)? & 0x1fff != 0 {
         return Err(NoPacket::Fragment);
     }
     let ends = (Ipv4Addr::from(source).into(), Ipv4Addr::from(destination).into());
-    transport(protocol, ends, bytes, header, usize::from(total))
+    transport(protocol, ends, bytes, (header, usize::from(total)), outside)
 }
 
 //= RFC 8200, 3 and 4
-fn ipv6(bytes: &[u8]) -> Result<Packet<'_>, NoPacket> {
+fn ipv6(bytes: &[u8], outside: Outside) -> Result<Packet<'_>, NoPacket> {
     let total = 40 + usize::from(number(bytes, 4)?);
     let (source, destination) = (octets::<16>(bytes, 8)?, octets::<16>(bytes, 24)?);
     let (mut next, mut at) = (byte(bytes, 6)?, 40);
@@ -195,11 +271,16 @@ fn ipv6(bytes: &[u8]) -> Result<Packet<'_>, NoPacket> {
             _ => break,
         }
     }
-    if !matches!(next, UDP | ICMPV6) {
-        return Err(NoPacket::Other);
+    if !carried(next, ICMPV6) {
+        return Err(NoPacket::Other(Protocol::Ip(next)));
     }
     let ends = (Ipv6Addr::from(source).into(), Ipv6Addr::from(destination).into());
-    transport(next, ends, bytes, at, total)
+    transport(next, ends, bytes, (at, total), outside)
+}
+
+/// Whether probes may be behind this protocol.
+fn carried(protocol: u8, icmp: u8) -> bool {
+    protocol == icmp || matches!(protocol, UDP | IPV4_IN_IP | IPV6_IN_IP | GRE)
 }
 
 /// Both headers are 8 B long.
@@ -209,12 +290,26 @@ fn transport(
     protocol: u8,
     (source, destination): (IpAddr, IpAddr),
     bytes: &[u8],
-    at: usize,
-    total: usize,
+    (at, total): (usize, usize),
+    outside: Outside,
 ) -> Result<Packet<'_>, NoPacket> {
+    // Short frames are padded to 60 B: what is beyond the packet's end is not of it.
+    let whole = &bytes[..bytes.len().min(total)];
+    match protocol {
+        IPV4_IN_IP | IPV6_IN_IP => return outside.through(Tunnel::IpInIp, rest(whole, at)?),
+        GRE => return outside.through(Tunnel::Gre, rest(whole, at)?),
+        _ => {}
+    }
     let payload_at = at + TRANSPORT_BYTE;
     if total < payload_at {
-        return Err(NoPacket::Other);
+        return Err(NoPacket::Other(Protocol::Ip(protocol)));
+    }
+    let tunnel = if protocol == UDP { Tunnel::of_port(number(bytes, at + 2)?) } else { None };
+    if let Some(tunnel) = tunnel
+        && let Some(payload) = whole.get(payload_at..)
+        && tunnel::open(tunnel, payload).is_ok()
+    {
+        return outside.through(tunnel, payload);
     }
     let found = match protocol {
         UDP => Transport::Udp { source: number(bytes, at)?, destination: number(bytes, at + 2)? },
@@ -222,13 +317,12 @@ fn transport(
             let reply = match (protocol, byte(bytes, at)?) {
                 (ICMP, 8) | (ICMPV6, 128) => false,
                 (ICMP, 0) | (ICMPV6, 129) => true,
-                _ => return Err(NoPacket::Other),
+                (_, kind) => return Err(NoPacket::Other(Protocol::Icmp(kind))),
             };
             Transport::Echo { reply, identifier: number(bytes, at + 4)?, sequence: number(bytes, at + 6)? }
         }
     };
-    // Short frames are padded to 60 B: what is beyond the packet's end is not of it.
-    let payload = bytes.get(payload_at..bytes.len().min(total)).ok_or(NoPacket::Cut)?;
+    let payload = whole.get(payload_at..).ok_or(NoPacket::Cut)?;
     Ok(Packet {
         source,
         destination,
@@ -237,6 +331,7 @@ fn transport(
         payload_byte: (total - payload_at) as u32,
         payload,
         direction: None,
+        tunnel: outside.outermost,
     })
 }
 
@@ -244,15 +339,15 @@ fn byte(bytes: &[u8], at: usize) -> Result<u8, NoPacket> {
     bytes.get(at).copied().ok_or(NoPacket::Cut)
 }
 
-fn number(bytes: &[u8], at: usize) -> Result<u16, NoPacket> {
+pub(crate) fn number(bytes: &[u8], at: usize) -> Result<u16, NoPacket> {
     octets(bytes, at).map(u16::from_be_bytes)
 }
 
-fn octets<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], NoPacket> {
+pub(crate) fn octets<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], NoPacket> {
     bytes.get(at..at + N).and_then(|slice| slice.try_into().ok()).ok_or(NoPacket::Cut)
 }
 
-fn rest(bytes: &[u8], at: usize) -> Result<&[u8], NoPacket> {
+pub(crate) fn rest(bytes: &[u8], at: usize) -> Result<&[u8], NoPacket> {
     bytes.get(at..).ok_or(NoPacket::Cut)
 }
 

@@ -59,13 +59,73 @@ fn what_is_no_probe_states_why() {
     assert_eq!(read(LinkType::RawIp, &fragment), Err(NoPacket::Fragment));
     let later = [17, 0, 0, 8, 0, 0, 0, 9];
     assert_eq!(read(LinkType::RawIp, &ip(V6, 44, &[&later[..], &bare].concat())), Err(NoPacket::Fragment));
-    assert_eq!(read(LinkType::RawIp, &ip(V4, 6, &[0; 20])), Err(NoPacket::Other), "TCP");
-    assert_eq!(read(LinkType::RawIp, &ip(V4, 1, &[3; 20])), Err(NoPacket::Other), "destination unreachable");
+    assert_eq!(read(LinkType::RawIp, &ip(V4, 6, &[0; 20])), Err(NoPacket::Other(Protocol::Ip(6))), "TCP");
+    assert_eq!(read(LinkType::RawIp, &ip(V4, 1, &[3; 20])), Err(NoPacket::Other(Protocol::Icmp(3))));
     let mut arp = ethernet(&bare, &[]);
     arp[12..14].copy_from_slice(&[0x08, 0x06]);
-    assert_eq!(read(LinkType::Ethernet, &arp), Err(NoPacket::Other));
+    assert_eq!(read(LinkType::Ethernet, &arp), Err(NoPacket::Other(Protocol::EtherType(0x0806))));
     assert_eq!(read(LinkType::RawIp, &bare[..27]), Err(NoPacket::Cut));
     assert_eq!(read(LinkType::RawIp, &[]), Err(NoPacket::Cut));
+}
+
+/// A tunnel and the frame with a packet in it.
+fn tunnels(bare: &[u8]) -> Vec<(Tunnel, Vec<u8>)> {
+    let inner = ethernet(bare, &[]);
+    let ethertype: &[u8] = if bare[0] >> 4 == 4 { &[0x08, 0] } else { &[0x86, 0xdd] };
+    let protocol = if bare[0] >> 4 == 4 { 4 } else { 41 };
+    let mut found = Vec::new();
+    let mut over = |tunnel, packet: Vec<u8>| found.push((tunnel, ethernet(&packet, &[])));
+    for ends in [V4, V6] {
+        over(Tunnel::IpInIp, ip(ends, protocol, bare));
+        over(Tunnel::Gre, ip(ends, 47, &[&[0, 0], ethertype, bare].concat()));
+        over(Tunnel::Gre, ip(ends, 47, &[&[0xb0, 0], ethertype, &[9; 12], bare].concat()));
+        over(Tunnel::Gre, ip(ends, 47, &[&[0, 0, 0x65, 0x58][..], &inner].concat()));
+        for port in [4789, 8472] {
+            over(Tunnel::Vxlan, udp(ends, (5_000, port), &[&[8, 0, 0, 0, 0, 0, 7, 0][..], &inner].concat()));
+        }
+        let geneve = [&[2, 0, 0x65, 0x58, 0, 0, 7, 0][..], &[1; 8], &inner].concat();
+        over(Tunnel::Geneve, udp(ends, (5_000, 6081), &geneve));
+    }
+    for (tunnel, kind, header) in [
+        (Tunnel::Mpls, 0x8847_u16, [0, 0x10, 0x01, 64].to_vec()),
+        (Tunnel::Mpls, 0x8847, [0, 0x10, 0x00, 64, 0, 0x20, 0x01, 64].to_vec()),
+        (Tunnel::Pppoe, 0x8864, [&[0x11, 0, 0, 1, 0, 9, 0][..], &[if protocol == 4 { 0x21 } else { 0x57 }]].concat()),
+    ] {
+        found.push((tunnel, [&[2; 12][..], &kind.to_be_bytes(), &header, bare].concat()));
+    }
+    let pseudowire = [&[2; 12][..], &[0x88, 0x47, 0, 0x10, 0x01, 64, 0, 0, 0, 0], &inner].concat();
+    found.push((Tunnel::Mpls, pseudowire));
+    found
+}
+
+#[test]
+fn a_datagram_is_found_in_each_tunnel_and_in_tunnels_within_each_other() {
+    for ends in [V4, V6] {
+        let bare = udp(ends, (4_000, 8_462), &[7; 30]);
+        for (tunnel, frame) in tunnels(&bare) {
+            let found = udp_packet(read(LinkType::Ethernet, &frame));
+            assert_eq!((found.source, found.tunnel, found.payload), (ends.0, Some(tunnel), &[7; 30][..]), "{tunnel:?}");
+        }
+        let twice = ip(V4, 4, &ip(V4, 4, &bare));
+        if ends == V4 {
+            assert_eq!(udp_packet(read(LinkType::RawIp, &twice)).payload, [7; 30]);
+        }
+        let deep = (0..9).fold(bare, |inner, _| ip(V4, 4, &inner));
+        assert_eq!(read(LinkType::RawIp, &deep), Err(NoPacket::Other(Protocol::Inside(Tunnel::IpInIp))));
+    }
+}
+
+#[test]
+fn what_is_no_tunnel_at_the_port_of_one_is_an_ordinary_datagram() {
+    for port in [4789, 6081] {
+        let packet = udp(V4, (5_000, port), &[0xff; 30]);
+        let found = read(LinkType::RawIp, &packet).expect("a datagram");
+        assert_eq!((found.tunnel, found.payload), (None, &[0xff; 30][..]));
+    }
+    assert_eq!(
+        read(LinkType::RawIp, &ip(V4, 47, &[0, 1, 8, 0, 0, 0])),
+        Err(NoPacket::Other(Protocol::Inside(Tunnel::Gre)))
+    );
 }
 
 #[test]

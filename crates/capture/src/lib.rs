@@ -19,6 +19,7 @@ pub mod ring;
 mod sample;
 mod tally;
 pub mod tc;
+pub mod tunnel;
 
 pub use direction::Direction;
 pub use tally::Tally;

@@ -34,7 +34,7 @@ impl Tally {
         match why {
             NoPacket::Cut => self.cut += 1,
             NoPacket::Fragment => self.fragments += 1,
-            NoPacket::Other => {}
+            NoPacket::Other(_) => {}
         }
     }
 }

@@ -109,6 +109,7 @@ fn read(record: &[u8; RECORD_BYTE]) -> Option<(u64, Packet<'_>, bool)> {
         payload_byte: word(12),
         payload: record.get(HEAD_AT..HEAD_AT + usize::from(head_byte))?,
         direction: Some(if outgoing == 0 { Direction::Rx } else { Direction::Tx }),
+        tunnel: None,
     };
     Some((long(0), packet, merged != 0))
 }

@@ -64,6 +64,7 @@ struct Flow {
     /// First and last probe towards the far end.
     asked_between: Option<(i64, i64)>,
     rtt: Series,
+    negative: u64,
 }
 
 /// Aggregates the probes of a capture.
@@ -167,6 +168,7 @@ impl Aggregate {
             one_way: 0,
             asked_between: None,
             rtt: Series::new(EXACT_OF_FLOW),
+            negative: 0,
         });
         Some(number)
     }
@@ -195,9 +197,14 @@ impl Aggregate {
             Role::Reply => {
                 flow.replies += 1;
                 let [young, old] = &mut self.waiting;
-                if let Some(asked_ns) = young.remove(&name).or_else(|| old.remove(&name)) {
-                    flow.rtt.add(captured_ns - asked_ns);
-                    self.rtt.add(captured_ns - asked_ns);
+                match young.remove(&name).or_else(|| old.remove(&name)) {
+                    // The clock of the stamps stepped back: this is no time.
+                    Some(asked_ns) if captured_ns < asked_ns => flow.negative += 1,
+                    Some(asked_ns) => {
+                        flow.rtt.add(captured_ns - asked_ns);
+                        self.rtt.add(captured_ns - asked_ns);
+                    }
+                    None => {}
                 }
             }
         }
@@ -210,6 +217,7 @@ impl Aggregate {
         cell.packets = self.packets;
         cell.kinds = self.kinds;
         cell.rtt_ns = self.rtt.figures();
+        cell.negative = self.flows.iter().map(|flow| flow.negative).sum();
         cell.exact = self.rtt.is_exact() && self.flows.iter().all(|flow| flow.rtt.is_exact());
         cell.flows = self.flows.iter().map(Flow::cell).collect();
         cell.beyond_flows = self.beyond;
@@ -236,6 +244,7 @@ impl Flow {
             one_way: self.one_way,
             packet_per_s: between.filter(|seconds| gaps > 0 && *seconds > 0.0).map(|seconds| gaps as f64 / seconds),
             rtt_ns: self.rtt.figures(),
+            negative: self.negative,
         }
     }
 }

@@ -45,6 +45,20 @@ fn a_round_trip_is_from_a_request_to_its_own_reply() {
 }
 
 #[test]
+fn a_reply_stamped_before_its_request_is_counted_and_in_no_figure() {
+    let mut aggregate = Aggregate::new(None);
+    let (ask, answer) = (|number| probe(Role::Request, 7, number), |number| probe(Role::Reply, 7, number));
+    take(&mut aggregate, &[(1_000, ask(0)), (400, answer(0)), (2_000, ask(1)), (2_100, answer(1))]);
+    let cell = closed(aggregate);
+    assert_eq!((cell.rtt_ns.n, cell.rtt_ns.min, cell.negative, cell.flows[0].negative), (1, Some(100.0), 1, 1));
+    let note = cell.negative_note().expect("people must know");
+    assert!(note.text.starts_with("1 of 2 replies was stamped before"), "{}", note.text);
+    let mut sound = Aggregate::new(None);
+    take(&mut sound, &[(0, ask(0)), (10, answer(0))]);
+    assert_eq!(closed(sound).negative_note(), None);
+}
+
+#[test]
 fn a_packet_seen_twice_on_its_way_counts_from_the_first_time() {
     let mut aggregate = Aggregate::new(None);
     take(

@@ -4,8 +4,12 @@ use serde::Serialize;
 use vtare_capture::Tally;
 use vtare_units::figures::Figures;
 
+use crate::note::Note;
+
 /// Flows that people are shown; all are in the document.
 pub(super) const MOST_SHOWN: usize = 20;
+/// Protocols that people are shown.
+const MOST_NAMED: usize = 6;
 
 /// Probes of one kind that went one way.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -41,6 +45,17 @@ pub(crate) struct FlowCell {
     pub(crate) packet_per_s: Option<f64>,
     /// From a request to its reply, both at this capture point.
     pub(crate) rtt_ns: Figures,
+    /// Replies with an earlier stamp than their requests: the clock stepped back. They are in no figure.
+    pub(crate) negative: u64,
+}
+
+/// Frames of a file that a capture passed over, or that came in a tunnel.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct NamedFrames {
+    /// The protocol, or the tunnel.
+    pub(crate) name: String,
+    /// How many.
+    pub(crate) frames: u64,
 }
 
 /// What the writer of a capture file recorded of it.
@@ -52,6 +67,10 @@ pub(crate) struct FileFacts {
     pub(crate) frames: u64,
     /// Probes without a stamp; they are in no sample.
     pub(crate) unstamped: u64,
+    /// Frames of each tunnel that was looked into; of tunnels within each other the outermost counts.
+    pub(crate) tunnels: Vec<NamedFrames>,
+    /// Frames that can be no probes, by protocol, the most frequent first.
+    pub(crate) passed_over: Vec<NamedFrames>,
     /// Packets that the interface dropped, and that the writer's system dropped, by its own counters.
     pub(crate) dropped_by_interface: Option<u64>,
     /// See above.
@@ -97,6 +116,8 @@ pub(crate) struct CaptureCell {
     pub(crate) file: Option<FileFacts>,
     /// From a request to its reply at this capture point, all flows together.
     pub(crate) rtt_ns: Figures,
+    /// As in the flows, all together.
+    pub(crate) negative: u64,
     /// Whether all quantiles are those of the samples; else long series come from histograms, to 1/64.
     pub(crate) exact: bool,
     /// Each session between two ends, those with most packets first.
@@ -106,6 +127,20 @@ pub(crate) struct CaptureCell {
 }
 
 impl CaptureCell {
+    /// What people must know of round trips that end before they begin.
+    pub(super) fn negative_note(&self) -> Option<Note> {
+        let replies: u64 = self.flows.iter().map(|flow| flow.replies).sum();
+        let was = if self.negative == 1 { "was" } else { "were" };
+        let text = || {
+            format!(
+                "{} of {replies} replies {was} stamped before the request: the clock of the capturing host stepped \
+                 backward. Negative round trips are left out; others that span the step are wrong by as much",
+                self.negative
+            )
+        };
+        (self.negative > 0).then(|| Note::new("negative_round_trips", text()))
+    }
+
     /// Takes in what was counted beside the probes.
     pub(super) fn count(&mut self, tally: Tally) {
         self.lost = Some(tally.lost);
@@ -154,6 +189,19 @@ impl CaptureCell {
             self.chosen_because,
             self.stamp_clock.to_uppercase()
         ));
+        if let Some(facts) = &self.file {
+            let named = |frames: &[NamedFrames]| {
+                let shown = frames.iter().take(MOST_NAMED).map(|one| format!("{} {}", one.frames, one.name));
+                let rest: u64 = frames.iter().skip(MOST_NAMED).map(|one| one.frames).sum();
+                shown.chain((rest > 0).then(|| format!("{rest} of others"))).collect::<Vec<_>>().join(", ")
+            };
+            if !facts.tunnels.is_empty() {
+                text.push_str(&format!("\nframes in tunnels: {}", named(&facts.tunnels)));
+            }
+            if !facts.passed_over.is_empty() {
+                text.push_str(&format!("\nframes passed over: {}", named(&facts.passed_over)));
+            }
+        }
         text.push_str(&self.stamp_error_ns.map_or_else(String::new, |error| format!(", right to {error} ns")));
         text.push('\n');
         text

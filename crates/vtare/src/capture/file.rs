@@ -1,15 +1,17 @@
 //! Reading a capture file.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 
 use vtare_capture::Tally;
-use vtare_capture::frame::{self, LinkType};
+use vtare_capture::frame::{self, LinkType, NoPacket, Protocol};
 use vtare_capture::pcap::Reader;
 use vtare_capture::probe::{self, Probe, Wanted};
+use vtare_capture::tunnel::Tunnel;
 
 use super::aggregate::Aggregate;
-use super::cell::{CaptureCell, FileFacts};
+use super::cell::{CaptureCell, FileFacts, NamedFrames};
 use super::parameters::Parameters;
 use crate::failure::Failure;
 use crate::instrument::{Note, Outcome, Session};
@@ -34,6 +36,7 @@ pub(super) fn read(
     let progress = session.context.progress(&format!("read {}", path.display()), parameters.packets.unwrap_or(0));
     let mut facts = FileFacts { format: Some(reader.format()), ..FileFacts::default() };
     let (mut tally, mut strange) = (Tally::default(), Vec::new());
+    let (mut tunnels, mut passed) = (BTreeMap::<Tunnel, u64>::new(), BTreeMap::<Protocol, u64>::new());
     let mut failed = None;
     let mut stopped = false;
     while !aggregate.is_full() {
@@ -56,9 +59,15 @@ pub(super) fn read(
             Ok(packet) => packet,
             Err(why) => {
                 tally.refuse(why);
+                if let NoPacket::Other(protocol) = why {
+                    *passed.entry(protocol).or_default() += 1;
+                }
                 continue;
             }
         };
+        if let Some(tunnel) = packet.tunnel {
+            *tunnels.entry(tunnel).or_default() += 1;
+        }
         let mut take = |probe: Probe| {
             let direction = frame.direction.or(probe.direction);
             match frame.captured_ns {
@@ -74,12 +83,20 @@ pub(super) fn read(
             tally.add(found);
         } else if is_at_ports(&packet, &wanted) {
             tally.foreign += 1;
+        } else {
+            let kind = match packet.transport {
+                frame::Transport::Udp { .. } => Protocol::OtherPorts,
+                frame::Transport::Echo { .. } => Protocol::Echo,
+            };
+            *passed.entry(kind).or_default() += 1;
         }
         if let Some(error) = failed {
             return Err(error.into());
         }
     }
     drop(progress);
+    facts.tunnels = named(tunnels, |tunnel| tunnel.as_str().to_owned());
+    facts.passed_over = named(passed, ToString::to_string);
     let counts = reader.counts();
     (facts.dropped_by_interface, facts.dropped_by_system) = (counts.dropped_by_interface, counts.dropped_by_system);
     facts.cut_at_byte = reader.cut_short().map(|cut| cut.offset);
@@ -96,10 +113,18 @@ pub(super) fn read(
         (None, None) => None,
         (a, b) => Some(a.unwrap_or(0) + b.unwrap_or(0)),
     };
-    let notes = remarks(&facts, &strange, reader.cut_short().map(|cut| cut.there_byte));
+    let mut notes = remarks(&facts, &strange, reader.cut_short().map(|cut| cut.there_byte));
     cell.file = Some(facts);
     aggregate.close(&mut cell);
+    notes.extend(cell.negative_note());
     Ok(Outcome { cells: vec![cell], notes, interrupted: stopped })
+}
+
+/// What was counted by kind, the most frequent first.
+fn named<K>(counts: BTreeMap<K, u64>, name: impl Fn(&K) -> String) -> Vec<NamedFrames> {
+    let mut found: Vec<_> = counts.iter().map(|(kind, &frames)| NamedFrames { name: name(kind), frames }).collect();
+    found.sort_by_key(|one| std::cmp::Reverse(one.frames));
+    found
 }
 
 /// Whether a packet goes to or comes from a port that is captured: files hold other traffic, too.

@@ -212,7 +212,7 @@ fn first_line(error: &BpfError) -> String {
 
 /// What a reader of the figures should know.
 fn remarks(cell: &CaptureCell) -> Vec<Note> {
-    let mut notes = Vec::new();
+    let mut notes: Vec<Note> = cell.negative_note().into_iter().collect();
     if let Some(lost @ 1..) = cell.lost {
         let text = format!(
             "{lost} probes (packet: packets) were seen and lost: the program was too slow for them; give --ring-byte \

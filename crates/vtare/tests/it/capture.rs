@@ -470,6 +470,7 @@ fn a_run_of_the_lab_reads_a_file_into_rows_and_round_trips() {
     }
     let none = vtare_line(&format!("capture --read {}", file.display()));
     assert!(none.code == 0 && none.stdout.contains("no probes were seen"), "{}", none.stdout);
+    assert!(none.stdout.contains("frames passed over: 799 ICMP echo (read with --icmp)"), "{}", none.stdout);
 }
 
 #[test]
