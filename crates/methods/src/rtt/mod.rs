@@ -13,6 +13,7 @@
 mod launches;
 mod loss;
 mod one_way;
+mod outages;
 mod record;
 mod report;
 mod run;
@@ -25,6 +26,7 @@ use vtare_units::{Monotonic, Peer, Span, Timestamp};
 pub use launches::Launches;
 pub use loss::{Attribution, LocalDrops, LossClasses, ResponderCounters};
 pub use one_way::OneWay;
+pub use outages::{Outage, Place};
 pub use record::{Fate, Record};
 pub use report::{Report, UnsentCounts};
 pub use run::{Live, OutOfOrder, Run};

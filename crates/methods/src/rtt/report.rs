@@ -4,6 +4,7 @@ use vtare_units::Span;
 use super::launches::Launches;
 use super::loss::{LocalDrops, LossClasses, ResponderCounters};
 use super::one_way::OneWay;
+use super::outages::Outage;
 use super::record::Record;
 use super::run::Run;
 use vtare_units::figures::Figures;
@@ -62,6 +63,10 @@ pub struct Report {
     pub reverse_variation_ns: Figures,
     /// Bounds of the delays there and back; `None` where no far end stated its times.
     pub one_way: Option<OneWay>,
+    /// Times in which nothing was sent, or nothing came back, in order.
+    pub outages: Vec<Outage>,
+    /// `rtt_ns` without the packets of outages; null where there were none.
+    pub steady_rtt_ns: Option<Figures>,
     /// Whether all quantiles are those of the samples; else those of long series come from histograms, to 1/64.
     pub exact: bool,
 }
@@ -78,7 +83,8 @@ impl Run {
     ) -> Report {
         self.settle_all(sink);
         let one_way = self.one_way();
-        Report { one_way, ..Report::new(&self, counters, local) }
+        let (outages, steady_rtt_ns) = self.outages();
+        Report { one_way, outages, steady_rtt_ns, ..Report::new(&self, counters, local) }
     }
 }
 
@@ -111,6 +117,8 @@ impl Report {
             forward_variation_ns: variation.forward.figures(),
             reverse_variation_ns: variation.reverse.figures(),
             one_way: None,
+            outages: Vec::new(),
+            steady_rtt_ns: None,
             exact: series.iter().all(|s| s.is_exact()) && variation.forward.is_exact() && variation.reverse.is_exact(),
         }
     }

@@ -1,12 +1,13 @@
 use std::collections::VecDeque;
 
-use vtare_units::figures::LogHistogram;
+use vtare_units::figures::{Figures, LogHistogram};
 use vtare_units::{Monotonic, Span, Timestamp};
 
 use super::UtcHere;
 use super::launches::Launches;
 use super::loss::InBand;
 use super::one_way::{OneWay, OneWayDelays};
+use super::outages::{Outage, Outages};
 use super::record::{Fate, Record};
 use super::seen::Seen;
 use super::series::Series;
@@ -89,6 +90,7 @@ pub struct Run {
     pacing_error: Series,
     tally: Tally,
     launches: Launches,
+    outages: Outages,
 }
 
 /// Counts of a run.
@@ -130,6 +132,7 @@ impl Run {
             pacing_error: series(),
             tally: Tally::default(),
             launches: Launches::default(),
+            outages: Outages::new(&options),
         }
     }
 
@@ -313,6 +316,7 @@ impl Run {
             self.variation.add(&record);
             self.one_way.add(&record);
         }
+        self.outages.add(&record);
         sink(&record);
     }
 
@@ -389,6 +393,9 @@ impl Run {
     }
     pub(super) fn one_way(&mut self) -> Option<OneWay> {
         self.one_way.figures()
+    }
+    pub(super) fn outages(&mut self) -> (Vec<Outage>, Option<Figures>) {
+        self.outages.close()
     }
     pub(super) fn scheduled_span(&self) -> Option<(u64, Span)> {
         self.scheduled.map(|(first, last)| (self.next, last - first))

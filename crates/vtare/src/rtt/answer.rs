@@ -36,6 +36,8 @@ pub(super) fn of(outcome: &Outcome<RttCell>, parameters: &Parameters, line: &Com
     for cell in outcome.cells.iter().filter(|cell| cell.sent > 0 && cell.received == 0) {
         answer.limit(format!("{}: no reply to {} packets.", cell.peer, cell.sent));
     }
+    answer.limited_by(notes, "stood_still");
+    answer.limited_by(notes, "nothing_came_back");
     if answer.limited_by(notes, "lost_on_the_way_back") {
         answer.change("Take the frames with a program here.", line.with("--engine", "xdp"));
     }
@@ -93,7 +95,10 @@ fn losses(cells: &[RttCell]) -> String {
 
 /// What this end added by being late.
 fn late(answer: &mut Answer, outcome: &Outcome<RttCell>, parameters: &Parameters, line: &CommandLine) {
-    let sent_late = |cell: &&RttCell| cell.sent_late as f64 >= IN_P99 * cell.sent as f64;
+    // What is late after a standstill is no sign of a CPU that is shared.
+    let sent_late = |cell: &&RttCell| {
+        cell.sent_late.saturating_sub(cell.packets_of_standstills()) as f64 >= IN_P99 * cell.sent as f64
+    };
     let mut found = false;
     for cell in outcome.cells.iter().filter(|cell| cell.sent > 0).filter(sent_late) {
         answer.limit(format!(
@@ -110,6 +115,7 @@ fn late(answer: &mut Answer, outcome: &Outcome<RttCell>, parameters: &Parameters
     // One thread serves all peers.
     if let Some((lost, longest)) = outcome.cells.first().and_then(|cell| cell.canary.lost())
         && lost > LOST_WORTH_A_CHANGE
+        && !outcome.notes.iter().any(|note| note.id == "stood_still")
     {
         answer.limit(format!(
             "Other work took {} of the sending thread's time, {} at once: the longest round trips may be this host's.",

@@ -2,13 +2,14 @@
 
 use serde::Serialize;
 use vtare_link::StallDetector;
-use vtare_methods::rtt::{Attribution, LossClasses, OneWay, Report, UnsentCounts};
+use vtare_methods::rtt::{Attribution, LossClasses, OneWay, Outage, Place, Report, UnsentCounts};
 use vtare_probe::link::{Facts, LocalDrops};
 use vtare_units::figures::Figures;
 
 use super::aggregate::Closed;
 use super::pacing::PacingFacts;
 use super::stamp::StampFacts;
+use crate::table::time;
 
 /// Where lost packets were lost; `None` is "nobody could count that", which is not 0.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -123,6 +124,10 @@ pub(crate) struct RttCell {
     pub(crate) achieved_packet_per_s: Option<f64>,
     /// From the actual send to the program's receipt.
     pub(crate) rtt_ns: Figures,
+    /// Times in which this program sent nothing, or nothing came back.
+    pub(crate) outages: Vec<Outage>,
+    /// `rtt_ns` without the packets of outages; null where there were none.
+    pub(crate) steady_rtt_ns: Option<Figures>,
     /// From the scheduled send to the program's receipt.
     pub(crate) rtt_scheduled_ns: Figures,
     /// Between the kernel's stamps of departure and arrival.
@@ -161,6 +166,38 @@ impl RttCell {
         self.sent > 0 && self.received == 0 && self.lost_by.reverse == Some(self.sent)
     }
 
+    /// Packets of the times in which this program stood still; 0 where it never did.
+    pub(super) fn packets_of_standstills(&self) -> u64 {
+        self.outages.iter().filter(|outage| outage.place == Place::Here).map(|outage| outage.packets).sum()
+    }
+
+    /// Whether standstills explain all but 1 % of the slots without a packet.
+    pub(super) fn only_stood_still(&self) -> bool {
+        let (stood, unsent) = (self.packets_of_standstills(), self.unsent.too_late + self.unsent.no_room);
+        stood > 0 && unsent.saturating_sub(stood) * 100 <= self.scheduled
+    }
+
+    /// What people must know of the outages at a place.
+    pub(super) fn outage_text(&self, place: Place) -> Option<String> {
+        let found: Vec<&Outage> = self.outages.iter().filter(|outage| outage.place == place).collect();
+        let longest = found.iter().max_by_key(|outage| outage.length_ns)?;
+        let (length, began) = (time(Some(longest.length_ns as f64)), time(Some(longest.began_ns as f64)));
+        let times = if found.len() == 1 { String::new() } else { format!(", the longest of {} times", found.len()) };
+        let what = match place {
+            Place::Here => format!(
+                "this program stood still for {length}, {began} after the start{times}: it was stopped, its machine \
+                 suspended or moved, or its CPU taken"
+            ),
+            Place::Beyond => format!(
+                "nothing came back for {length}, {began} after the start{times}: the path was down, or the far end \
+                 stood still"
+            ),
+        };
+        let steady = self.steady_rtt_ns.as_ref().and_then(|figures| figures.p99);
+        let without = steady.map_or_else(String::new, |p99| format!(". Without it p99 is {}", time(Some(p99))));
+        Some(format!("{}: {what}{without}", self.peer))
+    }
+
     /// Fills in what was aggregated.
     pub(super) fn take(&mut self, closed: Closed) {
         let Report {
@@ -175,6 +212,7 @@ impl RttCell {
         self.intended_packet_per_s = report.intended_packet_per_s;
         self.achieved_packet_per_s = achieved(&report);
         self.rtt_ns = report.rtt_ns;
+        (self.outages, self.steady_rtt_ns) = (report.outages, report.steady_rtt_ns);
         self.rtt_scheduled_ns = report.rtt_scheduled_ns;
         self.rtt_kernel_ns = report.rtt_kernel_ns;
         self.turnaround_ns = report.turnaround_ns;

@@ -24,7 +24,7 @@ use std::sync::mpsc;
 
 use peer::{PeerLink, Ready};
 use vtare_link::StallDetector;
-use vtare_methods::rtt::{LocalDrops, OneWay, Options};
+use vtare_methods::rtt::{LocalDrops, OneWay, Options, Place};
 use vtare_probe::link::{LinkError, ProbeLink};
 use vtare_probe::many::Many;
 use vtare_probe::open_loop::Lead;
@@ -449,12 +449,16 @@ fn remarks(cells: &[RttCell], parameters: &Parameters) -> Vec<Note> {
         if let (Some(wanted), Some(got)) = (cell.intended_packet_per_s, cell.achieved_packet_per_s)
             && !parameters.flood
             && got < wanted * 0.99
+            && !cell.only_stood_still()
         {
             let text = format!(
                 "{}: {wanted:.0} packets/s asked, {got:.0} sent: this sender or this machine is too slow for it",
                 cell.peer
             );
             notes.push(Note::new("rate_not_reached", text));
+        }
+        for (place, id) in [(Place::Here, "stood_still"), (Place::Beyond, "nothing_came_back")] {
+            notes.extend(cell.outage_text(place).map(|text| Note::new(id, text)));
         }
         if cell.all_lost_on_the_way_back() {
             let text = format!(

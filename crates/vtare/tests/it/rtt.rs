@@ -1,6 +1,8 @@
 //! `vtare rtt` against real responders: over loopback, and over a veth pair between two namespaces with injected
 //! losses.
 
+use std::time::Duration;
+
 use crate::common::skips::spoiled;
 use crate::common::wire::{Responder, Wire, new_key};
 use crate::common::{Outcome, Place, accepted, golden, undisturbed, until, vtare_line};
@@ -185,6 +187,39 @@ fn stamp_is_measured_against_our_own_reflector() {
         let turnaround = at("turnaround_ns").expect("both times of the reflector came");
         assert_eq!(at("peer_replied_ns").zip(at("peer_received_ns")).map(|(out, came)| out - came), Some(turnaround));
         assert!(turnaround > 0 && Some(turnaround) < at("rtt_ns"), "{row:?}");
+    }
+}
+
+/// Sends a signal to a process.
+fn signal(process: u32, name: &str) {
+    let words = [format!("-{name}"), process.to_string()];
+    assert!(std::process::Command::new("kill").args(words).status().expect("kill is there").success());
+}
+
+#[test]
+fn a_process_that_is_stopped_stood_still_and_is_not_called_too_slow() {
+    let responder = Responder::on_loopback();
+    for (at_far_end, id) in [(false, "stood_still"), (true, "nothing_came_back")] {
+        let line = format!("rtt {} --rate 100 --seconds 1.6 --blocking --json", responder.address);
+        let mut command = std::process::Command::new(crate::common::VTARE);
+        command.args(line.split(' ')).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+        let child = command.spawn().expect("the binary starts");
+        let stop = |name: &str| if at_far_end { responder.signal(name) } else { signal(child.id(), name) };
+        std::thread::sleep(Duration::from_millis(700));
+        stop("STOP");
+        std::thread::sleep(Duration::from_millis(500));
+        stop("CONT");
+        let document = measured(&Outcome::of(child.wait_with_output().expect("it ends")));
+        let notes: Vec<&str> =
+            document["notes"].as_array().expect("a list").iter().filter_map(|note| note["id"].as_str()).collect();
+        assert!(notes.contains(&id), "{notes:?}");
+        assert!(!notes.contains(&"rate_not_reached"), "{notes:?}");
+        let cell = &document["cells"][0];
+        let place = if at_far_end { "beyond" } else { "here" };
+        let outages = cell["outages"].as_array().expect("a list");
+        let longest = outages.iter().filter(|one| one["place"] == place).filter_map(|one| one["length_ns"].as_u64());
+        assert!(longest.max().is_some_and(|ns| ns >= 400_000_000), "{outages:?}");
+        assert!(cell["steady_rtt_ns"]["n"].as_u64().is_some_and(|n| n > 0 && n < 160), "{cell:#}");
     }
 }
 
