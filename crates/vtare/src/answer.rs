@@ -4,6 +4,7 @@
 use std::fmt;
 use std::io::IsTerminal as _;
 
+use crate::instrument::CPU_QUOTA;
 use crate::note::Note;
 use crate::terminal::{self, wrap};
 
@@ -73,6 +74,22 @@ impl Answer {
     pub(crate) fn limited_by(&mut self, notes: &[Note], id: &str) -> bool {
         self.limits.extend(notes.iter().filter(|note| note.id == id).map(|note| note.text.clone()));
         self.covers(notes, id)
+    }
+
+    /// Adds what to do where something takes the CPU from this program's thread, which is on `cpu` or free to move.
+    pub(crate) fn free_the_cpu(&mut self, notes: &[Note], cpu: Option<usize>, line: &CommandLine) {
+        if self.limited_by(notes, CPU_QUOTA) {
+            self.change("Measure without the CPU quota; this shows how to lift it:", "vtare check");
+            return;
+        }
+        match (cpu, spare_cpu()) {
+            (None, Some(cpu)) => {
+                self.covers(notes, "not_pinned");
+                self.change("Keep the measuring threads on one CPU.", line.with("--cpu", cpu));
+            }
+            (Some(cpu), _) => self.change("Find out what is using that CPU.", format!("vtare noise --cpu {cpu}")),
+            (None, None) => self.change("Find out what is using the CPU.", "vtare noise"),
+        }
     }
 
     /// The notes that the answer does not have.
@@ -208,7 +225,7 @@ impl fmt::Display for CommandLine {
 
 /// The CPU to pin to: the last that this process may use, since CPU 0 takes the interrupts that have no other place.
 /// `None` where there is no choice.
-pub(crate) fn spare_cpu() -> Option<usize> {
+fn spare_cpu() -> Option<usize> {
     let cpus = vtare_sys::sched::allowed_cpus().ok()?;
     cpus.iter().copied().max().filter(|_| cpus.len() > 1)
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use vtare_sys::clocks;
-use vtare_sys::facts::MachineFacts;
+use vtare_sys::facts::{MachineFacts, Throttled, throttled};
 use vtare_units::{Span, Wall};
 
 use crate::answer::{Answer, CommandLine, Shape};
@@ -29,6 +29,8 @@ use vtare_clock::Clock;
 
 /// The note of a run in which wall time was set.
 pub(crate) const WALL_TIME_SET: &str = "wall_time_set";
+/// The id of the note of a run that a CPU quota stopped.
+pub(crate) const CPU_QUOTA: &str = "cpu_quota";
 const SMALLEST_STEP: Span = Span::from_millis(1);
 
 /// One timing instrument.
@@ -171,6 +173,7 @@ pub(crate) fn carry_out<I: Instrument>(
     let mut session = Session { context, seed: header.seed, samples, peer_lost: None };
     let clock = context.clock();
     let (started, ahead) = (clocks::now::<Wall>(), clocks::wall_ahead_of_boottime_ns());
+    let (quota_before, suspended_before) = (throttled(), clocks::suspended());
     let from = clock.now();
     let mut outcome = I::measure(&parameters, &mut session)?;
     let elapsed = clock.now() - from;
@@ -179,6 +182,10 @@ pub(crate) fn carry_out<I: Instrument>(
     if outcome.notes.iter().all(|note| note.id != WALL_TIME_SET) {
         outcome.notes.extend(wall_time_set(ahead, clocks::wall_ahead_of_boottime_ns()));
     }
+
+    let quota = throttled().zip(quota_before).and_then(|(after, before)| after.since(&before));
+    outcome.notes.extend(quota.and_then(|taken| quota_note(&taken, machine.cgroup.cpu_max.as_deref())));
+    outcome.notes.extend(suspended_note(clocks::suspended() - suspended_before));
 
     if let Some(lost) = &session.peer_lost {
         message!("vtare: peer lost: {lost}");
@@ -241,6 +248,34 @@ fn wall_time_set(before: (i64, i64), after: (i64, i64)) -> Option<Note> {
         );
         Note::new(WALL_TIME_SET, text)
     })
+}
+
+/// The note of a run that a CPU quota stopped.
+fn quota_note(taken: &Throttled, cpu_max: Option<&str>) -> Option<Note> {
+    let allowed = cpu_max.and_then(|text| text.split_once(' ')).and_then(|(quota, period)| {
+        let (quota, period): (f64, f64) = (quota.parse().ok()?, period.parse().ok()?);
+        (period > 0.0).then(|| format!(": it may use {:.2} CPUs", quota / period))
+    });
+    let text = || {
+        format!(
+            "the CPU quota of its control group stopped this program for {} in {} periods{}",
+            time(Some(taken.time.as_nanos() as f64)),
+            taken.periods,
+            allowed.unwrap_or_default()
+        )
+    };
+    (taken.periods > 0).then(|| Note::new(CPU_QUOTA, text()))
+}
+
+/// The note of a run in which the machine was suspended.
+fn suspended_note(suspended: Span) -> Option<Note> {
+    let text = || {
+        format!(
+            "the machine was suspended for {} during this run: clocks and caches started anew, and far ends went on",
+            time(Some(suspended.as_nanos() as f64))
+        )
+    };
+    (suspended >= SMALLEST_STEP).then(|| Note::new("suspended", text()))
 }
 
 /// The table with a head and the notes.

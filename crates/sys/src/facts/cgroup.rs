@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use vtare_units::Span;
 
 /// The limits, in the words of version 2. `None` where no controller states one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -24,6 +25,42 @@ pub(super) fn limits(own: &str, mounts: &str, read: impl Fn(&Path) -> Option<Str
         cpuset: groups(own, &mounts, "cpuset").and_then(|groups| nearest_cpuset(&groups, &read)),
         memory_max: groups(own, &mounts, "memory").and_then(|groups| tightest_memory(&groups, &read)),
     }
+}
+
+/// What CPU quotas did to the control groups around this process so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Throttled {
+    /// Periods in which the quota was used up.
+    pub periods: u64,
+    /// Time that threads waited for the next period, of all CPUs together.
+    pub time: Span,
+}
+
+impl Throttled {
+    /// What came since `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Option<Self> {
+        let periods = self.periods.checked_sub(earlier.periods)?;
+        (self.time >= earlier.time).then(|| Self { periods, time: self.time - earlier.time })
+    }
+
+    /// `cpu.stat` of one group, in version 1 (ns) or 2 (us).
+    fn parse(text: &str) -> Option<Self> {
+        let value = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
+            line.trim().parse::<u64>().ok()
+        };
+        let ns = value("throttled_time").or_else(|| value("throttled_usec")?.checked_mul(1_000))?;
+        Some(Self { periods: value("nr_throttled")?, time: Span::from_nanos(i64::try_from(ns).ok()?) })
+    }
+}
+
+/// Reads what the quotas of this group and of all above it did, added up; `None` where no group keeps an account.
+pub(super) fn throttled(own: &str, mounts: &str, read: impl Fn(&Path) -> Option<String>) -> Option<Throttled> {
+    let mounts: Vec<Mount> = mounts.lines().filter_map(Mount::parse).collect();
+    let directories = groups(own, &mounts, "cpu")?.directories;
+    let found = directories.iter().filter_map(|directory| Throttled::parse(&read(&directory.join("cpu.stat"))?));
+    found.reduce(|sum, one| Throttled { periods: sum.periods + one.periods, time: sum.time + one.time })
 }
 
 /// One mounted hierarchy.
@@ -147,6 +184,33 @@ mod tests {
     }
 
     const V2_MOUNT: &str = "29 22 0:25 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n";
+
+    #[test]
+    fn what_quotas_did_is_added_up_over_the_groups_in_both_versions() {
+        let files = |files: &[(&str, &str)]| {
+            let files: HashMap<PathBuf, String> =
+                files.iter().map(|(path, text)| (PathBuf::from(path), (*text).to_owned())).collect();
+            move |path: &Path| files.get(path).cloned()
+        };
+        let v2 = files(&[
+            ("/sys/fs/cgroup/a/b/cpu.stat", "usage_usec 9\nnr_periods 20\nnr_throttled 7\nthrottled_usec 1500\n"),
+            ("/sys/fs/cgroup/a/cpu.stat", "usage_usec 9\nnr_periods 20\nnr_throttled 1\nthrottled_usec 500\n"),
+            ("/sys/fs/cgroup/cpu.stat", "usage_usec 9\n"),
+        ]);
+        let found = throttled("0::/a/b\n", V2_MOUNT, v2).expect("two groups have an account");
+        assert_eq!(found, Throttled { periods: 8, time: Span::from_micros(2_000) });
+        let v1_mount = "30 25 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n";
+        let v1 = files(&[("/sys/fs/cgroup/cpu/a/cpu.stat", "nr_periods 3\nnr_throttled 2\nthrottled_time 77\n")]);
+        let later = throttled("3:cpu,cpuacct:/a\n", v1_mount, v1).expect("it has an account");
+        assert_eq!(later, Throttled { periods: 2, time: Span::from_nanos(77) });
+        assert_eq!(later.since(&Throttled::default()), Some(later));
+        assert_eq!(later.since(&found), None, "another group");
+        assert_eq!(throttled("0::/a\n", V2_MOUNT, |_: &Path| None), None);
+        for damaged in ["", "nr_throttled x\nthrottled_time 1", "nr_throttled 1", "throttled_usec 99999999999999999999"]
+        {
+            assert_eq!(Throttled::parse(damaged), None, "{damaged}");
+        }
+    }
 
     #[test]
     fn version_2_gives_the_tightest_limit_of_the_group_and_those_above() {

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-pub use cgroup::CgroupLimits;
+pub use cgroup::{CgroupLimits, Throttled};
 pub use cpuinfo::parse_cpu_list;
 pub use tick::tick_period;
 
@@ -247,14 +247,21 @@ impl Tree {
     }
 
     fn cgroup_limits(&self) -> CgroupLimits {
-        let (Some(own), Some(mounts)) = (self.text("proc/self/cgroup"), self.text("proc/self/mountinfo")) else {
-            return CgroupLimits::default();
-        };
-        cgroup::limits(&own, &mounts, |path: &Path| {
-            let below_root = path.strip_prefix("/").unwrap_or(path);
-            self.line(&below_root.to_string_lossy())
-        })
+        let read = |path: &Path| self.line(&path.strip_prefix("/").unwrap_or(path).to_string_lossy());
+        let places = self.text("proc/self/cgroup").zip(self.text("proc/self/mountinfo"));
+        places.map_or_else(CgroupLimits::default, |(own, mounts)| cgroup::limits(&own, &mounts, read))
     }
+
+    fn throttled(&self) -> Option<Throttled> {
+        let read = |path: &Path| self.text(&path.strip_prefix("/").unwrap_or(path).to_string_lossy());
+        cgroup::throttled(&self.text("proc/self/cgroup")?, &self.text("proc/self/mountinfo")?, read)
+    }
+}
+
+/// What CPU quotas did to this process so far; `None` where the system keeps no account of it.
+#[must_use]
+pub fn throttled() -> Option<Throttled> {
+    Tree { root: PathBuf::from("/") }.throttled()
 }
 
 #[cfg(test)]

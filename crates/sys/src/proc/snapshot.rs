@@ -5,6 +5,7 @@ use std::fs;
 
 use vtare_units::Span;
 
+use crate::facts::{self, Throttled};
 use crate::sched;
 
 use super::{CpuTimes, LoadAverage, PerCpuCounts, Pressure, Schedstat, Stat, Switches, user_hz};
@@ -20,6 +21,7 @@ pub struct Snapshot {
     io_pressure: Option<Pressure>,
     schedstat: Option<Schedstat>,
     switches: Option<Switches>,
+    throttled: Option<Throttled>,
     /// Load average at the moment of the snapshot.
     pub load: Option<LoadAverage>,
 }
@@ -41,6 +43,8 @@ pub struct Difference {
     pub schedstat: Option<Schedstat>,
     /// Context switches of the thread.
     pub switches: Option<Switches>,
+    /// What CPU quotas did to the control groups around this process.
+    pub throttled: Option<Throttled>,
 }
 
 impl Snapshot {
@@ -60,6 +64,7 @@ impl Snapshot {
                 let used = sched::thread_usage();
                 Some(Switches { voluntary: used.voluntary_switches, involuntary: used.involuntary_switches })
             }),
+            throttled: facts::throttled(),
             load: text("/proc/loadavg").and_then(|text| LoadAverage::parse(&text)),
         }
     }
@@ -82,6 +87,7 @@ impl Snapshot {
             io_pressure: both(self.io_pressure.as_ref(), earlier.io_pressure.as_ref(), Pressure::since),
             schedstat: both(self.schedstat.as_ref(), earlier.schedstat.as_ref(), Schedstat::since),
             switches: both(self.switches.as_ref(), earlier.switches.as_ref(), Switches::since),
+            throttled: both(self.throttled.as_ref(), earlier.throttled.as_ref(), Throttled::since),
         }
     }
 }

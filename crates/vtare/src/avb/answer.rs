@@ -5,8 +5,9 @@ use vtare_methods::avb::Stopped;
 use super::cell::AvbCell;
 use super::parameters::Parameters;
 use super::shown::megabits;
-use crate::answer::{Answer, CommandLine, spare_cpu};
+use crate::answer::{Answer, CommandLine};
 use crate::instrument::Outcome;
+use crate::note::Note;
 use crate::table::time;
 
 /// How much more an estimate may have when what it may have did not suffice.
@@ -58,7 +59,7 @@ pub(super) fn of(outcome: &Outcome<AvbCell>, parameters: &Parameters, line: &Com
         answer.limit(format!("{number} of {of} estimates exclude nothing: their interval is as wide as the link."));
     }
     if cell.at_least || !found {
-        more(&mut answer, cell, parameters, line);
+        more(&mut answer, cell, &outcome.notes, parameters, line);
     }
     answer.limited_by(&outcome.notes, "receiver_overloaded");
     Some(answer)
@@ -111,7 +112,7 @@ fn silence(stopped: Option<Stopped>) -> &'static str {
 }
 
 /// The command that gets further.
-fn more(answer: &mut Answer, cell: &AvbCell, parameters: &Parameters, line: &CommandLine) {
+fn more(answer: &mut Answer, cell: &AvbCell, notes: &[Note], parameters: &Parameters, line: &CommandLine) {
     match cell.stopped {
         // Its notes have the reason; words behind its command would be the program's.
         _ if parameters.is_program() => {}
@@ -134,11 +135,7 @@ fn more(answer: &mut Answer, cell: &AvbCell, parameters: &Parameters, line: &Com
         Some(Stopped::Lossy | Stopped::Reordered) => {
             answer.change("See where packets are lost.", format!("vtare rtt {} --seconds 5", cell.peer))
         }
-        Some(Stopped::Disturbed) => match (parameters.cpu, spare_cpu()) {
-            (None, Some(cpu)) => answer.change("Keep the sending thread on one CPU.", line.with("--cpu", cpu)),
-            (Some(cpu), _) => answer.change("See what takes that CPU.", format!("vtare noise --cpu {cpu}")),
-            (None, None) => answer.change("See what takes the CPU.", "vtare noise"),
-        },
+        Some(Stopped::Disturbed) => answer.free_the_cpu(notes, parameters.cpu, line),
         _ => {}
     }
     if let (0, Some(seconds)) = (cell.estimates, parameters.seconds) {

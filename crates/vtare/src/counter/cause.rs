@@ -19,6 +19,8 @@ const DECIDES: f64 = 0.5;
 pub(crate) enum Cause {
     /// Other threads had the CPU: involuntary switches and missing CPU time agree.
     OtherThreads,
+    /// The CPU quota of a control group: involuntary switches, and the group's account of throttled time.
+    Quota,
     /// Gaps that the kernel's steal counter accounts for.
     Steal,
     /// Gaps that the kernel's interrupt and softirq time accounts for.
@@ -40,6 +42,7 @@ impl Cause {
     pub(super) fn words(self) -> &'static str {
         match self {
             Self::OtherThreads => "other threads",
+            Self::Quota => "CPU quota",
             Self::Steal => "steal",
             Self::Interrupts => "interrupts",
             Self::Outside => "hypervisor or firmware",
@@ -117,6 +120,8 @@ pub(super) struct Evidence {
     outside: Option<Span>,
     steal: Option<Span>,
     pressure: Option<Span>,
+    /// Time that a CPU quota took from the control group.
+    throttled: Option<Span>,
 }
 
 impl Evidence {
@@ -149,6 +154,7 @@ impl Evidence {
             outside: events.map(|events| beyond(events, gaps)),
             steal: time(|times| times.steal),
             pressure: counters.cpu_pressure.map(|pressure| pressure.some),
+            throttled: counters.throttled.map(|throttled| throttled.time),
         }
     }
 
@@ -156,7 +162,8 @@ impl Evidence {
     pub(super) fn dominant(&self, shares: &CauseShares) -> Option<Cause> {
         let (threads, gaps, speed) = (shares.other_threads?, shares.gaps?, shares.cpu_speed?);
         Some(if threads >= DECIDES {
-            Cause::OtherThreads
+            let throttled = self.throttled.unwrap_or(Span::ZERO);
+            if throttled > Span::ZERO && throttled * 2 >= self.preempted { Cause::Quota } else { Cause::OtherThreads }
         } else if gaps >= DECIDES {
             self.cause_of_gaps()
         } else if speed >= DECIDES {
@@ -233,7 +240,10 @@ mod tests {
     #[test]
     fn preemption_is_known_by_switches_and_missing_cpu_time() {
         let calls = [call(10_000, 10_000, 0, 0), call(14_000, 10_000, 4_000, 1), call(10_010, 10_010, 0, 0)];
-        assert_eq!(dominant(&calls, &silent()), Some(Cause::OtherThreads));
+        let preempted = Evidence { preempted: Span::from_micros(4), ..silent() };
+        assert_eq!(dominant(&calls, &preempted), Some(Cause::OtherThreads));
+        let throttled = Evidence { throttled: Some(Span::from_micros(3)), ..preempted };
+        assert_eq!(dominant(&calls, &throttled), Some(Cause::Quota));
     }
 
     #[test]

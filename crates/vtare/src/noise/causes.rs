@@ -13,6 +13,8 @@ pub(crate) struct Causes {
     /// Time that the hypervisor reports it took from this CPU. Moves in steps of 10 ms, and many hypervisors report
     /// nothing: 0 is no proof that nothing was taken.
     pub(crate) steal_ns: Option<i64>,
+    /// Time that a CPU quota of the control group kept this program from running.
+    pub(crate) quota_ns: Option<i64>,
     /// Time that the spinning thread was ready while other threads of this system ran.
     pub(crate) other_threads_ns: Option<i64>,
     /// What neither of these explains: interrupts of this system, and time taken by the host that it does not state.
@@ -35,7 +37,7 @@ pub(crate) struct Causes {
     pub(crate) cpu_pressure_ns: Option<i64>,
     /// Time in which some thread of this system waited for input or output (PSI; all CPUs together).
     pub(crate) io_pressure_ns: Option<i64>,
-    /// What took most: `steal`, `other_threads`, `outside`, `unattributed`, or null where no time was lost.
+    /// What took most: `steal`, `quota`, `other_threads`, `outside`, `unattributed`, or null where no time was lost.
     pub(crate) dominant_cause: Option<String>,
 }
 
@@ -43,13 +45,18 @@ impl Causes {
     /// Attributes the `gaps` (lengths in ns) of `cpu` to what `gained` accounts for of that time.
     pub(crate) fn of(cpu: usize, gaps: &[i64], lost_ns: i64, gained: &Difference) -> Self {
         let steal_ns = gained.steal_on(cpu).map(|steal| steal.as_nanos());
-        let other_threads_ns = gained.schedstat.map(|scheduled| scheduled.waited.as_nanos());
+        // A thread that is out of quota counts as one that waits for its turn.
+        let waited_ns = gained.schedstat.map(|scheduled| scheduled.waited.as_nanos());
+        let quota_ns = gained.throttled.map(|throttled| {
+            let ns = throttled.time.as_nanos();
+            waited_ns.map_or(ns, |waited| ns.min(waited))
+        });
+        let other_threads_ns = waited_ns.map(|waited| waited - quota_ns.unwrap_or(0));
         // Without either number the share that is explained is unknown, so the rest is unknown too. A stated time can
         // exceed the gaps (steps of 10 ms; waits below the threshold): then nothing is left to explain.
-        let unattributed_ns = match (steal_ns, other_threads_ns) {
-            (None, None) => None,
-            (steal, waited) => Some((lost_ns - steal.unwrap_or(0) - waited.unwrap_or(0)).max(0)),
-        };
+        let stated = [steal_ns, other_threads_ns, quota_ns];
+        let unattributed_ns =
+            stated.iter().any(Option::is_some).then(|| (lost_ns - stated.iter().flatten().sum::<i64>()).max(0));
         let interrupts = gained.interrupts.as_ref().and_then(|counts| counts.total_on(cpu));
         let switches = gained.switches.map(|switches| switches.involuntary);
         let outside = interrupts.zip(switches).map(|(interrupts, switches)| {
@@ -71,6 +78,7 @@ impl Causes {
         let mut causes = Self {
             lost_ns,
             steal_ns,
+            quota_ns,
             other_threads_ns,
             unattributed_ns,
             unattributed_fraction: unattributed_ns.filter(|_| lost_ns > 0).map(|rest| rest as f64 / lost_ns as f64),
@@ -101,6 +109,7 @@ impl Causes {
         };
         let candidates = [
             ("steal", self.steal_ns.unwrap_or(0)),
+            ("quota", self.quota_ns.unwrap_or(0)),
             ("other_threads", self.other_threads_ns.unwrap_or(0)),
             (unstated, unattributed),
         ];
@@ -120,6 +129,7 @@ fn label(name: &str, description: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use vtare_sys::facts::Throttled;
     use vtare_sys::proc::{CpuTimes, PerCpuCounts, Schedstat, Switches};
     use vtare_units::Span;
 
@@ -144,6 +154,18 @@ mod tests {
         assert_eq!(causes.unattributed_ns, Some(6_000_000));
         assert_eq!(causes.unattributed_fraction, Some(0.2));
         assert_eq!(causes.dominant_cause.as_deref(), Some("steal"));
+    }
+
+    #[test]
+    fn what_a_quota_took_is_not_laid_on_other_threads() {
+        let throttled = Some(Throttled { periods: 20, time: Span::from_micros(3_500) });
+        let causes = Causes::of(1, &[4_000_000], 4_000_000, &Difference { throttled, ..gained(0, 4_000, 1, 1) });
+        assert_eq!((causes.quota_ns, causes.other_threads_ns), (Some(3_500_000), Some(500_000)));
+        assert_eq!((causes.unattributed_ns, causes.dominant_cause.as_deref()), (Some(0), Some("quota")));
+        // The account is of all threads of the group: this one can have lost no more than it waited.
+        let throttled = Some(Throttled { periods: 20, time: Span::from_secs(9) });
+        let causes = Causes::of(1, &[4_000_000], 4_000_000, &Difference { throttled, ..gained(0, 4_000, 1, 1) });
+        assert_eq!((causes.quota_ns, causes.other_threads_ns), (Some(4_000_000), Some(0)));
     }
 
     #[test]

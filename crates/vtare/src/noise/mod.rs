@@ -286,6 +286,9 @@ fn attribution(cell: &NoiseCell) -> Option<Note> {
     if let Some(share) = share(causes.steal_ns) {
         parts.push(format!("{share} is stolen by the hypervisor's own account"));
     }
+    if let Some(share) = share(causes.quota_ns.filter(|&ns| ns > 0)) {
+        parts.push(format!("{share} went to the CPU quota of its control group"));
+    }
     if let Some(share) = share(causes.other_threads_ns) {
         parts.push(format!("{share} went to other threads"));
     }

@@ -2,8 +2,8 @@
 
 use super::cell::RttCell;
 use super::parameters::Parameters;
-use crate::answer::{Answer, CommandLine, IN_P99, LOST_WORTH_A_CHANGE, spare_cpu};
-use crate::instrument::Outcome;
+use crate::answer::{Answer, CommandLine, IN_P99, LOST_WORTH_A_CHANGE};
+use crate::instrument::{CPU_QUOTA, Outcome};
 use crate::table::{percent, time};
 
 /// Of the rate that was reached, what is asked for in its place.
@@ -117,21 +117,16 @@ fn late(answer: &mut Answer, outcome: &Outcome<RttCell>, parameters: &Parameters
         && lost > LOST_WORTH_A_CHANGE
         && !outcome.notes.iter().any(|note| note.id == "stood_still")
     {
+        let who = if outcome.notes.iter().any(|note| note.id == CPU_QUOTA) { "A CPU quota" } else { "Other work" };
         answer.limit(format!(
-            "Other work took {} of the sending thread's time, {} at once: the longest round trips may be this host's.",
+            "{who} took {} of the sending thread's time, {} at once: the longest round trips may be this host's.",
             percent(Some(lost)),
             time(Some(longest as f64))
         ));
         found = true;
     }
-    match (parameters.cpu, spare_cpu()) {
-        _ if !found => {}
-        (None, Some(cpu)) => {
-            answer.covers(&outcome.notes, "not_pinned");
-            answer.change("Keep the sending thread on one CPU.", line.with("--cpu", cpu));
-        }
-        (Some(cpu), _) => answer.change("See what takes that CPU.", format!("vtare noise --cpu {cpu}")),
-        (None, None) => answer.change("See what takes the CPU.", "vtare noise"),
+    if found {
+        answer.free_the_cpu(&outcome.notes, parameters.cpu, line);
     }
 }
 

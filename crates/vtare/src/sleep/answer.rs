@@ -2,7 +2,7 @@
 
 use super::cell::SleepCell;
 use super::parameters::Parameters;
-use crate::answer::{Answer, CommandLine, IN_P99, spare_cpu};
+use crate::answer::{Answer, CommandLine, IN_P99};
 use crate::instrument::Outcome;
 use crate::table::{percent, time};
 use vtare_clock::sleep::Method;
@@ -167,14 +167,7 @@ fn disturbed(answer: &mut Answer, outcome: &Outcome<SleepCell>, parameters: &Par
          machine's, not the method's.",
         outcome.cells.len()
     ));
-    match (parameters.cpu, spare_cpu()) {
-        (None, Some(cpu)) => {
-            answer.covers(&outcome.notes, "not_pinned");
-            answer.change("Keep the sleeping threads on one CPU.", line.with("--cpu", cpu));
-        }
-        (Some(cpu), _) => answer.change("Find out what is using that CPU.", format!("vtare noise --cpu {cpu}")),
-        (None, None) => answer.change("Find out what is using the CPU.", "vtare noise"),
-    }
+    answer.free_the_cpu(&outcome.notes, parameters.cpu, line);
 }
 
 #[cfg(test)]

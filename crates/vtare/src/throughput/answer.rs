@@ -3,7 +3,7 @@
 use super::cell::ThroughputCell;
 use super::parameters::{AnalyserChoice, EngineChoice, Parameters};
 use super::shown::{MOST_QUEUED, frames, void_cause};
-use crate::answer::{Answer, CommandLine, spare_cpu};
+use crate::answer::{Answer, CommandLine};
 use crate::avb::shown::megabits;
 use crate::instrument::Outcome;
 use crate::table::time;
@@ -55,14 +55,7 @@ pub(super) fn of(outcome: &Outcome<ThroughputCell>, parameters: &Parameters, lin
     let void = cells.iter().filter(|cell| cell.void_trials > cell.trials);
     let lacks_cpu = void.filter(|cell| matches!(cell.void_because, Some("generator_short" | "stalled" | "busy")));
     if disturbed > 0 || lacks_cpu.count() > 0 {
-        match (parameters.cpu, spare_cpu()) {
-            (None, Some(cpu)) => {
-                answer.covers(&outcome.notes, "not_pinned");
-                answer.change("Keep the sending thread on a CPU that nothing else uses.", line.with("--cpu", cpu));
-            }
-            (Some(cpu), _) => answer.change("See what takes that CPU.", format!("vtare noise --cpu {cpu}")),
-            (None, None) => answer.change("See what takes the CPU.", "vtare noise"),
-        }
+        answer.free_the_cpu(&outcome.notes, parameters.cpu, line);
     }
     answer
 }

@@ -18,6 +18,7 @@ mod link_counter;
 mod load;
 mod output;
 mod path;
+mod quota;
 mod rpm;
 mod rtt;
 mod run_file;

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Labels = tuple[tuple[str, str], ...]
 
 #: Causes of gaps that share out the time that was lost.
-_CAUSES: Final = ("steal", "other_threads", "unattributed")
+_CAUSES: Final = ("steal", "quota", "other_threads", "unattributed")
 _UNITS: Final = {"ns": "seconds", "bit/s": "bits_per_second", "packet/s": "packets_per_second"}
 _HELP: Final = {
     "vtare_timer_cost_seconds": "Cost of one reading of the time.",
