@@ -162,9 +162,13 @@ impl SharedLine {
         let sequence = self.sequence.load(Ordering::Acquire);
         let line = self.fields();
         let lifetime = self.lifetime.load(Ordering::Relaxed);
+        // Where there is no line the counter is not read at all: that would cost as much as the kernel's clock.
+        if lifetime == 0 {
+            return LineRead::None;
+        }
         let now = tick();
         fence(Ordering::Acquire);
-        if sequence & 1 != 0 || self.sequence.load(Ordering::Relaxed) != sequence || lifetime == 0 {
+        if sequence & 1 != 0 || self.sequence.load(Ordering::Relaxed) != sequence {
             return LineRead::None;
         }
         let ns = line.ns_at(now);
@@ -177,6 +181,15 @@ impl SharedLine {
         } else {
             LineRead::Dead
         }
+    }
+
+    /// Whether there is no line, and none is being written.
+    #[inline]
+    pub(crate) fn is_absent(&self) -> bool {
+        let sequence = self.sequence.load(Ordering::Acquire);
+        let absent = self.lifetime.load(Ordering::Relaxed) == 0;
+        fence(Ordering::Acquire);
+        absent && sequence & 1 == 0 && self.sequence.load(Ordering::Relaxed) == sequence
     }
 
     /// The line itself, or `None` where there is none or it is being written.

@@ -233,6 +233,11 @@ impl<S: TimeSource> SteeredLine<S> {
     #[cold]
     #[inline(never)]
     pub(crate) fn slow(&self) -> Timestamp<Monotonic> {
+        // Without a line, now or ever, there is nothing to look for: readings are the kernel's.
+        if self.line.is_absent() && self.previous.is_absent() {
+            let floor = self.renewals.floor_ns.load(Ordering::Acquire);
+            return Timestamp::from_nanos(self.source.monotonic().as_nanos().max(floor));
+        }
         for _ in 0..2 {
             match self.line.ns(|| self.source.tick_ordered()) {
                 LineRead::Fresh(ns) => return Timestamp::from_nanos(ns),
