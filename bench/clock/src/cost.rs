@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::hint::black_box;
 
-use vtare_clock::{Clock, ClockOptions, ReadPath};
+use vtare_clock::{Clock, ClockOptions, ReadPath, SourceChoice};
 use vtare_sys::{clocks, counter};
 use vtare_units::{CounterTick, Monotonic, Wall};
 
@@ -42,6 +42,8 @@ pub fn run(clock: &Clock) {
     let own: &'static Clock = Box::leak(Box::new(Clock::start(&ClockOptions::fast())));
     let line: &'static Clock =
         Box::leak(Box::new(Clock::start(&ClockOptions { kernel_page: false, ..ClockOptions::fast() })));
+    let fallen_back: &'static Clock =
+        Box::leak(Box::new(Clock::start(&ClockOptions { source: SourceChoice::Os, ..ClockOptions::fast() })));
     let raw_quanta: &'static quanta::Clock = Box::leak(Box::new(quanta::Clock::new()));
     let _ = (fastant::Instant::now(), minstant::Instant::now());
     let mut contenders = vec![
@@ -52,6 +54,8 @@ pub fn run(clock: &Clock) {
         contender!("vtare now(), calibrated line", line.now()),
         contender!("vtare now_checked(), line", line.now_checked()),
         contender!("vtare now_utc_interval(), line", line.now_utc_interval()),
+        contender!("vtare now(), no counter", fallen_back.now()),
+        contender!("vtare now_checked(), no counter", fallen_back.now_checked()),
         contender!("quanta now()", raw_quanta.now()),
         contender!("fastant now()", fastant::Instant::now()),
         contender!("minstant now()", minstant::Instant::now()),
@@ -121,6 +125,9 @@ pub fn run(clock: &Clock) {
     target("UTC interval at most 3 x rdtsc, on the page and on the line", utc.iter().all(|at| ratio(*at, bare) <= 3.0));
     if let Some(peer) = contenders.iter().position(|(name, _)| *name == "clock-bound now()") {
         target("UTC interval no slower than clock-bound's", utc.iter().all(|at| ratio(*at, peer) <= 1.02));
+    }
+    for name in ["vtare now(), no counter", "vtare now_checked(), no counter"] {
+        target(&format!("{name}: at most 1.5 x the vDSO"), ratio(place(name), vdso) <= 1.5);
     }
     target("plain read at most 0.5 x the vDSO", ratio(own_at, vdso) <= 0.5);
     // Two per cent: what the medians of one run repeat to.

@@ -20,6 +20,7 @@ pub mod proc;
 pub mod process;
 pub mod sched;
 pub mod secret;
+pub mod standard_output;
 pub mod vmclock;
 pub mod vvar;
 pub mod whole_file;

@@ -170,6 +170,10 @@ pub(crate) fn main() -> ExitCode {
             }
             // Help goes to stdout with code 0, or where a command is missing to stderr with code 2.
             let code = u8::try_from(error.exit_code()).unwrap_or(2);
+            if let (0, Err(failure)) = (code, output::refuse_closed()) {
+                message!("vtare: {failure}");
+                return ExitCode::from(failure.code());
+            }
             return match error.print() {
                 // A reader that has gone (`| head`) is no error.
                 Err(refused) if refused.kind() != std::io::ErrorKind::BrokenPipe => ExitCode::from(2),

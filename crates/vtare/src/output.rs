@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 
 use serde::Serialize;
 use serde_json::Value;
+use vtare_sys::standard_output;
 
 use crate::failure::Failure;
 
@@ -29,11 +30,21 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     print_on(text).map(|_| ())
 }
 
+/// Refuses to print where the process was started without a standard output.
+///
+/// # Errors
+/// Where that is so.
+pub(crate) fn refuse_closed() -> Result<(), Failure> {
+    let text = "standard output is closed, so the answer would be lost: send it somewhere, as `> FILE`";
+    if standard_output::was_closed() { Err(Failure::Input(text.to_owned())) } else { Ok(()) }
+}
+
 /// Prints a part of what comes bit by bit on stdout. Breaks where the reader went away (`| head`), which needs no more.
 ///
 /// # Errors
 /// Where stdout cannot be written.
 pub(crate) fn print_on(text: &str) -> Result<ControlFlow<()>, Failure> {
+    refuse_closed()?;
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Ok(ControlFlow::Continue(())),

@@ -12,6 +12,11 @@ _LEAST_ADDRESS_SPACE_BYTE: Final = 1 << 30
 
 def main() -> None:
     """Load the command line and hand over to it."""
+    if sys.stdout is None:
+        sys.stderr.write(
+            "vtare: standard output is closed, so the answer would be lost: send it somewhere, as `> FILE`\n"
+        )
+        sys.exit(2)
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit != resource.RLIM_INFINITY and limit < _LEAST_ADDRESS_SPACE_BYTE:
         sys.stderr.write(

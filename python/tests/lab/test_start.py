@@ -89,3 +89,18 @@ def test_a_design_takes_random_numbers_and_nothing_else(tmp_path: Path) -> None:
 
 def test_the_list_of_papers_reads_no_table_and_computes_nothing(tmp_path: Path) -> None:
     assert loaded_by("papers", cwd=tmp_path) == set()
+
+
+def test_a_closed_standard_output_is_refused_and_the_answer_not_lost_in_silence(tmp_path: Path) -> None:
+    program = f"exec '{sys.executable}' -c 'from vtare.start import main; main()' plan >&-"
+    done = subprocess.run(
+        ["sh", "-c", program],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(SOURCES)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "standard output is closed" in done.stderr
+    assert "> FILE" in done.stderr

@@ -120,3 +120,14 @@ fn a_million_readings_cost_a_few_bytes_for_each_distinct_value() {
     assert!(bytes < 20_000 + 20 * rows, "{bytes} B for {rows} rows");
     assert!(rows < 200_000, "{rows} rows: equal readings share one");
 }
+
+#[test]
+fn a_closed_standard_output_is_refused_and_the_answer_not_lost_in_silence() {
+    for line in ["timer --samples 100 -q", "timer --samples 100 -q --json", "--version"] {
+        let script = format!("exec {VTARE} {line} >&-");
+        let outcome = Outcome::of(Command::new("sh").args(["-c", &script]).output().expect("there is a shell"));
+        outcome.refused(2, &["standard output is closed", "> FILE"]);
+    }
+    let script = format!("exec {VTARE} timer --samples 100 -q > /dev/null");
+    assert!(Command::new("sh").args(["-c", &script]).status().expect("there is a shell").success());
+}

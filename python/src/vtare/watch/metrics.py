@@ -20,7 +20,10 @@ try:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
     from prometheus_client.registry import Collector
 except ImportError as error:
-    raise MachineCannot("the library prometheus-client is missing, which --metrics needs") from error
+    raise MachineCannot(
+        "the Python package 'prometheus-client' is missing, which --metrics needs; install it with "
+        "`pip install prometheus-client`"
+    ) from error
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
