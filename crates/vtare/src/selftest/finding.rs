@@ -28,7 +28,7 @@ impl Range {
 }
 
 /// One injection and what was measured of it.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Trial {
     /// What was injected, as exactly as the injection is known.
     pub(super) injected: Range,
@@ -38,6 +38,8 @@ pub(super) struct Trial {
     pub(super) found: f64,
     /// The interval that it states.
     pub(super) interval: Range,
+    /// Why what was injected is not what `injected` states, as those who injected it observed.
+    pub(super) not_injected: Option<String>,
 }
 
 impl Trial {
@@ -48,7 +50,7 @@ impl Trial {
         let mean = values.iter().sum::<f64>() / n;
         let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0);
         let half = t * (variance / n).sqrt();
-        Some(Self { injected, without, found: mean, interval: Range(mean - half, mean + half) })
+        Some(Self { injected, without, found: mean, interval: Range(mean - half, mean + half), not_injected: None })
     }
 
     /// `count` of `of` as a share with its 99 % interval (Wilson 1927).
@@ -57,7 +59,7 @@ impl Trial {
         let scale = 1.0 + Z99 * Z99 / of;
         let middle = (found + Z99 * Z99 / (2.0 * of)) / scale;
         let half = Z99 / scale * (found * (1.0 - found) / of + Z99 * Z99 / (4.0 * of * of)).sqrt();
-        Self { injected, without, found, interval: Range(middle - half, middle + half) }
+        Self { injected, without, found, interval: Range(middle - half, middle + half), not_injected: None }
     }
 
     /// The fault is found where the stated interval holds what was injected and excludes the value without the fault.
@@ -72,7 +74,9 @@ mod tests {
 
     #[test]
     fn a_fault_is_found_where_the_interval_holds_it_and_excludes_its_absence() {
-        let trial = |interval| Trial { injected: Range(9.9, 10.1), without: 0.0, found: 10.0, interval }.is_found();
+        let trial = |interval| {
+            Trial { injected: Range(9.9, 10.1), without: 0.0, found: 10.0, interval, not_injected: None }.is_found()
+        };
         assert!(trial(Range(9.0, 11.0)) && trial(Range(10.1, 12.0)));
         assert!(!trial(Range(10.2, 12.0)), "it excludes what was injected");
         assert!(!trial(Range(-1.0, 11.0)), "there may be no fault");

@@ -436,6 +436,7 @@ fn attempt(fault: &Fault, mut bench: Bench<'_>) -> Row {
     let mut last = row(fault, Verdict::Missed, 0, None);
     for attempts in 1..=ATTEMPTS {
         last = match (fault.inject)(&bench) {
+            Ok(Some(Trial { not_injected: Some(why), .. })) => row(fault, Verdict::Skipped, attempts, Some(why)),
             Ok(Some(trial)) => Row {
                 injected: Some(trial.injected),
                 without: Some(trial.without),

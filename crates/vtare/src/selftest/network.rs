@@ -111,6 +111,7 @@ pub(super) fn bandwidth(bench: &Bench<'_>) -> Result<Option<Trial>, Failure> {
         without: RATE_BIT_PER_S,
         found: number(&document, "/cells/0/avb_bit_per_s")?,
         interval: Range(low?, high?),
+        not_injected: None,
     }))
 }
 
@@ -126,5 +127,6 @@ pub(super) fn buffer(bench: &Bench<'_>) -> Result<Option<Trial>, Failure> {
         without: 240e3,
         found: depth("depth_byte")?,
         interval: Range(depth("depth_interval_byte/0")?, depth("depth_interval_byte/1")?),
+        not_injected: None,
     }))
 }

@@ -51,6 +51,7 @@ pub(super) fn counter_rate(bench: &Bench<'_>) -> Result<Option<Trial>, Failure> 
             without: f64::from(STATED_KHZ) * 1e3,
             found: hz,
             interval: Range(hz - half, hz + half),
+            not_injected: None,
         }
     }))
 }
@@ -199,7 +200,7 @@ pub(super) fn bandwidth(bench: &Bench<'_>) -> Result<Option<Trial>, Failure> {
                     return Ok(None);
                 };
                 let (without, interval) = (capacity as f64, Range(low, high));
-                return Ok(Some(Trial { injected: Range(60e6, 60e6), without, found, interval }));
+                return Ok(Some(Trial { injected: Range(60e6, 60e6), without, found, interval, not_injected: None }));
             }
         }
     }

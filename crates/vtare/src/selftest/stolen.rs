@@ -14,6 +14,8 @@ const VARIATION: Pattern = Pattern { busy: Span::from_millis(5), period: Span::f
 /// It ends while the thief runs, if it began when the thief's last burst ended.
 const SLEEP_NS: f64 = 7.3e6;
 const CALLS: f64 = 400.0;
+/// Above this many interruptions of a burst, which lasts as long as the delay of one sleep, sleeps do not wait for it.
+const MOST_INTERRUPTIONS: f64 = 0.2;
 
 /// A measurement while the CPU is taken, and what was taken.
 fn while_stolen(
@@ -29,7 +31,7 @@ fn while_stolen(
 /// What the pattern takes, where nothing takes it: for the test that leaves the injection out.
 fn as_planned(pattern: Pattern) -> Taken {
     let [busy, period] = [pattern.busy, pattern.period].map(|span| span.as_nanos() as f64);
-    Taken { share: busy / period, burst_ns: busy, late_ns: 0.0 }
+    Taken { share: busy / period, burst_ns: busy, late_ns: 0.0, interruptions: 0.0 }
 }
 
 /// `vtare noise`: the share of the time that is taken, besides what is taken anyway.
@@ -55,17 +57,26 @@ pub(super) fn lateness(bench: &Bench<'_>) -> Result<Option<Trial>, Failure> {
     let samples = if bench.quick { 40 } else { 100 };
     let line = format!("sleep --cpu {} --method clock_nanosleep --target {SLEEP_NS}ns --samples {samples}", bench.cpu);
     let miss = |document| number(&document, "/cells/0/miss_ns/median");
-    let (mut found, mut without, mut late) = (Vec::new(), Vec::new(), 0.0_f64);
+    let (mut found, mut without, mut late, mut interrupted) = (Vec::new(), Vec::new(), 0.0_f64, 0.0_f64);
     for _ in 0..bench.repeats {
         without.push(miss(measured(&line, None, nice_of_the_victim())?)?);
         let (document, stolen) = while_stolen(bench, &line, LATENESS)?;
         found.push(miss(document)?);
-        late = late.max(stolen.unwrap_or(as_planned(LATENESS)).late_ns);
+        let taken = stolen.unwrap_or(as_planned(LATENESS));
+        (late, interrupted) = (late.max(taken.late_ns), interrupted.max(taken.interruptions));
     }
     let usual = without.iter().copied().fold(0.0, f64::max);
     let injected = LATENESS.period.as_nanos() as f64 - SLEEP_NS;
     // A sleep begins a wake-up after the burst, and ends one after the next.
-    Ok(Trial::repeated(Range(injected - usual, injected + usual + late), usual, &found))
+    let trial = Trial::repeated(Range(injected - usual, injected + usual + late), usual, &found);
+    // The kernel may let a thread that wakes run before an ordinary one: then no sleep waits for the end of a burst.
+    let not_injected = (interrupted > MOST_INTERRUPTIONS).then(|| {
+        format!(
+            "other threads took the CPU back {interrupted:.1} times a burst, so sleeps did not wait for its end: start \
+             this as root"
+        )
+    });
+    Ok(trial.map(|trial| Trial { not_injected, ..trial }))
 }
 
 /// `vtare counter`: every burst makes one call longer by its length, so the coefficient of variation follows.

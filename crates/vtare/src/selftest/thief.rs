@@ -38,6 +38,8 @@ pub(super) struct Taken {
     pub(super) burst_ns: f64,
     /// By how much a burst ended late, in 9 of 10 cases at most.
     pub(super) late_ns: f64,
+    /// How often a burst lost the CPU before its end, on average.
+    pub(super) interruptions: f64,
 }
 
 impl Thief {
@@ -80,6 +82,7 @@ fn take(cpu: usize, pattern: Pattern, stop: &AtomicBool) -> Result<Taken, SysErr
     // Refused to ordinary users: what is stolen from then yields (see above).
     let _ = sched::set_class(sched::Class::Fifo(PRIORITY));
     let (from, cpu_from) = (clocks::now::<Monotonic>(), clocks::now::<ThreadCpu>());
+    let switches_from = sched::thread_usage().involuntary_switches;
     let (mut start, mut late_ns) = (from, Vec::new());
     while !stop.load(Ordering::Relaxed) {
         let end = start + pattern.busy;
@@ -95,5 +98,12 @@ fn take(cpu: usize, pattern: Pattern, stop: &AtomicBool) -> Result<Taken, SysErr
     let wall_ns = (clocks::now::<Monotonic>() - from).as_nanos().max(1) as f64;
     late_ns.sort_unstable();
     let late = late_ns.get(late_ns.len() * 9 / 10).copied().unwrap_or_default();
-    Ok(Taken { share: used_ns / wall_ns, burst_ns: used_ns / late_ns.len().max(1) as f64, late_ns: late as f64 })
+    let switches = sched::thread_usage().involuntary_switches.saturating_sub(switches_from) as f64;
+    let bursts = late_ns.len().max(1) as f64;
+    Ok(Taken {
+        share: used_ns / wall_ns,
+        burst_ns: used_ns / bursts,
+        late_ns: late as f64,
+        interruptions: switches / bursts,
+    })
 }
