@@ -216,6 +216,13 @@ pub fn set_direct(file: &File, direct: bool) -> io::Result<()> {
     }
 }
 
+/// The group by which the kernel judges this process.
+#[must_use]
+pub fn effective_group() -> u32 {
+    // SAFETY: the call takes nothing and always succeeds.
+    unsafe { libc::getegid() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -77,6 +77,10 @@ pub(crate) fn command(arguments: &LoadArguments, context: &Context) -> Result<Ex
         return Err(Failure::Machine("the program that started this load has ended: start it again".to_owned()));
     }
     let limit = limit(arguments)?;
+    if let Some(wrong) = arguments.dir.as_ref().filter(|dir| !dir.is_dir()) {
+        let text = format!("--dir: {} is no directory: create it, or name another one", wrong.display());
+        return Err(Failure::Input(text));
+    }
     let directory = || arguments.dir.clone().unwrap_or_else(std::env::temp_dir);
     let ready = || message!("ready");
     let (report, lost) = match work(arguments)? {

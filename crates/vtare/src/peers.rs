@@ -8,7 +8,7 @@ use std::time::Duration;
 use vtare_control::PresharedKey;
 use vtare_control::client::ControlError;
 use vtare_probe::link::LinkError;
-use vtare_sys::net::interface;
+use vtare_sys::net::interface::{self, Interface};
 use vtare_units::Span;
 use vtare_wire::session::ClientError;
 
@@ -84,6 +84,17 @@ fn numeric(host: &str, port: u16) -> Result<Option<SocketAddr>, String> {
         (Ok(IpAddr::V4(_)), Some(_)) => Err("an IPv4 address has no interface".to_owned()),
         (Err(_), _) => Ok(None),
     }
+}
+
+/// The interface of this name in this network namespace.
+///
+/// # Errors
+/// [`Failure::Input`] with those that are there.
+pub(crate) fn interface_named(name: &str) -> Result<Interface, Failure> {
+    let all = interface::all()?;
+    let names = all.iter().map(|interface| interface.name.as_str()).collect::<Vec<_>>().join(", ");
+    let missing = format!("no interface '{name}' in this network namespace; there are {names}");
+    all.into_iter().find(|interface| interface.name == name).ok_or(Failure::Input(missing))
 }
 
 /// What shows that a far end is at one of several addresses of a name.

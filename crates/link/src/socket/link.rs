@@ -52,7 +52,7 @@ impl<'c> SocketLink<'c> {
         peer.set_port(0);
         let (socket, refused) = match Socket::open(Layer::Ping, peer) {
             Ok(socket) => (socket, None),
-            Err(refused) => (Socket::open(Layer::RawIcmp, peer).map_err(system("open an ICMP socket"))?, Some(refused)),
+            Err(refused) => (Socket::open(Layer::RawIcmp, peer).map_err(|_| no_right_to_echo())?, Some(refused)),
         };
         let (raw, ipv6) = (socket.layer() == Layer::RawIcmp, peer.is_ipv6());
         if raw {
@@ -95,6 +95,16 @@ impl<'c> SocketLink<'c> {
     pub const fn stalls(&self) -> &StallDetector {
         &self.0.stalls
     }
+}
+
+/// Echo requests need the smaller of two rights: one for this group, which `vtare doctor` names, too.
+fn no_right_to_echo() -> LinkError {
+    let group = vtare_sys::process::effective_group();
+    let text = format!(
+        "this group is not in net.ipv4.ping_group_range: sudo sysctl -w net.ipv4.ping_group_range=\"{group} {group}\", or \
+         run as root"
+    );
+    LinkError::System { doing: "send ICMP echo requests", source: std::io::Error::other(text) }
 }
 
 /// An identifier that other programs and other links hardly share.

@@ -169,12 +169,7 @@ fn gone(name: &str) -> Note {
 
 /// The interface of this name, which must be up.
 fn find(name: &str) -> Result<Interface, Failure> {
-    let all = interface::all()?;
-    let names: Vec<String> = all.iter().map(|interface| interface.name.clone()).collect();
-    let Some(found) = all.into_iter().find(|interface| interface.name == name) else {
-        let there = names.join(", ");
-        return Err(Failure::Input(format!("interface: found {name}, expected one that is here: {there}")));
-    };
+    let found = crate::peers::interface_named(name)?;
     if !found.up {
         return Err(Failure::Machine(format!("the interface {name} is down: ip link set {name} up")));
     }

@@ -226,6 +226,7 @@ pub(crate) fn command(arguments: &ServeArguments, context: &Context) -> Result<E
     }
     vtare_sys::process::close_inherited()?;
     check_cpu(arguments.cpu)?;
+    arguments.xdp.as_deref().map(crate::peers::interface_named).transpose()?;
     // A log file at its limit (RLIMIT_FSIZE) shall be a failed write, not the end.
     signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default())
         .map_err(|error| Failure::Machine(format!("cannot take SIGXFSZ: {error}")))?;

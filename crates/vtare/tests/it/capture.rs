@@ -331,7 +331,7 @@ fn links(process: u32) -> Vec<String> {
 fn what_cannot_be_captured_is_refused_in_words() {
     vtare_line("capture").refused(2, &["found no", "IFACE", "--read"]);
     vtare_line("capture nosuch0 --seconds 1")
-        .refused(2, &["interface: found nosuch0, expected one that is here: ", "lo"]);
+        .refused(2, &["no interface 'nosuch0' in this network namespace; there are ", "lo"]);
     vtare_line("capture lo --ring-byte 9999").refused(2, &["ring_byte: found 9999, expected a power of two, as 16384"]);
     vtare_line("capture lo --read x.pcap").refused(2, &["cannot be used with"]);
     vtare_line("capture --read /nonexistent.pcap").refused(2, &["cannot read /nonexistent.pcap"]);

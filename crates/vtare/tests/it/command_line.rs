@@ -145,3 +145,32 @@ fn each_command_that_help_shows_has_a_man_page_and_is_completed_in_each_shell() 
     let file = place.with("file", "");
     vtare(["generate".as_ref(), "man".as_ref(), file.as_os_str()]).refused(2, &["cannot write", "writable"]);
 }
+
+#[test]
+fn arguments_are_read_before_rights_are_asked_for() {
+    let as_user = |line: &str| {
+        let mut command = std::process::Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all"]);
+        let output = command.arg(crate::common::VTARE).args(line.split(' ')).output().ok()?;
+        (!output.stderr.starts_with(b"setpriv:")).then(|| Outcome::of(output))
+    };
+    for (line, named) in [
+        ("link lo nothere0", "no interface nothere0"),
+        ("capture nothere0", "no interface 'nothere0'"),
+        ("serve --xdp nothere0", "no interface 'nothere0'"),
+        ("load io --dir /nothere0", "/nothere0 is no directory"),
+        ("sleep --fifo 200", "fifo: found 200"),
+        ("noise --cpu 9999", "cpu: found 9999"),
+        ("rtt nothere0.invalid --icmp", "'nothere0.invalid'"),
+    ] {
+        let Some(outcome) = as_user(line) else {
+            eprintln!("skipped: setpriv cannot make this an ordinary user here");
+            return;
+        };
+        outcome.refused(2, &[named]);
+    }
+    let echo = as_user("rtt 127.0.0.1 --icmp --count 1 -q").expect("it worked above");
+    if echo.code != 0 {
+        echo.refused(3, &["sudo sysctl -w net.ipv4.ping_group_range=\"65534 65534\""]);
+    }
+}
