@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import sys
 from typing import Final
 
 #: What the libraries reserve, on a machine of two CPUs; below it they end the process on their own, without a reason.
 _LEAST_ADDRESS_SPACE_BYTE: Final = 1 << 30
+#: Where `sysctl`, `losetup` and others are, which ordinary users may run and often lack on PATH.
+_ADMINISTRATORS: Final = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 
 
 def main() -> None:
@@ -17,6 +20,8 @@ def main() -> None:
             "vtare: standard output is closed, so the answer would be lost: send it somewhere, as `> FILE`\n"
         )
         sys.exit(2)
+    path = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    os.environ["PATH"] = os.pathsep.join((*path, *(place for place in _ADMINISTRATORS if place not in path)))
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit != resource.RLIM_INFINITY and limit < _LEAST_ADDRESS_SPACE_BYTE:
         sys.stderr.write(

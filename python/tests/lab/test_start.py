@@ -91,6 +91,26 @@ def test_the_list_of_papers_reads_no_table_and_computes_nothing(tmp_path: Path) 
     assert loaded_by("papers", cwd=tmp_path) == set()
 
 
+def test_programs_of_administrators_are_found_without_their_folders_on_path(tmp_path: Path) -> None:
+    program = (
+        "import atexit, os, sys\nfrom vtare.start import main\n"
+        "atexit.register(lambda: print(os.environ['PATH']))\nsys.argv = ['vtare', '--version']\nmain()\n"
+    )
+    for given in ("/usr/bin:/bin", "/usr/sbin:/usr/bin"):
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=tmp_path, env={"PYTHONPATH": str(SOURCES), "PATH": given}, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        path = done.stdout.split()[-1].split(":")
+        assert path[:2] == given.split(":")
+        assert sorted({"/usr/local/sbin", "/usr/sbin", "/sbin"} & set(path)) == [
+            "/sbin",
+            "/usr/local/sbin",
+            "/usr/sbin",
+        ]
+        assert len(path) == len(set(path))
+
+
 def test_a_closed_standard_output_is_refused_and_the_answer_not_lost_in_silence(tmp_path: Path) -> None:
     program = f"exec '{sys.executable}' -c 'from vtare.start import main; main()' plan >&-"
     done = subprocess.run(

@@ -26,7 +26,6 @@ OWN_BYTE: Final = 8 << 20
 #: The drivers of the file system, and of the check sums of its tables, which it names nowhere as its dependency.
 DRIVERS: Final = ("crc32c_generic", "ext4")
 _PROGRAM: Final = "mkfs.ext4"
-_PLACES: Final = "/usr/sbin:/sbin"
 _MADE_S: Final = 60.0
 
 
@@ -89,7 +88,7 @@ def missing(resources: Resources) -> str | None:
 
 
 def _mkfs() -> str | None:
-    return shutil.which(_PROGRAM) or shutil.which(_PROGRAM, path=_PLACES)
+    return shutil.which(_PROGRAM)
 
 
 def _file_system(file: Path) -> str | None:

@@ -181,7 +181,7 @@ def detach_loops(file: Path) -> None:
     Raises:
         XenError: one could not be freed.
     """
-    program = shutil.which("losetup") or shutil.which("losetup", path="/usr/sbin:/sbin")
+    program = shutil.which("losetup")
     if program is None or not file.exists():
         return
     try:
