@@ -13,7 +13,15 @@ from vtare.stats.association import LevelAssociation, associate_levels, tau_boun
 from vtare.stats.autocorrelation import Autocorrelation, autocorrelation
 from vtare.stats.bounds import Known, Side, middle
 from vtare.stats.changes import ChangePoint, change_points, newest_change
-from vtare.stats.clock_step import hidden_by_step, seen_step, tied_step
+from vtare.stats.clock_step import (
+    StepSlack,
+    common_step,
+    hidden_by_step,
+    seen_step,
+    step_of_runs,
+    step_slack,
+    tied_step,
+)
 from vtare.stats.comparison import (
     LEAST_BLOCKS,
     LEAST_RUNS,
@@ -52,6 +60,7 @@ from vtare.stats.pvalues import Adjustment, PValue, adjust, write_p
 from vtare.stats.quantile_shift import LEAST_PAIRS as LEAST_SHIFT_PAIRS
 from vtare.stats.quantile_shift import QuantileShift, quantile_shift, shift_of_blocks
 from vtare.stats.rank_tests import RankTest, friedman, kendall_tau_b, kruskal_wallis
+from vtare.stats.ratio_of_means import MeanRatio, ratio_of_means
 from vtare.stats.sensitivity import Influence, Modes, RankEstimate, find_modes, hodges_lehmann, influence
 from vtare.stats.sequential import Looks, PairedShift, paired_shift, walsh_averages
 from vtare.stats.steady import LONG_SERIES, Warmup, mser5, settle
@@ -89,6 +98,7 @@ __all__ = [
     "LevelAssociation",
     "Looks",
     "MeanDifference",
+    "MeanRatio",
     "MeshStructure",
     "Modes",
     "OddPair",
@@ -107,6 +117,7 @@ __all__ = [
     "Side",
     "Sorted",
     "Split",
+    "StepSlack",
     "Stop",
     "Tally",
     "Variation",
@@ -122,6 +133,7 @@ __all__ = [
     "cliffs_delta",
     "coefficient_of_variation",
     "common_blocks",
+    "common_step",
     "compare_runs",
     "confidence_sequence",
     "detectable_shift_sd",
@@ -156,6 +168,7 @@ __all__ = [
     "power",
     "quantile",
     "quantile_shift",
+    "ratio_of_means",
     "refusal",
     "resample",
     "robust_z",
@@ -170,6 +183,8 @@ __all__ = [
     "shift_of_blocks",
     "simulated_rank_power",
     "step_beyond_margin",
+    "step_of_runs",
+    "step_slack",
     "stop",
     "t_p",
     "t_quantile",

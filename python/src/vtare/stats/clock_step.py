@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -103,3 +104,74 @@ def hidden_by_step(step: float, spread: float) -> float:
         return 0.0
     e = math.exp(-2.0 * math.pi**2 * min(spread / step, 6.0) ** 2)
     return step / 2.0 if e > 0.6 else min(step / 2.0, step / math.pi * e / (1.0 - e))
+
+
+def common_step(figures: Values, least: float) -> float:
+    """Return the greatest step, a multiple of `least`, that all differences between figures are multiples of.
+
+    `least` is the step that the printed digits show, or the unit that the figures are counted in. Returns `least` where
+    all figures are equal, or where none is known (0).
+
+    >>> common_step([120.0, 130.0, 170.0, 120.0], 1.0)
+    10.0
+    >>> common_step([12.0, 12.0], 1.0)
+    1.0
+    """
+    values = checked(figures)
+    if least <= 0.0 or len(values) == 0 or float(np.abs(values).max()) / least >= 2.0**53:
+        return max(least, 0.0)
+    counts = np.unique(np.rint(values / least).astype(np.int64))
+    return max(1, int(np.gcd.reduce(np.diff(counts)))) * least if len(counts) > 1 else least
+
+
+def step_of_runs(a: Values, b: Values, *, least: float) -> float:
+    """Return the step that the figures of the runs of two sides move in: at least `least`, more where they show it.
+
+    >>> step_of_runs([30.0, 30.0, 40.0, 30.0], [30.0, 40.0, 40.0, 40.0], least=0.1)
+    10.0
+    """
+    return max(common_step(np.concatenate([checked(a), checked(b)]), least), tied_step(a), tied_step(b))
+
+
+@dataclass(frozen=True, slots=True)
+class StepSlack:
+    """How far the step of the figures may have raised (`down`) and lowered (`up`) the compared difference.
+
+    Of logarithms where the difference is one of logarithms, else in the figures' unit.
+    """
+
+    down: float
+    up: float
+
+
+def step_slack(a: Values, b: Values, *, step: float, on_log: bool = True, by_ranks: bool = False) -> StepSlack:
+    """Return what rounding to `step` may have done to the difference of two sides: of a mean, or `by_ranks`.
+
+    All intervals of runs are widened by it: those of reports, of `compare` and of `ab`. A mean of figures that are
+    spread over several steps is hardly moved (`hidden_by_step`). A middle value is one of the positions itself, until
+    the spread is that of a whole step.
+
+    >>> slack = step_slack([30.0] * 5, [30.0] * 5, step=10.0)
+    >>> round(slack.down, 2), round(slack.up, 2)
+    (0.34, 0.34)
+    >>> step_slack([30.0] * 5, [30.0] * 5, step=0.0)
+    StepSlack(down=0.0, up=0.0)
+    """
+    sides = [checked(a), checked(b)]
+    halves = [_hidden(side, step, by_ranks=by_ranks) for side in sides]
+    if not on_log:
+        return StepSlack(sum(halves), sum(halves))
+    (centre_a, half_a), (centre_b, half_b) = (
+        (float(np.exp(np.log(side).mean())), half) for side, half in zip(sides, halves, strict=True)
+    )
+    with np.errstate(divide="ignore"):
+        down = float(np.log1p(half_b / centre_b) - np.log1p(-min(half_a / centre_a, 1.0)))
+        up = float(np.log1p(half_a / centre_a) - np.log1p(-min(half_b / centre_b, 1.0)))
+    return StepSlack(down, up)
+
+
+def _hidden(side: FloatArray, step: float, *, by_ranks: bool) -> float:
+    spread = float(side.std(ddof=1)) if len(side) > 1 else 0.0
+    if by_ranks and spread < step:
+        return step / 2.0
+    return hidden_by_step(step, spread)

@@ -21,7 +21,7 @@ import numpy as np
 from scipy import stats as scipy_stats
 
 from vtare.stats._arrays import Values, checked
-from vtare.stats.clock_step import hidden_by_step, tied_step
+from vtare.stats.clock_step import step_slack, tied_step
 from vtare.stats.pvalues import write_p
 from vtare.stats.t_rule import paired_t, t_p, t_quantile, welch_t
 
@@ -143,11 +143,10 @@ def compare_runs(
         x, y = checked([a[block] for block in blocks]), checked([b[block] for block in blocks])
     on_log = bool(np.all(x > 0) and np.all(y > 0))
     seen = max(step, tied_step(x), tied_step(y)) if step > 0.0 else 0.0
-    hidden_x, hidden_y = (hidden_by_step(seen, float(v.std(ddof=1)) if len(v) > 1 else 0.0) for v in (x, y))
+    slack = step_slack(x, y, step=seen, on_log=on_log)
     u, v = (np.log(x), np.log(y)) if on_log else (x, y)
     shift = float(u.mean() - v.mean())
     centre_a, centre_b = (math.exp(u.mean()), math.exp(v.mean())) if on_log else (float(x.mean()), float(y.mean()))
-    down, up = _slack(centre_a, centre_b, hidden_x, hidden_y) if on_log else (hidden_x + hidden_y,) * 2
     why = refusal(len(x), len(y), n_blocks=len(blocks) if blocks else None)
 
     def result(
@@ -176,8 +175,8 @@ def compare_runs(
             error=error,
             freedom=freedom,
             step=seen,
-            slack_down=down,
-            slack_up=up,
+            slack_down=slack.down,
+            slack_up=slack.up,
             reason=why or (None if on_log else none),
         )
 
@@ -194,21 +193,13 @@ def compare_runs(
     if error <= 1e-12 * max(1.0, float(np.abs(u).max()), float(np.abs(v).max())):
         error = 0.0
     half = float(t_quantile(1.0 - alpha / 2.0, np.array(freedom))) * error
-    p = _p(shift, error, freedom, down, up, separated=least_p_of_runs(len(x), len(y)))
-    return result((shift - half - down, shift + half + up), p, error, freedom)
+    p = _p(shift, error, freedom, slack.down, slack.up, separated=least_p_of_runs(len(x), len(y)))
+    return result((shift - half - slack.down, shift + half + slack.up), p, error, freedom)
 
 
 def _ratio(log: float | None) -> float | None:
     """The ratio of a difference of logarithms; infinite beyond what a float holds."""
     return None if log is None else math.exp(log) if log < 700 else math.inf
-
-
-def _slack(m_a: float, m_b: float, half_a: float, half_b: float) -> tuple[float, float]:
-    """How far the step on either mean may have raised and lowered the log of their ratio."""
-    with np.errstate(divide="ignore"):
-        down = float(np.log(m_a) - np.log(max(m_a - half_a, 0.0)) + np.log(m_b + half_b) - np.log(m_b))
-        up = float(np.log(m_a + half_a) - np.log(m_a) + np.log(m_b) - np.log(max(m_b - half_b, 0.0)))
-    return down, up
 
 
 def _p(shift: float, error: float, freedom: float, down: float, up: float, *, separated: float) -> float:
