@@ -30,7 +30,7 @@ type InstrumentArguments<I> = Arguments<<I as Instrument>::Parameters>;
 #[command(name = "vtare", version, propagate_version = true, arg_required_else_help = true, max_term_width = 100)]
 #[command(
     after_help = "Exit codes: 0 measured, 1 a limit of --fail-if was crossed or undecided, 2 bad usage or input,\n\
-    3 this machine cannot do it, 4 peer lost, 130 interrupted (what was measured is kept and labelled)."
+    3 this machine cannot do it, 4 peer lost, 70 internal error, 130 interrupted (what was measured is kept)."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -147,8 +147,28 @@ enum Command {
     Plan(lab::LabArguments),
 }
 
+/// Exit code of an error in vtare itself (EX_SOFTWARE of sysexits.h): no answer, and never that a limit was crossed.
+const INTERNAL: u8 = 70;
+
 /// Reads the command line, carries it out, and gives the exit code.
 pub(crate) fn main() -> ExitCode {
+    guarded(run)
+}
+
+/// What `work` returns, or [`INTERNAL`] where it panics. What went wrong has been printed by then.
+fn guarded(work: impl FnOnce() -> ExitCode + std::panic::UnwindSafe) -> ExitCode {
+    std::panic::catch_unwind(work).unwrap_or_else(|_| {
+        let text = "internal error: this is a fault of vtare. Please report it with the lines above, the command and \
+                    the output of `vtare --version`";
+        if std::env::args_os().any(|argument| argument == "--json") {
+            report_failure_as_json(&text, INTERNAL);
+        }
+        message!("vtare: {text}");
+        ExitCode::from(INTERNAL)
+    })
+}
+
+fn run() -> ExitCode {
     let wants_json = std::env::args_os().any(|argument| argument == "--json");
     let parsed = parser()
         .try_get_matches()
@@ -269,6 +289,19 @@ fn dispatch(command: &Command, quiet: bool) -> Result<Exit, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_panic_has_an_exit_code_of_its_own() {
+        let code = |code: ExitCode| format!("{code:?}");
+        assert_eq!(code(guarded(|| panic!("as a fault of vtare does"))), code(ExitCode::from(70)));
+        let in_a_thread = || {
+            std::thread::spawn(|| panic!("there, too"))
+                .join()
+                .map_or_else(|it| std::panic::resume_unwind(it), |()| ExitCode::SUCCESS)
+        };
+        assert_eq!(code(guarded(in_a_thread)), code(ExitCode::from(70)));
+        assert_eq!(code(guarded(|| ExitCode::from(3))), code(ExitCode::from(3)));
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

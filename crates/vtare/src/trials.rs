@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Barrier;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, test_kill_process_group};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use vtare_sys::facts::MachineFacts;
@@ -27,6 +27,9 @@ use crate::output::{print_on, to_json};
 /// How long a request to stop may go unseen while programs run.
 const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
 
+/// How long processes that a program started may go on after its end.
+const GRACE: Span = Span::from_millis(50);
+
 /// Arguments of `vtare trials`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TrialsArguments {}
@@ -38,6 +41,9 @@ struct Trial {
     programs: Vec<Program>,
     /// What runs longer is killed.
     most_s: f64,
+    /// What prints more into one of its files is killed; none named: it may print any amount.
+    #[serde(default)]
+    most_printed_byte: Option<u64>,
 }
 
 /// One of them.
@@ -74,6 +80,18 @@ struct Measured {
     signal: Option<i32>,
     /// It ran for longer than was allowed, and was killed.
     timed_out: bool,
+    /// It printed more than was allowed, and was killed where that was seen while it ran.
+    printed_too_much: bool,
+    /// Processes of its group that still ran when it had ended, and were killed then: its time is not that of its work.
+    left_behind: usize,
+}
+
+/// Why a program did not end by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    ByItself,
+    TooLate,
+    PrintedTooMuch,
 }
 
 /// What went on beside the programs, all CPUs together. `None` where the system does not report it.
@@ -135,7 +153,7 @@ fn carry_out(trial: &Trial, context: &Context) -> Result<(Vec<Measured>, Beside)
     let (before, began) = (Snapshot::take(), clocks::now::<Monotonic>());
     let measured: Vec<_> = std::thread::scope(|scope| {
         let (all, together) = (&all, &together);
-        let one = |program| scope.spawn(move || measure(program, trial.most_s, all, together, context));
+        let one = |program| scope.spawn(move || measure(program, trial, all, together, context));
         let threads: Vec<_> = trial.programs.iter().map(one).collect();
         threads.into_iter().map(|thread| thread.join().expect("no thread of this program panics")).collect()
     });
@@ -162,7 +180,7 @@ impl Beside {
 /// Starts a program on this thread, whose CPUs it inherits, and measures it.
 fn measure(
     program: &Program,
-    most_s: f64,
+    trial: &Trial,
     all: &[usize],
     together: &Barrier,
     context: &Context,
@@ -177,13 +195,15 @@ fn measure(
         Failure::Program { code, message: format!("{}: cannot be started: {error}", program.words[0]) }
     })?;
     // Longer than the clock reaches: without a limit.
-    let until = Span::try_from_secs_f64(most_s).and_then(|most| began.checked_add(most));
-    let timed_out = !ends_by_itself(&child, until, context)?;
+    let until = Span::try_from_secs_f64(trial.most_s).and_then(|most| began.checked_add(most));
+    let too_much = || trial.most_printed_byte.is_some_and(|most| program.printed_byte() > most);
+    let ended = wait_for(&child, until, too_much, context)?;
     let wall = clocks::now::<Monotonic>() - began;
     // Its record is there until it is reaped.
     let waited = std::fs::read_to_string(format!("/proc/{}/schedstat", child.id())).ok();
     let waited_ns = waited.and_then(|text| Schedstat::parse(&text)).map(|it| it.waited.as_nanos_unsigned());
     let (status, used) = process::reap(&child)?;
+    let left_behind = end_leftovers(&child);
     Ok(Measured {
         begin_ns: began.as_nanos(),
         wall_ns: wall.as_nanos_unsigned(),
@@ -197,8 +217,18 @@ fn measure(
         involuntary_switches: used.involuntary_switches,
         exit_code: status.code(),
         signal: status.signal(),
-        timed_out,
+        timed_out: ended == Ended::TooLate,
+        printed_too_much: ended == Ended::PrintedTooMuch || too_much(),
+        left_behind,
     })
+}
+
+impl Program {
+    /// The size of the larger one of the files that take what it prints.
+    fn printed_byte(&self) -> u64 {
+        let files = [&self.stdout, &self.stderr].into_iter().flatten();
+        files.filter_map(|file| std::fs::metadata(file).ok()).map(|facts| facts.len()).max().unwrap_or(0)
+    }
 }
 
 fn prepare(program: &Program, all: &[usize]) -> Result<Command, Failure> {
@@ -219,19 +249,26 @@ fn prepare(program: &Program, all: &[usize]) -> Result<Command, Failure> {
     Ok(command)
 }
 
-/// Waits for a program's end; kills it, with its group, where it takes too long or this program is to stop.
-fn ends_by_itself(child: &Child, until: Option<Timestamp<Monotonic>>, context: &Context) -> Result<bool, Failure> {
+/// Waits for a program's end; kills it, with its group, where it takes too long, prints too much, or this program is to
+/// stop.
+fn wait_for(
+    child: &Child,
+    until: Option<Timestamp<Monotonic>>,
+    too_much: impl Fn() -> bool,
+    context: &Context,
+) -> Result<Ended, Failure> {
     let failed = |error| Failure::Machine(format!("cannot wait for a program: {error}: needs Linux 5.3 or later"));
     let end = pidfd_open(Pid::from_child(child), PidfdFlags::empty()).map_err(failed)?;
     loop {
         match poll(&mut [PollFd::new(&end, PollFlags::IN)], Some(&LOOK_EVERY)) {
-            Ok(1..) => return Ok(true),
+            Ok(1..) => return Ok(Ended::ByItself),
             Ok(0) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(failed(error)),
         }
-        if context.stop_requested() || until.is_some_and(|until| clocks::now::<Monotonic>() >= until) {
+        let late = context.stop_requested() || until.is_some_and(|until| clocks::now::<Monotonic>() >= until);
+        if late || too_much() {
             end_group(child);
-            return Ok(false);
+            return Ok(if late { Ended::TooLate } else { Ended::PrintedTooMuch });
         }
     }
 }
@@ -239,6 +276,43 @@ fn ends_by_itself(child: &Child, until: Option<Timestamp<Monotonic>>, context: &
 fn end_group(child: &Child) {
     // It may have ended meanwhile.
     let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
+}
+
+/// Kills what is left of the group of a program that has ended, and returns how many processes that were. What is about
+/// to end by itself (the last program of a pipe that nobody waits for) gets [`GRACE`] for it.
+fn end_leftovers(child: &Child) -> usize {
+    let group = Pid::from_child(child);
+    let (began, mut left) = (clocks::now::<Monotonic>(), 0);
+    while test_kill_process_group(group).is_ok() {
+        left = running_in(group.as_raw_nonzero().get());
+        if left == 0 || clocks::now::<Monotonic>() - began >= GRACE {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        left = 0;
+    }
+    if left > 0 {
+        end_group(child);
+    }
+    left
+}
+
+/// How many processes of a group run; those that have ended and wait for their parent do not.
+fn running_in(group: i32) -> usize {
+    let Ok(entries) = std::fs::read_dir("/proc") else {
+        // Without /proc nobody counts them: the group exists.
+        return 1;
+    };
+    entries.flatten().filter(|entry| is_running_in(&entry.path().join("stat"), group)).count()
+}
+
+fn is_running_in(stat: &Path, group: i32) -> bool {
+    // The name in parentheses may hold anything: what follows its end is state, parent, group.
+    let Ok(bytes) = std::fs::read(stat) else { return false };
+    let text = String::from_utf8_lossy(&bytes);
+    let mut words = text.rsplit(')').next().unwrap_or_default().split_whitespace();
+    let state = words.next();
+    !matches!(state, Some("Z" | "X") | None) && words.nth(1).and_then(|word| word.parse().ok()) == Some(group)
 }
 
 #[cfg(test)]
@@ -255,7 +329,7 @@ mod tests {
             stdout: None,
             stderr: None,
         };
-        Trial { programs: scripts.iter().map(program).collect(), most_s }
+        Trial { programs: scripts.iter().map(program).collect(), most_s, most_printed_byte: None }
     }
 
     #[test]
@@ -284,6 +358,33 @@ mod tests {
         let mut printed = String::new();
         output.read_to_string(&mut printed).expect("it is a pipe");
         assert_eq!(printed, "");
+    }
+
+    #[test]
+    fn what_a_program_leaves_in_the_background_is_counted_and_ended() {
+        let (mut output, input) = std::io::pipe().expect("there are descriptors");
+        let mut asked = trial(&["sleep 77 & sleep 78 &"], 10.0);
+        asked.programs[0].stdout = Some(format!("/proc/self/fd/{}", input.as_raw_fd()).into());
+        let (measured, _) = carry_out(&asked, &Context::without_signals()).expect("it ran");
+        assert!(measured[0].left_behind == 2 && measured[0].exit_code == Some(0), "{measured:?}");
+        drop(input);
+        let mut printed = String::new();
+        // Ends with the last process that holds the other end.
+        output.read_to_string(&mut printed).expect("it is a pipe");
+        let waited = trial(&["sleep 0.1 & sleep 0.1 & wait"], 10.0);
+        let (measured, _) = carry_out(&waited, &Context::without_signals()).expect("it ran");
+        assert_eq!(measured[0].left_behind, 0, "{measured:?}");
+    }
+
+    #[test]
+    fn a_program_that_prints_without_end_is_ended() {
+        let file = std::env::temp_dir().join(format!("vtare-trials-{}", std::process::id()));
+        let mut asked = trial(&["exec yes"], 60.0);
+        asked.programs[0].stdout = Some(file.clone());
+        asked.most_printed_byte = Some(1 << 20);
+        let (measured, _) = carry_out(&asked, &Context::without_signals()).expect("it ran");
+        std::fs::remove_file(&file).expect("it was written");
+        assert!(measured[0].printed_too_much && !measured[0].timed_out, "{measured:?}");
     }
 
     #[test]

@@ -48,6 +48,10 @@ class Interrupted(VtareError):
     exit_code = 130
 
 
+#: Exit code of an error in vtare itself (EX_SOFTWARE of sysexits.h): 1 would mean that a limit was crossed.
+INTERNAL: Final = 70
+
+
 #: What a process may have no more of, and what raises the limit.
 _LIMITS: Final = {
     errno.EMFILE: "this process may open no more files; raise its limit (`ulimit -n 4096`)",

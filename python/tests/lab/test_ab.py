@@ -23,7 +23,7 @@ from vtare.ab.calls import compare_calls
 from vtare.ab.commands import Command, read_commands
 from vtare.ab.compare import Asked, against, compare
 from vtare.ab.designs import Orders
-from vtare.ab.figures import COUNTED, FORMATS, judged_first, read_figures
+from vtare.ab.figures import COUNTED, judged_first
 from vtare.ab.publish import bencher, benchmark_action, github, junit, markdown
 from vtare.ab.trials import Beside, Measured, Trials
 from vtare.ab.verdict import Outcome, document, known_beside, read_limit, sentence
@@ -46,11 +46,12 @@ def test_commands_are_split_at_double_dashes_and_a_shell_is_used_where_one_is_ne
             read_commands(wrong)
 
 
-def test_orders_come_with_their_reverse() -> None:
-    orders = Orders(3, np.random.default_rng(1))
-    drawn = [orders.next() for _ in range(40)]
-    assert all(drawn[k + 1] == drawn[k][::-1] for k in range(0, 40, 2))
-    assert len(set(drawn)) > 2
+def test_each_order_is_drawn_on_its_own() -> None:
+    orders = Orders(2, np.random.default_rng(1))
+    drawn = [orders.next() for _ in range(4000)]
+    for apart in (1, 2, 3, 8):
+        same = sum(first == later for first, later in zip(drawn, drawn[apart:], strict=False)) / (4000 - apart)
+        assert abs(same - 0.5) < 0.04, apart
 
 
 def test_a_clear_difference_is_found_early_and_none_takes_until_the_precision_is_there() -> None:
@@ -110,69 +111,6 @@ def test_all_of_one_after_all_of_the_other_takes_a_number_of_runs() -> None:
     assert (found.chosen.design, found.primary[0].verdict, len(found.pairs)) == ("sequential", "worse", 10)
 
 
-@pytest.mark.parametrize(
-    ("how", "printed", "value"),
-    [
-        ("rate=([0-9.]+) MB/s", "first 1.5 MB/s\nthen 2.5 MB/s", 2.5),
-        ("n=[0-9]+", "it took 12 turns", 12.0),
-        ("t=json:results[0].mean", '{"results": [{"mean": 0.25}]}', 0.25),
-        ("t=pyperf", '{"benchmarks": [{"runs": [{"warmups": []}, {"values": [1.0, 3.0]}]}]}', 2.0),
-        ("t=hyperfine", '{"results": [{"mean": 0.5}]}', 0.5),
-        ("t=jmh", '[{"primaryMetric": {"score": 7.0}}]', 7.0),
-        ("t=criterion", '{"mean": {"point_estimate": 42.0}}', 42.0),
-        (
-            "t=google-benchmark",
-            '{"benchmarks": [{"real_time": 2.0}, {"real_time": 9.0, "run_type": "aggregate"}]}',
-            2.0,
-        ),
-    ],
-)
-def test_a_figure_is_read_from_what_a_command_prints(how: str, printed: str, value: float) -> None:
-    (figure,) = read_figures(how, more_is_better=False)
-    assert figure.read(measured(1.0, printed=printed)) == value
-
-
-RECORDED = Path(__file__).parent / "benchmarks"
-"""What the programs themselves wrote: pyperf 2.10, hyperfine 1.20, JMH 1.37, google-benchmark 1.7, criterion 0.8."""
-
-
-@pytest.mark.parametrize("name", sorted(file.stem for file in RECORDED.iterdir()))
-def test_what_benchmark_programs_wrote_is_read(name: str) -> None:
-    how = "criterion" if name.startswith("criterion") else name
-    printed = (RECORDED / f"{name}.json").read_text()
-    (figure,) = read_figures(f"t={how}", more_is_better=False)
-    found = json.loads(printed)
-    # Each by a number of the file that its program worked out itself, where there is one.
-    wanted = {
-        "criterion-estimates": lambda: found["mean"]["point_estimate"],
-        "criterion-sample": lambda: json.loads((RECORDED / "criterion-estimates.json").read_text())["mean"][
-            "point_estimate"
-        ],
-        "google-benchmark": lambda: next(
-            row["real_time"] for row in found["benchmarks"] if row.get("aggregate_name") == "mean"
-        ),
-        "hyperfine": lambda: sum(found["results"][0]["times"]) / 10,
-        "jmh": lambda: np.mean(found[0]["primaryMetric"]["rawData"]),
-        "pyperf": lambda: np.mean([value for run in found["benchmarks"][0]["runs"][1:] for value in run["values"]]),
-    }[name]()
-    assert figure.read(measured(1.0, printed=printed)) == pytest.approx(wanted)
-
-
-def test_readings_of_a_run_become_its_median_and_its_tails() -> None:
-    figures = read_figures("rtt=all:rtt ([0-9.]+)", more_is_better=False)
-    assert [figure.name for figure in figures] == ["rtt median", "rtt p90", "rtt p99"]
-    long = measured(1.0, printed="\n".join(f"rtt {value}" for value in range(1, 302)))
-    assert [figure.read(long) for figure in figures] == [151.0, 271.0, pytest.approx(298.0)]
-    short = measured(1.0, printed="\n".join(f"rtt {value}" for value in range(1, 101)))
-    assert [figure.read(short) is None for figure in figures] == [False, False, True]
-    assert figures[2].hidden([long, short]) == "needs 299 readings a run, found 100"
-    (missing,) = read_figures("p99=json:p99", more_is_better=False)
-    assert missing.read(measured(1.0, printed='{"p99": null}')) is None
-    (values, *_) = read_figures("v=json:runs[*].ns[*]", more_is_better=False)
-    # A lost packet is null, and no reading.
-    assert values.read(measured(1.0, printed='{"runs": [{"ns": [1, null, 3]}, {"ns": [8]}]}')) == 3.0
-
-
 def test_where_wall_time_is_too_noisy_cpu_time_may_be_known() -> None:
     class Counted(SimulatedTrials):
         def run(
@@ -195,15 +133,6 @@ def test_where_wall_time_is_too_noisy_cpu_time_may_be_known() -> None:
         judged_first("disk", [])
 
 
-def test_a_figure_that_is_not_there_is_named_with_what_was_printed() -> None:
-    for how in ("t=([0-9]+) s", "t=json:a.b", *(f"t={name}" for name in FORMATS)):
-        with pytest.raises(BadInput, match="found no number"):
-            read_figures(how, more_is_better=False)[0].read(measured(1.0, printed='{"a": 1}'))
-    for wrong in ("t", "=x", "t=", "t=(", "t=json:"):
-        with pytest.raises(BadInput, match="--metric"):
-            read_figures(wrong, more_is_better=False)
-
-
 def test_memory_below_that_of_the_starting_program_is_not_compared() -> None:
     memory = COUNTED[2]
     assert memory.hidden([measured(1.0, most_resident_byte=10_000_000)] * 2) is not None
@@ -216,7 +145,7 @@ def test_a_limit_is_crossed_only_where_the_whole_interval_is_beyond_it() -> None
     assert read_limit("slower").crossed(slow)
     assert not read_limit("slower by 10 %").crossed(slow)
     assert not read_limit("faster").crossed(slow)
-    assert not read_limit("higher by 5 %").crossed(slow)
+    assert read_limit("higher by 5 %").crossed(slow)
     with pytest.raises(BadInput, match="slower by 5 %"):
         read_limit("slower than 5")
 
@@ -234,8 +163,8 @@ def test_a_program_that_fails_ends_the_comparison_with_what_it_said(tmp_path: Pa
     answer = {
         "programs": [
             {
-                **{k: 0 for k in Measured.__slots__ if k not in ("printed", "least_byte")},
-                "exit_code": 3, "signal": None, "timed_out": False,
+                **{k: 0 for k in Measured.__slots__ if k not in ("readings", "least_byte")},
+                "exit_code": 3, "signal": None, "timed_out": False, "printed_too_much": False,
             }
         ],
         "beside": dict.fromkeys(Beside.__slots__, 0),
@@ -249,11 +178,11 @@ def test_a_program_that_fails_ends_the_comparison_with_what_it_said(tmp_path: Pa
     )
     script.chmod(0o755)
     with (
-        Trials(script, most_s=5.0, keeps_output=False, ignores_failure=False) as trials,
+        Trials(script, most_s=5.0, ignores_failure=False) as trials,
         pytest.raises(BadInput, match=r"exit code 3, expected 0 .*no such thing"),
     ):
         trials.run([A])
-    with Trials(script, most_s=5.0, keeps_output=False, ignores_failure=True) as trials:
+    with Trials(script, most_s=5.0, ignores_failure=True) as trials:
         assert trials.run([A])[0][0].wall_ns == 0
 
 
@@ -426,5 +355,5 @@ def test_a_figure_without_a_ratio_or_an_interval_is_refused_with_the_reason() ->
     assert reasons["page faults"] == reasons["context switches"]
     assert reasons["wall time"][0] == "refused"
     assert "no answer: 4 pairs have no interval" in sentence(found, found.primary[0])
-    with pytest.raises(BadInput, match="context switches: found a value that is not above 0"):
+    with pytest.raises(BadInput, match="context switches: a run has no value above 0"):
         compare(Still(1.0, quiet, none, 4), (A, B), judged_first("context", []), Asked(), rng=np.random.default_rng(1))

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from vtare import documents
 from vtare.ab.commands import Command
-from vtare.ab.trials import Measured
+from vtare.ab.trials import COUNTED_FIELDS, Measured
 from vtare.ab.verdict import SCHEMA
 from vtare.errors import BadInput
+from vtare.stored import plain_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+T = TypeVar("T")
 #: Facts of a machine between whose values runs are not compared.
 _SAME: Final = ("kernel", "cpu_model", "cpus_allowed", "hypervisor", "container")
+#: A comparison of 100 000 pairs, each with two runs of about 400 B.
+_MOST_BYTE: Final = 128 << 20
+#: What every run has.
+_ALWAYS: Final = frozenset({"begin_ns", "wall_ns", "user_ns", "system_ns"})
 
 
 def read_baseline(file: Path, here: Mapping[str, Any]) -> tuple[Command, list[Measured]]:
@@ -27,17 +33,57 @@ def read_baseline(file: Path, here: Mapping[str, Any]) -> tuple[Command, list[Me
         BadInput: it is no such document, or of another machine.
     """
     try:
-        document = json.loads(file.read_text())
-        schema, found = document["schema"], document["machine"]
-        runs = [Measured(**pair["runs"][-1]) for pair in document["pairs"]]
-        text = document["commands"][-1]["text"]
-    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
-        raise BadInput(f"--against: {file}: found no document of `vtare ab --write json=FILE`: {error}") from error
-    if schema != SCHEMA:
-        raise BadInput(f"--against: {file}: found {schema}, expected {SCHEMA}")
+        document = documents.read(file, most_byte=_MOST_BYTE)
+    except BadInput as error:
+        raise BadInput(f"--against: {error}. Give a document of `vtare ab --write json=FILE`") from error
+    try:
+        if document.get("schema") != SCHEMA:
+            raise _Unusable(f"it has the schema {document.get('schema')!r}, not '{SCHEMA}'")
+        found = _member(document, "machine", dict)
+        runs = [_run(_last(pair, "runs")) for pair in _member(document, "pairs", list)]
+        text = _member(_last(document, "commands"), "text", str)
+    except _Unusable as error:
+        raise BadInput(
+            f"--against: {file}: {plain_line(str(error))}. Give a document of `vtare ab --write json=FILE`"
+        ) from None
+    if not runs:
+        raise BadInput(f"--against: {file}: it has no pairs. Give a document of a comparison that ran")
     if differs := [f"{key} {found.get(key)}, here {here.get(key)}" for key in _SAME if found.get(key) != here.get(key)]:
         raise BadInput(
-            f"--against: {file} is of another machine, expected this one: found {'; '.join(differs)}: make a new "
-            "baseline here"
+            f"--against: {file} is of another machine, expected this one: found {plain_line('; '.join(differs))}: make "
+            "a new baseline here"
         )
-    return Command((), f"{text} (baseline)"), runs
+    return Command((), f"{plain_line(text)} (baseline)"), runs
+
+
+class _Unusable(Exception):
+    """A document is none of a comparison. The message is the cause."""
+
+
+def _member(value: Any, key: str, kind: type[T]) -> T:
+    found = value.get(key) if isinstance(value, dict) else None
+    if not isinstance(found, kind):
+        raise _Unusable(f"'{key}' is {found!r:.80}, not of the type {kind.__name__}")
+    return found
+
+
+def _last(value: Any, key: str) -> Any:
+    items: list[Any] = _member(value, key, list)
+    if not items:
+        raise _Unusable(f"'{key}' is empty")
+    return items[-1]
+
+
+def _run(values: Any) -> Measured:
+    """A run whose counts are numbers that are not below 0; those that may be missing are numbers or null."""
+    if not isinstance(values, dict):
+        raise _Unusable(f"a run is {values!r:.80}, not an object")
+    unknown = values.keys() - set(COUNTED_FIELDS)
+    missing = _ALWAYS - values.keys()
+    if unknown or missing:
+        raise _Unusable(f"a run has {', '.join(sorted(unknown)) or 'too little'}: {', '.join(sorted(missing))} missing")
+    for key, value in values.items():
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0
+        if not is_number and (value is not None or key in _ALWAYS):
+            raise _Unusable(f"'{key}' of a run is {value!r:.80}, not a number from 0 on")
+    return Measured(**values)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 
 from vtare import stats
-from vtare.ab.designs import Chosen, DesignWord, Orders, Pair, Runner, choose, log_ratios, run_pair
+from vtare.ab.designs import Chosen, DesignWord, Orders, Pair, Runner, choose, run_pair, warm_up
+from vtare.ab.effects import Sides, sides_of
 from vtare.errors import BadInput
 
 if TYPE_CHECKING:
@@ -18,13 +19,26 @@ if TYPE_CHECKING:
 
     from vtare.ab.commands import Command
     from vtare.ab.figures import Figure
-    from vtare.ab.trials import Measured
+    from vtare.ab.trials import Beside, Measured
 
 LEAST_PAIRS: Final = 8
+EQUIVALENT_PAIRS: Final = 32
+"""Pairs without which nothing is equivalent: a kind of run that is 1 in 10 is missing in 32 of them in 3.4 %."""
+_LOOKS_AT_MEAN: Final = 2.0
+"""How many times as many pairs there are from look to look at the mean."""
+_MOST_VOID: Final = 8
+"""Pairs in a row of which a program left processes behind, after which it is given up."""
+_PILOT_SHARE: Final = 0.25
+"""The share of the time after which no design is tried any more."""
 _GROWTH: Final = 1.4
 """How many times as many pairs there are from look to look."""
 
-VerdictWord = Literal["worse", "better", "equivalent", "too noisy", "refused"]
+VerdictWord = Literal["worse", "better", "higher", "lower", "equivalent", "too noisy", "too coarse", "refused"]
+DIFFERENT: Final[tuple[VerdictWord, ...]] = ("worse", "better", "higher", "lower")
+"""Verdicts that show a difference: *higher* and *lower* are those of figures without a direction."""
+
+
+StoppedWord = Literal["known", "time", "pairs", "interrupted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +65,11 @@ class Asked:
 class Finding:
     """A figure of one command against the first one's.
 
-    `ratio`, `low` and `high` are of the command over the first; the interval holds at `level`, at all looks together.
-    `more_pairs`: about this number more would make the interval as narrow as asked for; 0 where there is an answer,
-    None where it is *refused*, with the `reason`.
+    `ratio`, `low` and `high` are of a typical run of the command over one of the first: the pseudo-median of the pairs;
+    the interval holds at `level`, at all looks together, and allows for the `step` in which the figure moves.
+    `mean_ratio` is the ratio of the means of all runs, which rare slow ones move. `more_pairs`: about this number more
+    would make the intervals narrow enough; 0 where there is an answer, None where more do not help. `reason` states
+    why a figure is *refused*, *too coarse*, or not equivalent although typical runs are.
     """
 
     figure: Figure
@@ -66,11 +82,33 @@ class Finding:
     more_pairs: int | None
     pairs: int
     reason: str | None = None
+    mean_ratio: float | None = None
+    mean_low: float | None = None
+    mean_high: float | None = None
+    step: float = 0.0
+
+    @property
+    def is_different(self) -> bool:
+        """Whether a difference is shown."""
+        return self.verdict in DIFFERENT
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is no answer."""
+        return self.verdict in ("too noisy", "too coarse", "refused")
+
+    @property
+    def is_higher(self) -> bool:
+        """Whether the command's figure is the higher one, as far as is known."""
+        return self.ratio is not None and self.ratio > 1
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What was found: `primary` has a finding for each command but the first, `others` those of the other figures."""
+    """What was found: `primary` has a finding for each command but the first, `others` those of the other figures.
+
+    `void` pairs are left out: a program of theirs left processes behind.
+    """
 
     commands: tuple[Command, ...]
     asked: Asked
@@ -79,7 +117,8 @@ class Compared:
     primary: tuple[Finding, ...]
     others: tuple[Finding, ...]
     elapsed_s: float
-    stopped: Literal["known", "time", "pairs", "interrupted"]
+    stopped: StoppedWord
+    void: int = 0
 
 
 def compare(
@@ -90,57 +129,115 @@ def compare(
     *,
     rng: np.random.Generator,
     show: Callable[[str], None] = lambda text: None,
+    first: Sequence[Measured] | None = None,
 ) -> Compared:
     """Run pairs until each command is known to be worse, better or equivalent by the first figure.
 
-    Ctrl-C ends it early: what has come by then is the answer.
+    `first` are runs that warmed up, where there were some. Ctrl-C ends it early: what has come by then is the answer.
 
     Raises:
         BadInput: a command fails, or the first figure is not above 0.
     """
     begin = time.monotonic()
     orders = Orders(len(commands), rng)
-    chosen = choose(trials, commands, figures[0], orders, wanted=asked.design, show=show)
+    chosen = choose(
+        trials, commands, figures[0], orders,
+        first=warm_up(trials, commands, show) if first is None else first,
+        wanted=asked.design, until=begin + _PILOT_SHARE * asked.most_s, show=show,
+    )  # fmt: skip
     if chosen.design == "sequential":
         return _one_after_the_other(trials, commands, figures, asked, chosen, begin, show)
+    looks = _Looks(figures[0], commands, asked, begin)
     pairs: list[Pair] = []
-    alpha = asked.alpha / (len(commands) - 1)
-    watched = [_Watched(figures[0], k, alpha, asked) for k in range(1, len(commands))]
-    look = LEAST_PAIRS
-    stopped: Literal["known", "time", "pairs", "interrupted"] = "known"
+    stopped: StoppedWord | None = None
+    void = in_a_row = 0
     try:
-        while True:
-            pairs.append(run_pair(trials, commands, chosen, orders.next()))
-            show(f"{len(pairs)} pairs" + watched[0].progress)
-            took_s = (time.monotonic() - begin) / len(pairs)
-            if len(pairs) == asked.most_pairs:
-                stopped = "pairs"
-            elif time.monotonic() - begin + took_s > asked.most_s:
-                stopped = "time"
-            last = stopped != "known"
-            if len(pairs) < look and not last:
+        while stopped is None:
+            pair = run_pair(trials, commands, chosen, orders.next())
+            if pair.is_void:
+                void, in_a_row = void + 1, in_a_row + 1
+                _refuse_void(commands, pair.runs, in_a_row)
                 continue
-            for one in watched:
-                one.look(pairs, last=last)
-            if last or all(one.finding is not None for one in watched):
-                break
-            needed = max(one.pairs_needed for one in watched if one.finding is None)
-            look = max(len(pairs) + 2, min(math.ceil(_GROWTH * len(pairs)), needed))
+            in_a_row = 0
+            pairs.append(pair)
+            show(f"{len(pairs)} pairs{looks.progress}")
+            stopped = looks.after(pairs, time.monotonic())
     except KeyboardInterrupt:
         if not pairs:
             raise
         stopped = "interrupted"
-        for one in watched:
-            one.look(pairs, last=True)
-    others = [
-        _once(figure, k, pairs, asked)
-        for figure in figures[1:]
-        for k in range(1, len(commands))
-    ]  # fmt: skip
-    primary = tuple(one.finding for one in watched if one.finding is not None)
+        looks.end(pairs)
+    others = [_once(figure, k, pairs, asked) for figure in figures[1:] for k in range(1, len(commands))]
     return Compared(
-        tuple(commands), asked, chosen, tuple(pairs), primary, tuple(others), time.monotonic() - begin, stopped
+        tuple(commands), asked, chosen, tuple(pairs), looks.findings, tuple(others),
+        time.monotonic() - begin, stopped, void,
+    )  # fmt: skip
+
+
+def _refuse_void(commands: Sequence[Command], runs: Sequence[Measured], in_a_row: int) -> None:
+    if in_a_row < _MOST_VOID:
+        return
+    command = next(command for command, run in zip(commands, runs, strict=True) if run.left_behind)
+    raise BadInput(
+        f"{command.text}: {in_a_row} times one after the other, processes of it still ran in the background when it "
+        "ended. Let it wait for them (`wait`)"
     )
+
+
+def _whole_run(trials: Runner, command: Command) -> tuple[Measured, Beside]:
+    """A run that leaves no process behind; one that does is repeated."""
+    for in_a_row in range(1, _MOST_VOID + 1):
+        (run,), beside = trials.run([command])
+        if not run.left_behind:
+            break
+        _refuse_void([command], [run], in_a_row)
+    return run, beside
+
+
+class _Looks:
+    """When to look at the first figure, and when that is enough."""
+
+    def __init__(self, figure: Figure, commands: Sequence[Command], asked: Asked, begin: float) -> None:
+        alpha = asked.alpha / (len(commands) - 1)
+        self._watched = [_Watched(figure, k, alpha, asked) for k in range(1, len(commands))]
+        self._asked = asked
+        self._begin = begin
+        self._next = LEAST_PAIRS
+
+    @property
+    def progress(self) -> str:
+        """How much is known, for people who wait."""
+        return self._watched[0].progress
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What is known by now."""
+        return tuple(one.finding for one in self._watched if one.finding is not None)
+
+    def after(self, pairs: Sequence[Pair], now: float) -> StoppedWord | None:
+        """Look where it is time to, and return why no more pairs are needed; None where more are."""
+        stopped: StoppedWord | None = None
+        elapsed_s = now - self._begin
+        if len(pairs) == self._asked.most_pairs:
+            stopped = "pairs"
+        elif elapsed_s + elapsed_s / len(pairs) > self._asked.most_s:
+            stopped = "time"
+        if stopped is None and len(pairs) < self._next:
+            return None
+        for one in self._watched:
+            one.look(pairs, last=stopped is not None)
+        if all(one.finding is not None for one in self._watched):
+            return stopped or "known"
+        open_ = [one for one in self._watched if one.finding is None]
+        growth = max(one.growth for one in open_)
+        needed = max(one.pairs_needed for one in open_)
+        self._next = max(len(pairs) + 2, min(math.ceil(growth * len(pairs)), needed))
+        return None
+
+    def end(self, pairs: Sequence[Pair]) -> None:
+        """The last look."""
+        for one in self._watched:
+            one.look(pairs, last=True)
 
 
 def _one_after_the_other(
@@ -155,14 +252,13 @@ def _one_after_the_other(
     """All runs of one command, then all of the next: what drifts in between counts as a difference."""
     n = asked.most_pairs
     if n is None:
-        raise BadInput("--design sequential: found no number of runs, expected --pairs N: it cannot stop by itself")
+        raise BadInput("--design sequential cannot stop by itself. Give the number of runs: --pairs N")
     columns = []
     for command in commands:
         show(f"{n} runs of {command.text}")
-        columns.append([trials.run([command]) for _ in range(n)])
+        columns.append([_whole_run(trials, command) for _ in range(n)])
     pairs = [
-        Pair(tuple(runs[0] for runs, _ in row), (), tuple(beside for _, beside in row))
-        for row in zip(*columns, strict=True)
+        Pair(tuple(run for run, _ in row), (), tuple(beside for _, beside in row)) for row in zip(*columns, strict=True)
     ]
     return _apart(commands, figures, asked, chosen, pairs, begin)
 
@@ -179,11 +275,9 @@ def against(
 ) -> Compared:
     """Run a command as often as it was run for a baseline, and compare: what else changed since then counts, too."""
     begin = time.monotonic()
-    show("warming up")
-    trials.run([command])
     show(f"{len(runs_before)} runs of {command.text}")
-    now = [trials.run([command]) for _ in runs_before]
-    pairs = [Pair((old, runs[0]), (), ()) for old, (runs, _) in zip(runs_before, now, strict=True)]
+    now = [_whole_run(trials, command)[0] for _ in runs_before]
+    pairs = [Pair((old, run), (), ()) for old, run in zip(runs_before, now, strict=True)]
     chosen = Chosen("sequential", "against a baseline: whatever else changed since then counts, too")
     return _apart((before, command), figures, asked, chosen, pairs, begin)
 
@@ -211,12 +305,8 @@ def _apart(
 def _unpaired(figure: Figure, command: int, pairs: Sequence[Pair], asked: Asked, alpha: float) -> Finding:
     if (why := _without_ratio(figure, command, pairs)) is not None:
         return _refused(figure, command, pairs, alpha, why)
-    own, first = ([value for pair in pairs if (value := figure.read(pair.runs[k]))] for k in (command, 0))
-    found = stats.compare_runs(own, first, alpha=alpha)
-    if found.low is None or found.high is None:
-        return _refused(figure, command, pairs, alpha, found.reason or "no interval", found.ratio)
-    shift = stats.PairedShift(found.shift, math.log(found.low), math.log(found.high), len(pairs), 1 - alpha)
-    return _finding(figure, command, shift, asked, alpha)
+    sides = _sides(figure, command, pairs, paired=False)
+    return _finding(figure, command, sides, sides.typical(alpha), asked, alpha)
 
 
 class _Watched:
@@ -228,36 +318,79 @@ class _Watched:
         self._alpha = alpha
         self._asked = asked
         self._looks = stats.Looks(alpha=alpha)
+        self._typical: stats.PairedShift | None = None
         self.finding: Finding | None = None
         self.pairs_needed = 0
+        self.growth = _GROWTH
         self.progress = ""
 
     def look(self, pairs: Sequence[Pair], *, last: bool) -> None:
         """Look once more; at the last look, or where it is known, there is a finding."""
         if self.finding is not None:
             return
-        d = log_ratios(self._figure, self._command, pairs)
+        sides = _sides(self._figure, self._command, pairs, paired=True)
+        settled = self._typical or self._look_at_typical(sides, last=last)
+        if settled is None:
+            return
+        found = _finding(self._figure, self._command, sides, settled, self._asked, self._alpha)
+        # Typical runs are alike, and no further look may find that they are not; what rare ones do may still come.
+        waits = found.verdict == "too noisy" and found.mean_ratio is not None and _is_inside(settled, self._asked)
+        if last or not waits:
+            self.finding = found
+            return
+        self._typical = settled
+        self.growth = _LOOKS_AT_MEAN
+        self.pairs_needed = len(pairs) + (found.more_pairs or 1)
+
+    def _look_at_typical(self, sides: Sides, *, last: bool) -> stats.PairedShift | None:
+        """The interval of typical runs where it is the last one; None where more pairs are to come."""
+        d = sides.log_ratios
         wanted = self._asked.half_width
         now = stats.paired_shift(d, alpha=self._alpha)
         width = math.inf if now.half_width is None else now.half_width * (1.0 + 1.0 / len(d))
-        share = 1.0 if width <= wanted else (wanted / width) ** 2
-        self.pairs_needed = math.ceil(len(d) / share) if share > 0 else 2 * len(d)
+        precision = 1.0 if width <= wanted else (wanted / width) ** 2
+        share = min(precision, len(d) / EQUIVALENT_PAIRS)
+        self.pairs_needed = max(math.ceil(len(d) / precision) if precision > 0 else 2 * len(d), EQUIVALENT_PAIRS)
         self.progress = "" if math.isinf(width) else f", known to {100 * math.expm1(width):.2g} %"
         level = self._looks.level(share, last=last)
         found = stats.paired_shift(d, alpha=level) if level > 0 else None
-        shown = found is not None and found.low is not None and found.high is not None and (
-            found.low > 0 or found.high < 0
-        )  # fmt: skip
-        if shown or last or share >= 1.0:
-            self.finding = _finding(self._figure, self._command, found or now, self._asked, self._alpha)
+        widened = sides.widened(found or now)
+        shown = found is not None and (_above(widened) or _below(widened))
+        return widened if shown or last or share >= 1.0 else None
+
+
+def _above(found: stats.PairedShift) -> bool:
+    return found.low is not None and found.low > 0
+
+
+def _below(found: stats.PairedShift) -> bool:
+    return found.high is not None and found.high < 0
+
+
+def _is_inside(found: stats.PairedShift, asked: Asked) -> bool:
+    margin = math.log1p(asked.margin)
+    return found.low is not None and found.high is not None and -margin <= found.low and found.high <= margin
 
 
 def _once(figure: Figure, command: int, pairs: Sequence[Pair], asked: Asked) -> Finding:
     """A figure that nothing was stopped by: one look."""
     if (why := _without_ratio(figure, command, pairs)) is not None:
         return _refused(figure, command, pairs, asked.alpha, why)
-    found = stats.paired_shift(log_ratios(figure, command, pairs), alpha=asked.alpha)
-    return _finding(figure, command, found, asked, asked.alpha)
+    sides = _sides(figure, command, pairs, paired=True)
+    return _finding(figure, command, sides, sides.typical(asked.alpha), asked, asked.alpha)
+
+
+def _sides(figure: Figure, command: int, pairs: Sequence[Pair], *, paired: bool) -> Sides:
+    """The figure of both commands.
+
+    Raises:
+        BadInput: a run has no value with a ratio.
+    """
+    found = sides_of(figure, command, pairs, paired=paired)
+    if found is None:
+        why = figure.hidden([run for pair in pairs for run in (pair.runs[0], pair.runs[command])])
+        raise BadInput(f"{figure.name}: {why or 'a run has no value above 0, so there is no ratio'}")
+    return found
 
 
 def _without_ratio(figure: Figure, command: int, pairs: Sequence[Pair]) -> str | None:
@@ -270,22 +403,68 @@ def _without_ratio(figure: Figure, command: int, pairs: Sequence[Pair]) -> str |
 
 
 def _refused(
-    figure: Figure, command: int, pairs: Sequence[Pair], alpha: float, why: str, ratio: float | None = None
+    figure: Figure,
+    command: int,
+    pairs: Sequence[Pair],
+    alpha: float,
+    why: str,
+    ratio: float | None = None,
+    n: int | None = None,
 ) -> Finding:
-    return Finding(figure, command, ratio, None, None, 1 - alpha, "refused", None, len(pairs), why)
+    return Finding(figure, command, ratio, None, None, 1 - alpha, "refused", None, len(pairs) if n is None else n, why)
 
 
-def _finding(figure: Figure, command: int, found: stats.PairedShift, asked: Asked, alpha: float) -> Finding:
-    ratio, low, high, half = math.exp(found.value), found.low, found.high, found.half_width
-    if low is None or high is None or half is None:
+def _finding(
+    figure: Figure, command: int, sides: Sides, found: stats.PairedShift, asked: Asked, alpha: float
+) -> Finding:
+    if found.low is None or found.high is None:
         why = f"{found.n} pairs have no interval of this level"
-        return Finding(figure, command, ratio, None, None, 1 - alpha, "refused", None, found.n, why)
+        return _refused(figure, command, [], alpha, why, math.exp(found.value), found.n)
+    mean = sides.mean(alpha)
+    verdict, more, reason = _judged(figure, sides, found, mean, asked)
+    return Finding(
+        figure, command, math.exp(found.value), math.exp(found.low), math.exp(found.high), 1 - alpha, verdict, more,
+        found.n, reason, mean.value, mean.low, mean.high,
+        max(sides.step, sides.step_first),
+    )  # fmt: skip
+
+
+def _judged(
+    figure: Figure, sides: Sides, found: stats.PairedShift, mean: stats.MeanRatio, asked: Asked
+) -> tuple[VerdictWord, int | None, str | None]:
+    """The verdict, the number of pairs that are missing for one, and why there is none."""
     margin = math.log1p(asked.margin)
-    verdict: VerdictWord = "too noisy"
-    if low > 0 or high < 0:
-        verdict = "better" if (low > 0) == figure.more_is_better else "worse"
-    elif -margin <= low and high <= margin:
-        verdict = "equivalent"
-    needed = math.ceil(found.n * (half / asked.half_width) ** 2)
-    more = max(1, needed - found.n) if verdict == "too noisy" else 0
-    return Finding(figure, command, ratio, math.exp(low), math.exp(high), 1 - alpha, verdict, more, found.n)
+    if _above(found) or _below(found):
+        if figure.more_is_better is None:
+            return ("higher" if _above(found) else "lower"), 0, None
+        return ("better" if _above(found) == figure.more_is_better else "worse"), 0, None
+    if max(sides.coarseness, sides.open_by_step) > margin:
+        return "too coarse", None, f"the figure moves in steps of {percent_text(sides.coarseness)}"
+    n = len(sides.own)
+    if not _is_inside(found, asked):
+        return "too noisy", _more(n, found.half_width, found.value, sides.open_by_step, asked), None
+    if n < EQUIVALENT_PAIRS:
+        return "too noisy", EQUIVALENT_PAIRS - n, TOO_FEW
+    if mean.low is None or mean.high is None or mean.high > 1 + asked.margin or mean.low < 1 / (1 + asked.margin):
+        more = _more(n, mean.half_width, math.log(mean.value), sides.open_by_step, asked)
+        return "too noisy", more, "typical runs are alike, but rare ones differ"
+    return "equivalent", 0, None
+
+
+#: Why typical runs that are alike are not enough.
+TOO_FEW: Final = "fewer pairs may miss a kind of run that is 1 in 10"
+
+
+def percent_text(log: float) -> str:
+    """The share of a log ratio in percent, with two digits."""
+    return f"{100 * math.expm1(log):.2g} %"
+
+
+def _more(n: int, half: float | None, shift: float, open_by_step: float, asked: Asked) -> int:
+    """About how many more pairs make an interval so narrow that it lies inside the margin or leaves out 1."""
+    if half is None or math.isinf(half):
+        return n
+    margin = math.log1p(asked.margin)
+    room = max(abs(margin - abs(shift)), margin / 10.0)
+    wanted = min(asked.half_width, room)
+    return max(1, math.ceil(n * (max(0.0, half - open_by_step) / wanted) ** 2) - n)

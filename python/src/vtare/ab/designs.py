@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Protocol
@@ -28,6 +29,7 @@ DesignWord = Literal["duet", "interleaved", "sequential"]
 DESIGNS: Final[tuple[DesignWord, ...]] = ("duet", "interleaved", "sequential")
 PILOT_PAIRS: Final = 4
 """Pairs of each design before the choice; none of them counts."""
+_LEAST_PILOT_PAIRS: Final = 2
 _SEVERAL_THREADS: Final = 1.2
 """CPU time over wall time from which a program has more than one thread: on one CPU it would be another program."""
 
@@ -61,6 +63,11 @@ class Pair:
         """The logarithm of a command's figure over that of the first command; None where one is not above 0."""
         first, own = figure.read(self.runs[0]), figure.read(self.runs[command])
         return None if first is None or own is None or first <= 0 or own <= 0 else math.log(own / first)
+
+    @property
+    def is_void(self) -> bool:
+        """Whether a program left processes behind: its time is not that of all its work."""
+        return any(run.left_behind for run in self.runs)
 
     @property
     def others_cpus(self) -> float | None:
@@ -106,22 +113,16 @@ class Chosen:
 
 
 class Orders:
-    """Orders drawn at random, each followed by its reverse (ABBA), so that what comes with a place cancels."""
+    """Orders drawn at random, each on its own: no rhythm of the machine can follow them."""
 
     def __init__(self, n: int, rng: np.random.Generator) -> None:
         """Begin; `n` is the number of commands."""
         self._n = n
         self._rng = rng
-        self._reverse: tuple[int, ...] | None = None
 
     def next(self) -> tuple[int, ...]:
         """The order of the next pair."""
-        if self._reverse is not None:
-            order, self._reverse = self._reverse, None
-            return order
-        order = tuple(int(k) for k in self._rng.permutation(self._n))
-        self._reverse = order[::-1]
-        return order
+        return tuple(int(k) for k in self._rng.permutation(self._n))
 
 
 def run_pair(trials: Runner, commands: Sequence[Command], chosen: Chosen, order: Sequence[int]) -> Pair:
@@ -140,18 +141,39 @@ def run_pair(trials: Runner, commands: Sequence[Command], chosen: Chosen, order:
     return Pair(tuple(run for run in runs if run is not None), tuple(order), tuple(all_beside))
 
 
+def warm_up(trials: Runner, commands: Sequence[Command], show: Callable[[str], None]) -> list[Measured]:
+    """Run each command once.
+
+    Raises:
+        BadInput: a command leaves processes behind: what they do is in none of its figures.
+    """
+    show("warming up")
+    runs = [trials.run([command])[0][0] for command in commands]
+    for command, run in zip(commands, runs, strict=True):
+        if run.left_behind:
+            raise BadInput(
+                f"{command.text}: {run.left_behind} of its processes still run in the background when it ends, so its "
+                "time is not known. Let it wait for them (`wait`); in sh, `&>` starts a program in the background: "
+                "write `> FILE 2>&1`"
+            )
+    return runs
+
+
 def choose(
     trials: Runner,
     commands: Sequence[Command],
     figure: Figure,
     orders: Orders,
     *,
+    first: Sequence[Measured],
     wanted: DesignWord | None,
+    until: float,
     show: Callable[[str], None],
 ) -> Chosen:
-    """Return the design: the one that was asked for, or the one that knows more in the same time."""
-    show("warming up")
-    first = [trials.run([command])[0][0] for command in commands]
+    """Return the design: the one that was asked for, or the one that knows more in the same time.
+
+    `first` are the runs that warmed up. At `until` (`time.monotonic`) no further pair is run for the choice.
+    """
     if wanted in ("interleaved", "sequential"):
         return Chosen(wanted, "as asked for")
     cpus, refused = _cpus(len(commands), first)
@@ -162,9 +184,15 @@ def choose(
         return duet
     pairs: dict[str, list[Pair]] = {"duet": [], "interleaved": []}
     for k in range(PILOT_PAIRS):
+        if time.monotonic() >= until:
+            break
         show(f"choosing a design: {k + 1} of {PILOT_PAIRS}")
         for chosen in (duet, interleaved):
-            pairs[chosen.design].append(run_pair(trials, commands, chosen, orders.next()))
+            pair = run_pair(trials, commands, chosen, orders.next())
+            if not pair.is_void:
+                pairs[chosen.design].append(pair)
+    if min(map(len, pairs.values())) < _LEAST_PILOT_PAIRS:
+        return Chosen("interleaved", "too few pairs in the time for a choice")
     costs = {name: _cost(some, figure) for name, some in pairs.items()}
     better = min(costs, key=lambda name: costs[name])
     worse = max(costs, key=lambda name: costs[name])
@@ -192,7 +220,7 @@ def log_ratios(figure: Figure, command: int, pairs: Sequence[Pair]) -> list[floa
     known = [value for value in found if value is not None]
     if len(known) < len(found):
         why = figure.hidden([run for pair in pairs for run in (pair.runs[0], pair.runs[command])])
-        raise BadInput(f"{figure.name}: {why or 'found a value that is not above 0, expected one with a ratio'}")
+        raise BadInput(f"{figure.name}: {why or 'a run has no value above 0, so there is no ratio'}")
     return known
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import json
+import difflib
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache, partial
-from statistics import fmean
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from vtare import stats
+from vtare.ab.formats import FORMATS, read_format
+from vtare.ab.json_figures import path
+from vtare.ab.readings import LOCALES, NoReading, Reading, unit_text
+from vtare.ab.text_figures import pattern
 from vtare.errors import BadInput
 
 if TYPE_CHECKING:
@@ -18,20 +21,25 @@ if TYPE_CHECKING:
 
     from vtare.ab.trials import Measured
 
+Readings = dict[str, Reading]
+
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One: its name, its unit (as the ending of a name), how it is read of one run (None where it was not counted).
+    """One: its name, the symbol of its unit, how it is read of one run (None where it was not counted).
 
-    `readings` are those of a run whose `quantile` it is, where it is one.
+    `more_is_better` is None where nothing states which direction is better. `readings` are those of a run whose
+    `quantile` it is, where it is one. `step` is how coarse the figure of a run is at least: the step of its printed
+    digits, or the unit that it is counted in; None of an exact count, which no rounding has changed.
     """
 
     name: str
     unit: str
     read: Callable[[Measured], float | None]
-    more_is_better: bool = False
+    more_is_better: bool | None = False
     readings: Callable[[Measured], Sequence[float]] | None = None
     quantile: float = 0.5
+    step: Callable[[Measured], float] | None = None
 
     def hidden(self, runs: Sequence[Measured]) -> str | None:
         """Why the figure of these runs cannot be seen; None where it can."""
@@ -39,31 +47,40 @@ class Figure:
             fewest = min(len(self.readings(run)) for run in runs)
             return f"needs {stats.least_n(self.quantile)} readings a run, found {fewest}"
         least = max((run.least_byte or 0 for run in runs), default=0)
-        if self.unit != "_byte" or all((self.read(run) or 0) > 1.2 * least for run in runs):
+        if self.name != PEAK or all((self.read(run) or 0) > 1.2 * least for run in runs):
             return None
         # What one side holds at most is no value that the other could be compared with.
         return f"not measurable below {1.2 * least / 1e6:.3g} MB"
 
     @property
-    def worse(self) -> str:
-        """What a command is that is worse by this figure."""
-        return "slower" if self.name in ("wall time", "CPU time") else "lower" if self.more_is_better else "higher"
+    def is_duration(self) -> bool:
+        """Whether it is the time of a command, which people call slow or fast."""
+        return self.name in ("wall time", "CPU time")
 
-    @property
-    def better(self) -> str:
-        """What a command is that is better by this figure."""
-        return "faster" if self.name in ("wall time", "CPU time") else "higher" if self.more_is_better else "lower"
+    def word(self, *, higher: bool) -> str:
+        """What a command is whose figure is higher, or lower, than another's."""
+        if self.is_duration:
+            return "slower" if higher else "faster"
+        return "higher" if higher else "lower"
 
 
 def _sum(first: int | None, second: int | None) -> int | None:
     return None if first is None or second is None else first + second
 
 
+PEAK: Final = "peak memory"
+
+
+def _counted_ns(run: Measured) -> float:
+    """Times are counted in nanoseconds."""
+    return 1.0
+
+
 #: What the system counts, in the order in which it is shown.
 COUNTED: Final = (
-    Figure("wall time", "_ns", lambda run: run.wall_ns),
-    Figure("CPU time", "_ns", lambda run: run.cpu_ns),
-    Figure("peak memory", "_byte", lambda run: run.most_resident_byte),
+    Figure("wall time", "ns", lambda run: run.wall_ns, step=_counted_ns),
+    Figure("CPU time", "ns", lambda run: run.cpu_ns, step=_counted_ns),
+    Figure(PEAK, "B", lambda run: run.most_resident_byte),
     Figure("page faults", "", lambda run: _sum(run.minor_faults, run.major_faults)),
     Figure("context switches", "", lambda run: _sum(run.voluntary_switches, run.involuntary_switches)),
 )
@@ -81,25 +98,37 @@ def judged_first(name: str | None, printed: Sequence[Figure]) -> list[Figure]:
     figures = [*printed, *COUNTED]
     if name is None:
         return figures
-    found = [figure for figure in figures if name.lower() in (figure.name.lower(), figure.name.lower().split()[0])]
+    wanted = name.lower()
+    found = [figure for figure in figures if wanted == figure.name.lower()] or [
+        figure
+        for figure in figures
+        if wanted == figure.name.lower().split()[0] or figure.name.lower().endswith(f" {wanted}")
+    ]
     if not found:
-        raise BadInput(f"--judge: found '{name}', expected one of {', '.join(figure.name for figure in figures)}")
+        raise BadInput(f"--judge: there is no figure '{name}'. Choose one of {', '.join(one.name for one in figures)}")
     return [found[0], *(figure for figure in figures if figure is not found[0])]
 
 
-_NUMBER: Final = r"[-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One `--metric`: what reads the figures of a run from what it printed."""
+
+    name: str
+    read: Callable[[str], list[Reading]]
+    has_tails: bool = False
 
 
-def read_figures(text: str, *, more_is_better: bool) -> list[Figure]:
-    """Return the figure of `NAME=REGEX`, `NAME=json:PATH` or `NAME=FORMAT` (one of `FORMATS`).
+_TAILS: Final = {"median": 0.5, "p90": 0.9, "p99": 0.99}
+
+
+def read_metric(text: str, *, locale: str | None = None) -> Metric:
+    """Return what reads `NAME=REGEX`, `NAME=json:PATH` or `NAME=FORMAT` (one of `FORMATS`).
 
     `NAME=all:REGEX` and a path with `[*]` take every number as a reading: three figures, median, p90 and p99 of a run.
 
-    >>> (figure,) = read_figures("rate=([0-9.]+) MB/s", more_is_better=True)
-    >>> figure.name, figure.worse
-    ('rate', 'lower')
-    >>> [figure.name for figure in read_figures("rtt=all:rtt ([0-9]+)", more_is_better=False)]
-    ['rtt median', 'rtt p90', 'rtt p99']
+    >>> (reading,) = read_metric("rate=([0-9.]+) MB/s").read("it took 12 turns, 7.5 MB/s")
+    >>> reading.values, reading.unit, reading.more_is_better
+    ((7500000.0,), 'B/s', True)
 
     Raises:
         BadInput: it is none of these.
@@ -108,115 +137,135 @@ def read_figures(text: str, *, more_is_better: bool) -> list[Figure]:
     name = name.strip()
     if not equals or not name or not how:
         raise BadInput(
-            f"--metric: found '{text}', expected NAME=REGEX, NAME=all:REGEX, NAME=json:PATH or NAME=FORMAT "
+            f"--metric: '{text}' names no figure. Write NAME=REGEX, NAME=all:REGEX, NAME=json:PATH or NAME=FORMAT "
             f"({', '.join(FORMATS)})"
         )
-    if how.startswith("all:"):
-        extract = _pattern(how.removeprefix("all:"))
-    elif how.startswith("json:"):
-        extract = _path(how.removeprefix("json:"))
+    if locale is not None and locale not in LOCALES:
+        raise BadInput(f"--locale: '{locale}' is not known. Choose one of {', '.join(LOCALES)}")
+    if how in FORMATS:
+        return Metric(name, partial(_read_named, name, how))
+    if how.startswith("json:"):
+        read = path(how.removeprefix("json:"), name, locale=locale)
+        tails = "[*]" in how
     else:
-        extract = FORMATS.get(how) or _pattern(how)
+        _refuse_word(name, how)
+        read = pattern(how.removeprefix("all:"), name, locale=locale)
+        tails = how.startswith("all:")
+    return Metric(name, partial(_read_all if tails else _read_last, read), tails)
 
-    @cache
-    def readings_of(printed: str) -> list[float]:
-        return _numbers(name, printed, extract)
 
-    def readings(run: Measured) -> list[float]:
-        assert run.printed is not None
-        return readings_of(run.printed)
+def _read_all(read: Callable[[str], Reading], printed: str) -> list[Reading]:
+    return [read(printed)]
 
-    if how.startswith("all:") or "[*]" in how:
+
+def _read_last(read: Callable[[str], Reading], printed: str) -> list[Reading]:
+    """The last match counts."""
+    found = read(printed)
+    return [replace(found, values=found.values[-1:])]
+
+
+def _read_named(name: str, how: str, printed: str) -> list[Reading]:
+    try:
+        found = read_format(how, printed)
+    except NoReading as error:
+        raise NoReading(f"no figure in the format {how}: {error}") from error
+    return [replace(one, name=name if len(found) == 1 else f"{name} {one.name}") for one in found]
+
+
+def _refuse_word(name: str, how: str) -> None:
+    """A plain word matches no number: it was meant as the name of a format."""
+    if re.fullmatch(r"[A-Za-z][A-Za-z _-]*\d?", how) is None:
+        return
+    near = difflib.get_close_matches(how.lower().replace("_", "-"), FORMATS, n=1, cutoff=0.5)
+    raise BadInput(
+        f"--metric {name}: there is no format '{how}'."
+        + (f" Did you mean '{near[0]}'?" if near else "")
+        + f" Formats: {', '.join(FORMATS)}. A regular expression has a number in a group, such as 'took ([0-9.]+) ms'"
+    )
+
+
+class Reader:
+    """Reads the figures of every run, which must be the same ones in the same units."""
+
+    def __init__(self, metrics: Sequence[Metric]) -> None:
+        """Begin without a run."""
+        self._metrics = tuple(metrics)
+        self._first: tuple[str, Readings] | None = None
+
+    def read(self, printed: str, command: str) -> Readings:
+        """Return the readings of a run of `command` by their names.
+
+        Raises:
+            BadInput: there are none, or other ones than in the first run.
+        """
+        readings: Readings = {}
+        for metric in self._metrics:
+            try:
+                found = metric.read(printed)
+            except NoReading as error:
+                raise BadInput(f"--metric {metric.name}: {command}: {error}") from error
+            readings.update({one.name: one for one in found})
+        if self._first is None:
+            self._first = command, readings
+        else:
+            _check_same(*self._first, command, readings)
+        return readings
+
+    def figures(self, *, more_is_better: bool | None = None) -> list[Figure]:
+        """Return the figures of the runs so far. `more_is_better` is of those whose unit does not state it."""
+        if self._first is None:
+            return []
+        tails = {metric.name for metric in self._metrics if metric.has_tails}
         return [
-            Figure(f"{name} {label}", "", partial(_quantile, readings, p), more_is_better, readings, p)
-            for label, p in _TAILS.items()
+            figure
+            for one in self._first[1].values()
+            for figure in _figures_of(one, more_is_better, has_tails=one.name in tails)
         ]
-    return [Figure(name, "", lambda run: next(reversed(readings(run)), None), more_is_better)]
 
 
-_TAILS: Final = {"median": 0.5, "p90": 0.9, "p99": 0.99}
+def _check_same(first: str, before: Readings, command: str, readings: Readings) -> None:
+    for missing, whose, other in (
+        (before.keys() - readings.keys(), first, command),
+        (readings.keys() - before.keys(), command, first),
+    ):
+        if missing:
+            names = ", ".join(f"'{name}'" for name in sorted(missing)[:5])
+            raise BadInput(
+                f"--metric: the benchmark {names} is in the output of {whose}, but not of {other}. Have both print the "
+                "same ones"
+            )
+    for name, one in readings.items():
+        if one.values and before[name].values and one.unit != before[name].unit:
+            raise BadInput(
+                f"--metric {name}: {first} printed it with {unit_text(before[name].unit)}, {command} with "
+                f"{unit_text(one.unit)}. Have both print the same unit"
+            )
+
+
+def _figures_of(reading: Reading, more_is_better: bool | None, *, has_tails: bool) -> list[Figure]:
+    direction = reading.more_is_better if reading.more_is_better is not None else more_is_better
+    name = reading.name
+    last = Figure(name, reading.unit, partial(_last, name), direction, step=partial(_step, name))
+    if not has_tails:
+        return [last]
+    values = partial(_values, name)
+    return [
+        replace(last, name=f"{name} {label}", read=partial(_quantile, values, p), readings=values, quantile=p)
+        for label, p in _TAILS.items()
+    ]
+
+
+def _values(name: str, run: Measured) -> Sequence[float]:
+    return run.readings[name].values if name in run.readings else ()
+
+
+def _last(name: str, run: Measured) -> float | None:
+    return next(reversed(_values(name, run)), None)
+
+
+def _step(name: str, run: Measured) -> float:
+    return run.readings[name].step if name in run.readings else 0.0
 
 
 def _quantile(readings: Callable[[Measured], Sequence[float]], probability: float, run: Measured) -> float | None:
     return stats.quantile(readings(run), probability).value
-
-
-def _numbers(name: str, printed: str, extract: Callable[[str], Sequence[float]]) -> list[float]:
-    try:
-        return list(extract(printed))
-    except (ValueError, KeyError, IndexError, TypeError) as error:
-        shown = printed.strip()[-200:] or "nothing"
-        raise BadInput(
-            f"--metric {name}: found no number for it in what a command printed, expected one: {shown}"
-        ) from error
-
-
-def _pattern(text: str) -> Callable[[str], list[float]]:
-    try:
-        pattern = re.compile(text)
-    except re.error as error:
-        raise BadInput(f"--metric: found '{text}', which is no regular expression: {error}") from error
-
-    def extract(printed: str) -> list[float]:
-        parts = [
-            re.search(_NUMBER, match.group(1) if pattern.groups else match.group(0))
-            for match in pattern.finditer(printed)
-        ]
-        found = [float(part.group(0).replace("_", "")) for part in parts if part is not None]
-        if not found:
-            raise ValueError("no match")
-        return found
-
-    return extract
-
-
-def _path(text: str) -> Callable[[str], list[float]]:
-    steps = [step for step in re.split(r"[.\[\]]+", text) if step]
-    if not steps:
-        raise BadInput(f"--metric: found 'json:{text}', expected a path such as json:results[0].mean")
-    return lambda printed: _followed(json.loads(printed), steps)
-
-
-def _followed(value: Any, steps: Sequence[str]) -> list[float]:
-    """The numbers at the end of a path; `*` takes every item. null is what the program could not measure: no number."""
-    for at, step in enumerate(steps):
-        if step == "*":
-            return [number for item in value for number in _followed(item, steps[at + 1 :])]
-        value = value[int(step)] if isinstance(value, list) else value[step]
-    if value is None:
-        return []
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ValueError("no number")
-    return [float(value)]
-
-
-def _pyperf(document: Any) -> list[float]:
-    return [value for run in document["benchmarks"][0]["runs"] for value in run.get("values", ())]
-
-
-def _google_benchmark(document: Any) -> list[float]:
-    rows = document["benchmarks"]
-    name = rows[0].get("run_name", rows[0].get("name"))
-    same = [row for row in rows if row.get("run_name", row.get("name")) == name]
-    return [row["real_time"] for row in same if row.get("run_type", "iteration") == "iteration"]
-
-
-def _criterion(document: Any) -> list[float]:
-    """`estimates.json` has a mean, `sample.json` what each sample took and of how many iterations it is."""
-    if "mean" in document:
-        return [document["mean"]["point_estimate"]]
-    return [time / times for time, times in zip(document["times"], document["iters"], strict=True)]
-
-
-def _mean_of(values: Callable[[Any], Sequence[float]]) -> Callable[[str], list[float]]:
-    return lambda printed: [fmean(values(json.loads(printed)))]
-
-
-#: What well-known benchmark programs write as JSON: the mean of their first benchmark, in their own unit.
-FORMATS: Final[dict[str, Callable[[str], list[float]]]] = {
-    "pyperf": _mean_of(_pyperf),
-    "hyperfine": _mean_of(lambda document: [document["results"][0]["mean"]]),
-    "jmh": _mean_of(lambda document: [document[0]["primaryMetric"]["score"]]),
-    "google-benchmark": _mean_of(_google_benchmark),
-    "criterion": _mean_of(_criterion),
-}

@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 from xml.etree import ElementTree
 
 from vtare import stats
-from vtare.ab.verdict import basis, change_text, document, floor_text, known_beside, letter, sentence, word
+from vtare.ab.verdict import (
+    basis,
+    change_text,
+    document,
+    floor_text,
+    known_beside,
+    letter,
+    mean_text,
+    sentence,
+    void_text,
+    word,
+)
+from vtare.stored import plain_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,25 +32,42 @@ if TYPE_CHECKING:
     from vtare.ab.verdict import Outcome
 
 _QUARTILES: Final = (0.25, 0.5, 0.75)
-_UNITS: Final = {"_ns": "ns", "_byte": "byte"}
 
 
 def markdown(outcome: Outcome) -> str:
     """For a pull request or a step summary: the answer, a table, how it was found."""
     found = outcome.found
-    lines = [f"**{sentence(found, finding)}**" for finding in found.primary]
-    lines += [f"\n{more}" for more in (known_beside(found), floor_text(found)) if more is not None]
+    lines = [f"**{_cell(sentence(found, finding))}**" for finding in found.primary]
+    lines += [
+        f"\n{_cell(more)}" for more in (known_beside(found), floor_text(found), void_text(found)) if more is not None
+    ]
     for limit in outcome.limits:
         lines.append(f"\n`--fail-if '{limit.text}'`: {'crossed' if limit.crossed(found.primary) else 'not crossed'}.")
-    lines += ["", "| figure | command | change (interval) | verdict |", "|---|---|---|---|"]
+    lines += ["", "| figure | command | typical run (interval) | mean of all runs (interval) | verdict |",
+              "|---|---|---|---|---|"]  # fmt: skip
     lines += [_row(finding) for finding in (*found.primary, *found.others)]
-    lines += ["", *(f"- {letter(k)}: `{command.text}`" for k, command in enumerate(found.commands))]
+    lines += ["", *(f"- {letter(k)}: {_code(command.text)}" for k, command in enumerate(found.commands))]
     lines.append(f"- {basis(found)} Seed {outcome.seed}.")
     return "\n".join(lines) + "\n"
 
 
 def _row(finding: Finding) -> str:
-    return f"| {finding.figure.name} | {letter(finding.command)} | {change_text(finding)} | {word(finding)} |"
+    cells = (
+        finding.figure.name, letter(finding.command), change_text(finding), mean_text(finding) or "", word(finding)
+    )  # fmt: skip
+    return f"| {' | '.join(map(_cell, cells))} |"
+
+
+def _cell(text: str) -> str:
+    """A text of others in Markdown: nothing in it ends a cell, begins a line, or is a tag or an emphasis."""
+    return re.sub(r"([\\`*_|<>\[\]])", r"\\\1", plain_line(text))
+
+
+def _code(text: str) -> str:
+    """A command in Markdown, between more backticks than it has in a row itself."""
+    line = plain_line(text)
+    ticks = "`" * (max((len(run) for run in re.findall("`+", line)), default=0) + 1)
+    return f"{ticks} {line} {ticks}" if "`" in line else f"`{line}`"
 
 
 def junit(outcome: Outcome) -> str:
@@ -48,11 +79,11 @@ def junit(outcome: Outcome) -> str:
     for limit, finding in cases:
         name = f"{letter(finding.command)} is not {limit.text}"
         case = ElementTree.SubElement(suite, "testcase", name=name, classname="vtare.ab", time=f"{found.elapsed_s:.3f}")
-        text = sentence(found, finding)
+        text = plain_line(sentence(found, finding))
         if limit.crossed([finding]):
             failures += 1
             ElementTree.SubElement(case, "failure", message=text)
-        elif finding.verdict in ("too noisy", "refused"):
+        elif finding.is_open:
             skipped += 1
             ElementTree.SubElement(case, "skipped", message=text)
         else:
@@ -69,8 +100,8 @@ def github(outcome: Outcome) -> str:
     lines = []
     for finding in outcome.found.primary:
         crossed = any(limit.crossed([finding]) for limit in outcome.limits)
-        kind = "error" if crossed else "warning" if finding.verdict in ("too noisy", "refused") else "notice"
-        text = sentence(outcome.found, finding).replace("%", "%25").replace("\n", "%0A")
+        kind = "error" if crossed else "warning" if finding.is_open else "notice"
+        text = plain_line(sentence(outcome.found, finding)).replace("%", "%25")
         lines.append(f"::{kind} title=vtare ab::{text}")
     return "\n".join(lines) + "\n"
 
@@ -105,16 +136,17 @@ def bencher(outcome: Outcome) -> str:
     return json.dumps(written, indent=2, allow_nan=False) + "\n"
 
 
-def benchmark_action(outcome: Outcome) -> str:
-    """What github-action-benchmark reads as `customSmallerIsBetter`."""
+def benchmark_action(outcome: Outcome, *, bigger: bool = False) -> str:
+    """What github-action-benchmark reads as `customSmallerIsBetter`, or `bigger` as `customBiggerIsBetter`."""
     rows = [
         {
             "name": f"{row.command}: {row.figure.name}",
-            "unit": _UNITS.get(row.figure.unit, ""),
+            "unit": row.figure.unit,
             "value": row.middle,
             "range": f"{row.low:g} to {row.high:g}",
         }
         for row in _medians(outcome.found)
+        if bool(row.figure.more_is_better) == bigger
     ]
     return json.dumps(rows, indent=2, allow_nan=False) + "\n"
 
@@ -132,4 +164,5 @@ FORMS: Final[dict[str, Callable[[Outcome], str]]] = {
     "github": github,
     "bencher": bencher,
     "benchmark-action": benchmark_action,
+    "benchmark-action-bigger": partial(benchmark_action, bigger=True),
 }

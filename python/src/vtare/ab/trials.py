@@ -4,28 +4,34 @@ from __future__ import annotations
 
 import json
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from vtare.errors import BadInput, MachineCannot
 from vtare.process import PIPE, start
+from vtare.stored import plain_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from vtare.ab.commands import Command
+    from vtare.ab.figures import Reader
+    from vtare.ab.readings import Reading
 
 _SHOWN: Final = 400
 """Characters of a failed command's errors that are shown, from the end."""
+MOST_PRINTED_BYTE: Final = 16 << 20
+"""The most that a run may print where figures are read from it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
     """What one program took. Times in ns; what was not counted is None.
 
-    `waited_ns` is the time for which its first thread was ready to run but had no CPU. `printed` is its standard
-    output; `least_byte` is the memory that the kernel counts for any program started here: less cannot be seen.
+    `waited_ns` is the time for which its first thread was ready to run but had no CPU. `readings` are the figures that
+    it printed, by their names; `least_byte` is the memory that the kernel counts for any program started here: less
+    cannot be seen. `left_behind` counts processes of it that still ran when it ended, and were ended then.
     """
 
     begin_ns: int
@@ -37,9 +43,10 @@ class Measured:
     major_faults: int | None = None
     voluntary_switches: int | None = None
     involuntary_switches: int | None = None
-    printed: str | None = None
     least_byte: int | None = None
     waited_ns: int | None = None
+    left_behind: int = 0
+    readings: Mapping[str, Reading] = field(default_factory=dict)
 
     @property
     def cpu_ns(self) -> float:
@@ -50,6 +57,10 @@ class Measured:
     def end_ns(self) -> float:
         """When it ended, on the clock of `begin_ns`."""
         return self.begin_ns + self.wall_ns
+
+
+#: The fields of a run in a document.
+COUNTED_FIELDS: Final = tuple(one.name for one in fields(Measured) if one.name != "readings")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +77,12 @@ class Beside:
 class Trials:
     """The running program that carries out trials. A context manager: it ends with it."""
 
-    def __init__(self, binary: Path, *, most_s: float, keeps_output: bool, ignores_failure: bool) -> None:
+    def __init__(
+        self, binary: Path, *, most_s: float, ignores_failure: bool = False, reader: Reader | None = None
+    ) -> None:
         """Start it. `most_s`: a program that runs longer is killed, which ends the comparison."""
         self._most_s = most_s
-        self._keeps_output = keeps_output
+        self._reader = reader
         self._ignores_failure = ignores_failure
         self._place = tempfile.TemporaryDirectory(prefix="vtare-ab-")
         self._process = start([str(binary), "trials"], stdin=PIPE, stdout=PIPE, stderr=PIPE)
@@ -100,20 +113,22 @@ class Trials:
             {
                 "words": command.words,
                 "cpus": [] if cpus is None else list(cpus[k]),
-                "stdout": str(files[k][0]) if self._keeps_output else None,
+                "stdout": str(files[k][0]) if self._reader is not None else None,
                 "stderr": str(files[k][1]),
             }
             for k, command in enumerate(commands)
         ]
-        answer = self._ask({"programs": programs, "most_s": self._most_s})
+        answer = self._ask({"programs": programs, "most_s": self._most_s, "most_printed_byte": MOST_PRINTED_BYTE})
         if "error" in answer:
             raise BadInput(answer["error"])
         measured = []
         for command, (out, err), found in zip(commands, files, answer["programs"], strict=True):
             self._check(command, found, err)
-            del found["exit_code"], found["signal"], found["timed_out"]
-            printed = out.read_text(errors="replace") if self._keeps_output else None
-            measured.append(Measured(**found, printed=printed, least_byte=answer["least_byte"]))
+            del found["exit_code"], found["signal"], found["timed_out"], found["printed_too_much"]
+            run = Measured(**found, least_byte=answer["least_byte"])
+            if self._reader is not None and not run.left_behind:
+                run = replace(run, readings=self._reader.read(_output(command, out), command.text))
+            measured.append(run)
         return measured, Beside(**answer["beside"])
 
     def _ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -137,14 +152,40 @@ class Trials:
 
     def _check(self, command: Command, found: Mapping[str, Any], err: Path) -> None:
         if found["timed_out"]:
-            raise BadInput(
-                f"{command.text}: found that it still ran after {self._most_s:g} s, expected its end: allow more with "
-                "--timeout SECONDS"
-            )
+            raise BadInput(f"{command.text}: it still ran after {self._most_s:g} s. Allow more with --timeout SECONDS")
+        if found["printed_too_much"]:
+            raise _too_much(command)
         if self._ignores_failure or found["exit_code"] == 0:
             return
         how = f"signal {found['signal']}" if found["exit_code"] is None else f"exit code {found['exit_code']}"
-        said = err.read_text(errors="replace").strip()[-_SHOWN:]
+        said = plain_text(_end(err).strip())
         raise BadInput(
-            f"{command.text}: found {how}, expected 0 (--ignore-failure takes any)" + (f": {said}" if said else "")
+            f"{command.text}: it ended with {how}, expected 0 (--ignore-failure takes any)"
+            + (f": {said}" if said else "")
         )
+
+
+def _output(command: Command, file: Path) -> str:
+    """What a program printed.
+
+    Raises:
+        BadInput: it is more than is read.
+    """
+    with file.open("rb") as opened:
+        data = opened.read(MOST_PRINTED_BYTE + 1)
+    if len(data) > MOST_PRINTED_BYTE:
+        raise _too_much(command)
+    return data.decode(errors="replace")
+
+
+def _too_much(command: Command) -> BadInput:
+    return BadInput(
+        f"{command.text}: it printed more than {MOST_PRINTED_BYTE >> 20} MiB. Print less, such as with `| tail -n 100`"
+    )
+
+
+def _end(file: Path) -> str:
+    """The last characters of a file of any size."""
+    with file.open("rb") as opened:
+        opened.seek(max(0, file.stat().st_size - 4 * _SHOWN))
+        return opened.read(4 * _SHOWN).decode(errors="replace")[-_SHOWN:]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import re
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from vtare.ab.trials import COUNTED_FIELDS
 from vtare.errors import BadInput
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _ENDED: Final = {
     "pairs": "stopped by --pairs",
     "interrupted": "interrupted",
 }
-_LIMIT: Final = re.compile(r"(slower|faster|higher|lower)(?:\s+by\s+(\d+(?:\.\d+)?)\s*%)?")
+_LIMIT: Final = re.compile(r"(slower|faster|worse|better|higher|lower)(?:\s+by\s+(\d+(?:\.\d+)?)\s*%)?")
 
 
 def letter(command: int) -> str:
@@ -74,17 +74,55 @@ def sentence(found: Compared, finding: Finding) -> str:
     level = f"{100 * finding.level:.3g} %"
     interval = f"({change_range(finding.low, finding.high)}, {level})"
     margin = f"{100 * found.asked.margin:.3g} %"
-    if finding.verdict in ("worse", "better"):
-        word = finding.figure.worse if finding.verdict == "worse" else finding.figure.better
+    if finding.is_different:
         inside = finding.low >= 1 / (1 + found.asked.margin) and finding.high <= 1 + found.asked.margin
         small = f": less than {margin}, which matters" if inside else ""
-        return f"{b} is {percent(finding.ratio)} {word} than {a}{of} {interval}{small}."
+        judged = "" if finding.figure.is_duration or small else _direction(finding)
+        return f"{b} is {percent(finding.ratio)} {word(finding)} than {a}{of} {interval}{judged}{small}."
     if finding.verdict == "equivalent":
         return f"{b} and {a} are equivalent{of} within {margin} {interval}."
+    if finding.verdict == "too coarse":
+        return (
+            f"Too coarse to show whether {b} differs from {a}{of} {interval}: {finding.reason}. Print more digits, or "
+            "let a run do more."
+        )
     more = (
         f"about {finding.more_pairs} more pairs are needed for {margin}" if finding.more_pairs else "nothing is known"
     )
+    if finding.reason is not None:
+        return f"Not enough pairs to call {b} and {a} equivalent{of} {interval}: {finding.reason}; {more}."
     return f"Too noisy to show whether {b} differs from {a}{of} {interval}: {more}."
+
+
+def _direction(finding: Finding) -> str:
+    """Whether that is worse or better, where it is known."""
+    return f", which is {finding.verdict}" if finding.verdict in ("worse", "better") else ""
+
+
+def mean_text(finding: Finding) -> str | None:
+    """The ratio of the means, which rare slow runs move; None where it is not known.
+
+    The answer itself is of typical runs: the pseudo-median of the pairs (Hodges and Lehmann 1963).
+    """
+    if finding.mean_ratio is None or finding.mean_low is None or finding.mean_high is None:
+        return None
+    return f"{100 * (finding.mean_ratio - 1):+.1f} % ({change_range(finding.mean_low, finding.mean_high)})"
+
+
+def _mean_sentence(found: Compared, finding: Finding) -> str | None:
+    text = mean_text(finding)
+    if text is None:
+        return None
+    whose = f" of {letter(finding.command)}" if len(found.commands) > 2 else ""
+    return f"That is a typical run{whose}; the mean of all runs, rare slow ones included, differs by {text}."
+
+
+def void_text(found: Compared) -> str | None:
+    """How many pairs were left out; None where there were none."""
+    if not found.void:
+        return None
+    pairs = "1 pair was" if found.void == 1 else f"{found.void} pairs were"
+    return f"{pairs} left out: processes of a command still ran in the background when it ended."
 
 
 def known_beside(found: Compared) -> str | None:
@@ -110,11 +148,7 @@ def floor_text(found: Compared) -> str | None:
     if finding.low is None or finding.high is None:
         return "Both are the same command: the floor of this machine is not known in so few pairs."
     floor = percent(math.sqrt(finding.high / finding.low))
-    shown = (
-        " What is shown above is a false alarm: 1 comparison in 20 has one."
-        if finding.verdict in ("worse", "better")
-        else ""
-    )
+    shown = " What is shown above is a false alarm: 1 comparison in 20 has one." if finding.is_different else ""
     return (
         f"Both are the same command: in {finding.pairs} pairs the floor of this machine is {floor}: a smaller "
         f"difference is inconclusive.{shown}"
@@ -149,7 +183,20 @@ def median_text(found: Compared, figure: Figure, command: int) -> str:
     from vtare.plots.quantity import quantity_of
 
     values = [value for pair in found.pairs if (value := figure.read(pair.runs[command])) is not None]
-    return quantity_of(f"value{figure.unit}").text(float(np.median(values))) if values else ""
+    if not values:
+        return ""
+    middle = float(np.median(values))
+    text = quantity_of(f"value{suffix_of(figure)}").text(middle)
+    return text if suffix_of(figure) else f"{text} {figure.unit}".rstrip()
+
+
+#: How names of figures with a unit end (`plots.quantity`).
+_SUFFIXES: Final = {"ns": "_ns", "B": "_byte", "bit/s": "_bit_per_s", "packet/s": "_packet_per_s", "%": "_percent"}
+
+
+def suffix_of(figure: Figure) -> str:
+    """What names of figures with this unit end with; nothing for a unit that is written as it is."""
+    return _SUFFIXES.get(figure.unit, "")
 
 
 def change_text(finding: Finding) -> str:
@@ -201,9 +248,11 @@ def written(found: Compared) -> Written:
             rows.append(Row(figure.name, letter(0), median_text(found, figure, 0), "", "", None))
         median = median_text(found, figure, finding.command)
         rows.append(Row(figure.name, letter(finding.command), median, change_text(finding), word(finding), finding))
+    means = [_mean_sentence(found, finding) for finding in found.primary]
+    about = (*means, known_beside(found), floor_text(found), void_text(found), basis(found))
     return Written(
         tuple(sentence(found, finding) for finding in found.primary),
-        tuple(line for line in (known_beside(found), floor_text(found), basis(found)) if line is not None),
+        tuple(line for line in about if line is not None),
         beside_text(found),
         f"change against {letter(0)} (interval)",
         tuple(rows),
@@ -219,20 +268,35 @@ class Limit:
     share: float
     text: str
 
+    def check(self, figure: Figure) -> None:
+        """Refuse a word that the judged figure cannot have.
+
+        Raises:
+            BadInput: nothing states which direction of the figure is better.
+        """
+        if self.word not in ("higher", "lower") and figure.more_is_better is None:
+            raise BadInput(
+                f"--fail-if '{self.text}': nothing states whether more or less is better in {figure.name}. Write "
+                "higher or lower, or add --more-is-better or --less-is-better"
+            )
+
     def crossed(self, findings: Iterable[Finding]) -> list[Finding]:
         """The findings that are shown to be beyond it: their whole interval is."""
         return [finding for finding in findings if self._beyond(finding)]
 
     def _beyond(self, finding: Finding) -> bool:
-        if (
-            finding.low is None
-            or finding.high is None
-            or self.word not in (finding.figure.worse, finding.figure.better)
-        ):
+        self.check(finding.figure)
+        if finding.low is None or finding.high is None:
             return False
-        if self.word in ("slower", "higher"):
+        if self._is_upward(finding.figure):
             return finding.low > 1.0 + self.share
         return finding.high < 1.0 - self.share
+
+    def _is_upward(self, figure: Figure) -> bool:
+        """Whether the word is one of higher figures: slower is worse, whatever the figure is."""
+        if self.word in ("slower", "worse"):
+            return not figure.more_is_better
+        return bool(figure.more_is_better) if self.word in ("faster", "better") else self.word == "higher"
 
 
 def read_limit(text: str) -> Limit:
@@ -246,7 +310,10 @@ def read_limit(text: str) -> Limit:
     """
     found = _LIMIT.fullmatch(text.strip())
     if found is None:
-        raise BadInput(f"--fail-if: found '{text}', expected 'slower by 5 %', or faster, higher, lower")
+        raise BadInput(
+            f"--fail-if: '{text}' is no limit. Example: 'slower by 5 %'. Other words: faster, worse, better, higher, "
+            "lower"
+        )
     return Limit(found.group(1), float(found.group(2) or 0) / 100.0, text.strip())
 
 
@@ -277,9 +344,10 @@ def document(outcome: Outcome) -> dict[str, Any]:
     def of(finding: Finding) -> dict[str, Any]:
         return {
             "command": letter(finding.command), "against": letter(0), "figure": finding.figure.name,
-            "ratio": finding.ratio, "ratio_low": finding.low, "ratio_high": finding.high, "level": finding.level,
-            "verdict": finding.verdict, "word": word(finding), "pairs": finding.pairs,
-            "more_pairs": finding.more_pairs, "reason": finding.reason,
+            "ratio": finding.ratio, "ratio_low": finding.low, "ratio_high": _finite(finding.high),
+            "level": finding.level, "verdict": finding.verdict, "word": word(finding), "pairs": finding.pairs,
+            "more_pairs": finding.more_pairs, "reason": finding.reason, "mean_ratio": finding.mean_ratio,
+            "mean_ratio_low": finding.mean_low, "mean_ratio_high": _finite(finding.mean_high), "step": finding.step,
         }  # fmt: skip
 
     figures = list(dict.fromkeys(finding.figure for finding in (*found.primary, *found.others)))
@@ -295,6 +363,11 @@ def document(outcome: Outcome) -> dict[str, Any]:
         "seed": outcome.seed,
         "stopped": found.stopped,
         "elapsed_s": found.elapsed_s,
+        "void_pairs": found.void,
+        "figures": [
+            {"name": figure.name, "unit": figure.unit or None, "more_is_better": figure.more_is_better}
+            for figure in figures
+        ],
         "findings": [of(finding) for finding in found.primary],
         "other_findings": [of(finding) for finding in found.others],
         "noise": noise(found),
@@ -311,13 +384,16 @@ def document(outcome: Outcome) -> dict[str, Any]:
     }
 
 
+def _finite(value: float | None) -> float | None:
+    """An end of an interval; None where the step leaves it open."""
+    return value if value is not None and math.isfinite(value) else None
+
+
 def counted(run: Measured) -> dict[str, Any]:
-    """A run without what it printed."""
-    return {key: value for key, value in dataclasses.asdict(run).items() if key != "printed"}
+    """A run without the figures that it printed."""
+    return {name: getattr(run, name) for name in COUNTED_FIELDS}
 
 
 def word(finding: Finding) -> str:
     """The verdict in words: slower, faster, higher, lower, equivalent, too noisy."""
-    if finding.verdict in ("worse", "better"):
-        return finding.figure.worse if finding.verdict == "worse" else finding.figure.better
-    return finding.verdict
+    return finding.figure.word(higher=finding.is_higher) if finding.is_different else finding.verdict

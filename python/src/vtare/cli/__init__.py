@@ -10,6 +10,7 @@ import logging
 import re
 import signal
 import sys
+import traceback
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
@@ -19,7 +20,8 @@ from typer.core import TyperGroup, TyperOption
 from vtare import __version__
 from vtare.arguments import forgive_lost_readers
 from vtare.cli.examples import below
-from vtare.errors import BadInput, MachineCannot, VtareError, did_you_mean, refusal_of
+from vtare.errors import INTERNAL, BadInput, MachineCannot, VtareError, did_you_mean, refusal_of
+from vtare.stored import plain_text
 from vtare.terminal.logs import be_quiet, start_logging
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ _COMMANDS: Final = {
 #: The errors of the library of command lines, which comes with typer or beside it.
 _USAGE: Final[Any] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "UsageError")
 _LOG = logging.getLogger(__name__)
+_TRACE_LINES: Final = 20
 
 
 class _Commands(TyperGroup):
@@ -141,6 +144,8 @@ def main() -> None:
     except KeyboardInterrupt:
         _LOG.error("interrupted")
         sys.exit(130)
+    except Exception as error:
+        _end_unexpected(error)
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -168,12 +173,29 @@ def _end(error: VtareError) -> NoReturn:
     if (objects := sys.modules.get("vtare.campaign.objects")) is not None:
         # A store on S3 is named as such, and not by its working copy here.
         text = objects.named(text)
+    _report(text, error.exit_code)
+    sys.exit(error.exit_code)
+
+
+def _report(text: str, exit_code: int) -> None:
+    """Print an error on stderr; with `--json` as the one document on stdout, too."""
     if "--json" in sys.argv:
         from vtare.cli.options import print_json
 
-        print_json({"schema": "vtare.error/1", "error": text, "exit_code": error.exit_code})
+        print_json({"schema": "vtare.error/1", "error": text, "exit_code": exit_code})
     _LOG.error("%s", text)
-    sys.exit(error.exit_code)
+
+
+def _end_unexpected(error: Exception) -> NoReturn:
+    """Any error that nobody foresaw: the last lines of its trace, and how to report it."""
+    trace = "".join(traceback.format_exception(error))
+    sys.stderr.write("".join(f"{plain_text(line)}\n" for line in trace.splitlines()[-_TRACE_LINES:]))
+    text = (
+        f"internal error: {type(error).__name__}: {error!s:.200}. This is a fault of vtare. Please report it with the "
+        "lines above, the command and the output of `vtare --version`"
+    )
+    _report(text, INTERNAL)
+    sys.exit(INTERNAL)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:

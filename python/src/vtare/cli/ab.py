@@ -5,13 +5,19 @@ from __future__ import annotations
 import os
 import secrets
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from vtare.arguments import integer, percentage
 from vtare.cli.options import BinaryOption, JsonOption, SeedOption, print_json, seconds_of, stderr, stdout
 from vtare.errors import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vtare.ab.figures import Figure
+    from vtare.ab.verdict import Limit
 
 
 def ab(
@@ -35,8 +41,9 @@ def ab(
         typer.Option(
             "--metric",
             metavar="NAME=HOW",
-            help="A figure that the commands print: a regular expression, json:PATH, or pyperf, hyperfine, jmh, "
-            "google-benchmark, criterion; the first one is judged instead of wall time.",
+            help="A figure that the commands print: a regular expression, json:PATH, or criterion, go, "
+            "google-benchmark, hyperfine, iperf3, jmh, perf-stat, pyperf, pytest-benchmark, wrk; the first one is "
+            "judged instead of wall time.",
         ),
     ] = None,
     judge: Annotated[
@@ -44,8 +51,19 @@ def ab(
         typer.Option("--judge", metavar="NAME", help="What is judged: wall, cpu, peak, or one of --metric."),
     ] = None,
     more_is_better: Annotated[
-        bool, typer.Option("--more-is-better", help="Of the figures of --metric; without it less is.")
+        bool, typer.Option("--more-is-better", help="Of the figures of --metric whose unit does not state it.")
     ] = False,
+    less_is_better: Annotated[
+        bool, typer.Option("--less-is-better", help="Of the figures of --metric whose unit does not state it.")
+    ] = False,
+    locale: Annotated[
+        str | None,
+        typer.Option(
+            "--locale",
+            metavar="NAME",
+            help="How the commands print numbers: en 1,234.5, de 1.234,5, fr 1 234,5, ch 1'234.5.",
+        ),
+    ] = None,
     design: Annotated[
         str | None,
         typer.Option("--design", metavar="NAME", help="duet, interleaved or sequential (default: what knows more)."),
@@ -91,8 +109,8 @@ def ab(
     from vtare.ab.baseline import read_baseline
     from vtare.ab.commands import read_commands
     from vtare.ab.compare import Asked
-    from vtare.ab.designs import DESIGNS
-    from vtare.ab.figures import judged_first, read_figures
+    from vtare.ab.designs import DESIGNS, warm_up
+    from vtare.ab.figures import Reader, read_metric
     from vtare.ab.publish import FORMS
     from vtare.ab.trials import Trials
     from vtare.ab.verdict import Outcome, document, read_limit
@@ -113,8 +131,10 @@ def ab(
         raise BadInput(f"--design: found '{design}', expected {', '.join(DESIGNS)}")
     files = [_form(text, printed=not as_json) for text in write or ()]
     limits = tuple(read_limit(text) for text in fail_if or ())
-    printed = [figure for text in metric or () for figure in read_figures(text, more_is_better=more_is_better)]
-    figures = judged_first(judge, printed)
+    if more_is_better and less_is_better:
+        raise BadInput("found --more-is-better and --less-is-better. Give one of them")
+    metrics = [read_metric(text, locale=locale) for text in metric or ()]
+    reader = Reader(metrics) if metrics else None
     asked = Asked(
         margin=margin / 100.0,
         most_s=seconds_of("--max-time", max_time, above=True),
@@ -124,16 +144,21 @@ def ab(
     most_s = seconds_of("--timeout", timeout, above=True)
     drawn = secrets.randbits(32) if seed is None else seed
     with (
-        Trials(
-            find_binary(binary), most_s=most_s, keeps_output=bool(printed), ignores_failure=ignore_failure
-        ) as trials,
+        Trials(find_binary(binary), most_s=most_s, ignores_failure=ignore_failure, reader=reader) as trials,
         stderr().status("", spinner="dots") as status,
     ):
-        if against is None:
+        before = None if against is None else read_baseline(against, trials.machine)
+        if reader is None:
+            # Known without a run: a limit that can never be crossed is refused before one.
+            figures = _figures(judge, (), limits)
+        first = warm_up(trials, listed, status.update)
+        if reader is not None:
+            direction = True if more_is_better else False if less_is_better else None
+            figures = _figures(judge, reader.figures(more_is_better=direction), limits)
+        if before is None:
             rng = np.random.default_rng(drawn)
-            found = comparison.compare(trials, listed, figures, asked, rng=rng, show=status.update)
+            found = comparison.compare(trials, listed, figures, asked, rng=rng, show=status.update, first=first)
         else:
-            before = read_baseline(against, trials.machine)
             found = comparison.against(trials, *before, listed[0], figures, asked, show=status.update)
     outcome = Outcome(found, drawn, trials.machine, limits)
     if as_json:
@@ -157,6 +182,16 @@ def ab(
     if crossed:
         stderr().print(f"--fail-if: {', '.join(crossed)}")
         raise typer.Exit(1)
+
+
+def _figures(judge: str | None, printed: Sequence[Figure], limits: Sequence[Limit]) -> list[Figure]:
+    """All figures, the one that is judged in front; it must be one that the limits can be about."""
+    from vtare.ab.figures import judged_first
+
+    figures = judged_first(judge, printed)
+    for limit in limits:
+        limit.check(figures[0])
+    return figures
 
 
 def _form(text: str, *, printed: bool) -> tuple[str, str]:

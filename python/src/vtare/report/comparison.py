@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from vtare import plots, stats
-from vtare.ab.verdict import NOISE, letter, written
+from vtare.ab.verdict import NOISE, letter, suffix_of, written
 from vtare.report import text
 from vtare.report.embed import SHAPES, Charts, figure_data
 from vtare.report.facts import facts_of_machine
@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     from vtare.ab.verdict import Outcome, Row, Written
 
 #: The class of each verdict: its colour.
-_KINDS: Final = {"worse": "higher", "better": "lower", "equivalent": "equivalent", "too noisy": "inconclusive"}
+_KINDS: Final = {
+    "worse": "higher", "better": "lower", "equivalent": "equivalent", "too noisy": "inconclusive",
+    "too coarse": "inconclusive", "higher": "", "lower": "",
+}  # fmt: skip
 
 
 def compared_page(outcome: Outcome) -> str:
@@ -71,7 +74,8 @@ def compared_page(outcome: Outcome) -> str:
 def _title(found: Compared) -> str:
     more = [letter(k) for k in range(1, len(found.commands))]
     figure = found.primary[0].figure
-    return f"{'Is' if len(more) == 1 else 'Are'} {text.listing(more)} {figure.worse} than {letter(0)} in {figure.name}?"
+    worse = figure.word(higher=not figure.more_is_better)
+    return f"{'Is' if len(more) == 1 else 'Are'} {text.listing(more)} {worse} than {letter(0)} in {figure.name}?"
 
 
 def _answer(outcome: Outcome, shown: Written) -> list[str]:
@@ -190,13 +194,13 @@ def _quantiles(readings: Sequence[float]) -> dict[str, Any]:
 
 def _pair_table(found: Compared) -> Table:
     figure = found.primary[0].figure
-    quantity = f"value{figure.unit}"
+    quantity = f"value{suffix_of(figure)}"
     known = [name for name in NOISE if any(getattr(pair, name) is not None for pair in found.pairs)]
     columns = (
         Column("pair", "pair"),
         Column("order", "order", numeric=False),
         *(
-            Column(f"{letter(k).lower()}{figure.unit}", f"{figure.name}, {letter(k)}")
+            Column(f"{letter(k).lower()}{suffix_of(figure)}", f"{figure.name}, {letter(k)}")
             for k in range(len(found.commands))
         ),
         *(Column(name, name.replace("_", " "), about=NOISE[name]) for name in known),

@@ -22,6 +22,9 @@ _MOST: Final = 0.8
 #: How far a position may lie from a multiple of the step, in steps.
 _OFF: Final = 0.15
 
+#: Different figures from which a common divisor of their differences is no chance.
+_FEWEST: Final = 4
+
 
 def seen_step(counted: Tally) -> float:
     """Return the step that readings repeat in, in their unit; 0 where none is seen.
@@ -110,18 +113,18 @@ def common_step(figures: Values, least: float) -> float:
     """Return the greatest step, a multiple of `least`, that all differences between figures are multiples of.
 
     `least` is the step that the printed digits show, or the unit that the figures are counted in. Returns `least` where
-    all figures are equal, or where none is known (0).
+    fewer than four figures differ, whose differences have a common divisor by chance, or where none is known (0).
 
-    >>> common_step([120.0, 130.0, 170.0, 120.0], 1.0)
+    >>> common_step([120.0, 130.0, 170.0, 120.0, 150.0], 1.0)
     10.0
-    >>> common_step([12.0, 12.0], 1.0)
+    >>> common_step([12.0, 48.0], 1.0)
     1.0
     """
     values = checked(figures)
     if least <= 0.0 or len(values) == 0 or float(np.abs(values).max()) / least >= 2.0**53:
         return max(least, 0.0)
     counts = np.unique(np.rint(values / least).astype(np.int64))
-    return max(1, int(np.gcd.reduce(np.diff(counts)))) * least if len(counts) > 1 else least
+    return int(np.gcd.reduce(np.diff(counts))) * least if len(counts) >= _FEWEST else least
 
 
 def step_of_runs(a: Values, b: Values, *, least: float) -> float:
@@ -144,8 +147,12 @@ class StepSlack:
     up: float
 
 
-def step_slack(a: Values, b: Values, *, step: float, on_log: bool = True, by_ranks: bool = False) -> StepSlack:
+def step_slack(
+    a: Values, b: Values, *, step: float, step_b: float | None = None, on_log: bool = True, by_ranks: bool = False
+) -> StepSlack:
     """Return what rounding to `step` may have done to the difference of two sides: of a mean, or `by_ranks`.
+
+    `step_b` is that of `b` where it moves in another one.
 
     All intervals of runs are widened by it: those of reports, of `compare` and of `ab`. A mean of figures that are
     spread over several steps is hardly moved (`hidden_by_step`). A middle value is one of the positions itself, until
@@ -158,7 +165,8 @@ def step_slack(a: Values, b: Values, *, step: float, on_log: bool = True, by_ran
     StepSlack(down=0.0, up=0.0)
     """
     sides = [checked(a), checked(b)]
-    halves = [_hidden(side, step, by_ranks=by_ranks) for side in sides]
+    steps = (step, step if step_b is None else step_b)
+    halves = [_hidden(side, one, by_ranks=by_ranks) for side, one in zip(sides, steps, strict=True)]
     if not on_log:
         return StepSlack(sum(halves), sum(halves))
     (centre_a, half_a), (centre_b, half_b) = (

@@ -30,11 +30,13 @@ class MeanRatio:
         return math.log(self.high / self.low) / 2.0
 
 
-def ratio_of_means(a: Values, b: Values, *, alpha: float = 0.05, paired: bool, step: float = 0.0) -> MeanRatio:
+def ratio_of_means(
+    a: Values, b: Values, *, alpha: float = 0.05, paired: bool, step: float = 0.0, step_b: float | None = None
+) -> MeanRatio:
     """Return the ratio of the means of two sides with positive values, and its interval at 1 - alpha.
 
     The logarithm of the ratio is taken as linear in both means (delta method) with Student's t. `paired` values were
-    made together and share their noise; `step` is that in which the values move.
+    made together and share their noise; `step` is that in which the values move (`step_b`: those of `b`).
 
     >>> found = ratio_of_means([11.0, 12.1, 9.9, 13.2], [10.0, 11.0, 9.0, 12.0], paired=True)
     >>> round(found.value, 3), round(found.low, 3), round(found.high, 3)
@@ -59,6 +61,6 @@ def ratio_of_means(a: Values, b: Values, *, alpha: float = 0.05, paired: bool, s
         weights = float((parts**2 / np.array([len(x) - 1, len(y) - 1])).sum())
         freedom = float(parts.sum()) ** 2 / weights if weights > 0 else float(n - 1)
     half = float(t_quantile(1.0 - alpha / 2.0, np.array(freedom))) * error
-    slack = step_slack(x, y, step=step)
+    slack = step_slack(x, y, step=step, step_b=step_b)
     low, high = (math.log(value) + end for end in (-half - slack.down, half + slack.up))
     return MeanRatio(value, math.exp(low), math.exp(high) if high < 700 else math.inf, n, 1.0 - alpha)

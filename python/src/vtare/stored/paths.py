@@ -117,6 +117,11 @@ def plain_text(text: str) -> str:
     return _CONTROL.sub("\ufffd", text)
 
 
+def plain_line(text: str) -> str:
+    """The plain text as one line: line breaks and tabs become blanks. See `plain_text`."""
+    return plain_text(" ".join(text.split()))
+
+
 def plain_values(value: Any) -> Any:
     """A JSON value in which every text is plain. See `plain_text`."""
     if isinstance(value, str):
