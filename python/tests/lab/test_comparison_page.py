@@ -16,7 +16,7 @@ from simulated_trials import MACHINE, A, B, SimulatedTrials, compared, none, qui
 
 from vtare.ab.commands import Command
 from vtare.ab.compare import Asked, compare
-from vtare.ab.figures import COUNTED, read_figures
+from vtare.ab.figures import COUNTED, Reader, read_metric
 from vtare.ab.trials import Beside, Measured
 from vtare.ab.verdict import Outcome, read_limit
 from vtare.report.comparison import compared_page
@@ -28,6 +28,8 @@ AXE = files("axe_core_python") / "axe.min.js"
 class Noisy(SimulatedTrials):
     """Programs with noise beside them, which print 300 latencies; those of B have a longer tail."""
 
+    reader = Reader([])
+
     def run(
         self, commands: Sequence[Command], cpus: Sequence[Sequence[int]] | None = None
     ) -> tuple[list[Measured], Beside]:
@@ -38,15 +40,19 @@ class Noisy(SimulatedTrials):
             latency[self.rng.random(300) < 0.08] *= 3.0 if command is B else 1.0
             printed.append("\n".join(f"latency {value:.4f} ms" for value in latency))
         span = max(run.wall_ns for run in runs)
-        runs = [replace(run, waited_ns=1_000_000, printed=text) for run, text in zip(runs, printed, strict=True)]
+        readings = [self.reader.read(text, command.text) for text, command in zip(printed, commands, strict=True)]
+        runs = [replace(run, waited_ns=1_000_000, readings=read) for run, read in zip(runs, readings, strict=True)]
         return runs, Beside(0, round(1.5 * span), round(0.2 * span), 0, round(span))
 
 
 def page_of(figures: Sequence[str] = (), *, most_pairs: int = 60) -> str:
-    printed = [figure for text in figures for figure in read_figures(text, more_is_better=False)]
+    trials = Noisy(1.3, quiet, none, 3)
+    trials.reader = Reader([read_metric(text) for text in figures])
+    first = [trials.run([command])[0][0] for command in (A, B, C)]
+    printed = trials.reader.figures()
     asked = Asked(margin=0.004, most_pairs=most_pairs, design="interleaved")
     rng = np.random.default_rng(1)
-    found = compare(Noisy(1.3, quiet, none, 3), (A, B, C), [*printed, *COUNTED], asked, rng=rng)
+    found = compare(trials, (A, B, C), [*printed, *COUNTED], asked, rng=rng, first=first)
     return compared_page(Outcome(found, 7, {**MACHINE, "hostname": "vm"}, (read_limit("slower by 5 %"),)))
 
 

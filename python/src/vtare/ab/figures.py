@@ -30,7 +30,8 @@ class Figure:
 
     `more_is_better` is None where nothing states which direction is better. `readings` are those of a run whose
     `quantile` it is, where it is one. `step` is how coarse the figure of a run is at least: the step of its printed
-    digits, or the unit that it is counted in; None of an exact count, which no rounding has changed.
+    digits, or the unit that it is counted in; None of an exact count, which no rounding has changed. `missing` is why a
+    run has no value.
     """
 
     name: str
@@ -40,12 +41,15 @@ class Figure:
     readings: Callable[[Measured], Sequence[float]] | None = None
     quantile: float = 0.5
     step: Callable[[Measured], float] | None = None
+    missing: Callable[[Measured], str | None] | None = None
 
     def hidden(self, runs: Sequence[Measured]) -> str | None:
         """Why the figure of these runs cannot be seen; None where it can."""
         if self.readings is not None and any(self.read(run) is None for run in runs):
             fewest = min(len(self.readings(run)) for run in runs)
             return f"needs {stats.least_n(self.quantile)} readings a run, found {fewest}"
+        if self.missing is not None and (why := next(filter(None, map(self.missing, runs)), None)) is not None:
+            return why
         least = max((run.least_byte or 0 for run in runs), default=0)
         if self.name != PEAK or all((self.read(run) or 0) > 1.2 * least for run in runs):
             return None
@@ -176,7 +180,8 @@ def _refuse_word(name: str, how: str) -> None:
     """A plain word matches no number: it was meant as the name of a format."""
     if re.fullmatch(r"[A-Za-z][A-Za-z _-]*\d?", how) is None:
         return
-    near = difflib.get_close_matches(how.lower().replace("_", "-"), FORMATS, n=1, cutoff=0.5)
+    plain = how.lower().replace("_", "-")
+    near = [name for name in FORMATS if name.startswith(plain)] or difflib.get_close_matches(plain, FORMATS, n=1)
     raise BadInput(
         f"--metric {name}: there is no format '{how}'."
         + (f" Did you mean '{near[0]}'?" if near else "")
@@ -245,7 +250,9 @@ def _check_same(first: str, before: Readings, command: str, readings: Readings) 
 def _figures_of(reading: Reading, more_is_better: bool | None, *, has_tails: bool) -> list[Figure]:
     direction = reading.more_is_better if reading.more_is_better is not None else more_is_better
     name = reading.name
-    last = Figure(name, reading.unit, partial(_last, name), direction, step=partial(_step, name))
+    last = Figure(
+        name, reading.unit, partial(_last, name), direction, step=partial(_step, name), missing=partial(_missing, name)
+    )
     if not has_tails:
         return [last]
     values = partial(_values, name)
@@ -261,6 +268,11 @@ def _values(name: str, run: Measured) -> Sequence[float]:
 
 def _last(name: str, run: Measured) -> float | None:
     return next(reversed(_values(name, run)), None)
+
+
+def _missing(name: str, run: Measured) -> str | None:
+    found = run.readings.get(name)
+    return found.missing if found is not None and not found.values else None
 
 
 def _step(name: str, run: Measured) -> float:

@@ -193,8 +193,10 @@ def _iperf3(printed: str) -> list[Reading]:
         raise NoReading(f"the program reports: {plain_text(document['error'])[:200]}")
     end = member(document, "end")
     rate = Unit("bit/s", 1.0, True)
-    readings = []
-    for key, name in (("sum_received", "received"), ("sum_sent", "sent"), ("sum", "sum")):
+    readings: list[Reading] = []
+    for key, name in (("sum_received", "received"), ("sum_sent", "sent"), ("sum", "received")):
+        if any(one.name == name for one in readings):
+            continue
         if isinstance(end, dict) and isinstance(end.get(key), dict) and "bits_per_second" in end[key]:
             readings.append(_reading(name, number_of(end[key]["bits_per_second"], "bits_per_second"), rate))
     datagrams = end.get("sum") if isinstance(end, dict) else None
@@ -220,7 +222,7 @@ def _wrk(printed: str) -> list[Reading]:
         readings.append(_reading("requests", read_number(rate[1]), Unit("request/s", 1.0, True)))
     for name, number, unit in [
         *(("latency mean", *row) for row in re.findall(r"^\s+Latency\s+([\d.]+)([a-z]+)\s", text, re.MULTILINE)[:1]),
-        *((f"latency p{share.rstrip('0').rstrip('.')}", value, unit)
+        *((f"latency p{float(share):g}", value, unit)
           for share, value, unit in re.findall(r"^\s+(\d+\.?\d*)%\s+([\d.]+)([a-z]+)\s*$", text, re.MULTILINE)),
     ]:  # fmt: skip
         readings.append(_reading(name, read_number(number), read_unit("min" if unit == "m" else unit)))
@@ -247,9 +249,13 @@ def _perf_stat(printed: str) -> list[Reading]:
     readings = []
     for event in events:
         if event.value.startswith("<"):
-            raise NoReading(f"event '{plain_text(event.name)}' is {plain_text(event.value.strip('<>'))}")
+            missing = f"perf reports '{plain_text(event.value.strip('<>'))}'"
+            readings.append(Reading(plain_text(event.name), (), missing=missing))
+            continue
         unit = read_unit(event.unit) if event.unit else Unit("", 1.0, None)
         readings.append(_reading(plain_text(event.name), read_number(event.value), unit))
+    if not any(reading.values for reading in readings):
+        raise NoReading(f"no event was counted: {readings[0].missing} for '{readings[0].name}'")
     return readings
 
 

@@ -39,7 +39,7 @@ class Number:
 class Reading:
     """A figure of one run, in the base unit: its values (one, or all printed ones) and the step of their digits.
 
-    No value: the program printed that it could not measure it.
+    No value: the program printed that it could not measure it, for the reason in `missing`.
     """
 
     name: str
@@ -47,6 +47,7 @@ class Reading:
     unit: str = ""
     more_is_better: bool | None = None
     step: float = 0.0
+    missing: str = "the program printed no value"
 
 
 _TIMES: Final = {
