@@ -357,3 +357,12 @@ def test_a_figure_without_a_ratio_or_an_interval_is_refused_with_the_reason() ->
     assert "no answer: 4 pairs have no interval" in sentence(found, found.primary[0])
     with pytest.raises(BadInput, match="context switches: a run has no value above 0"):
         compare(Still(1.0, quiet, none, 4), (A, B), judged_first("context", []), Asked(), rng=np.random.default_rng(1))
+
+
+def test_no_design_is_tried_where_the_time_is_too_short_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {2, 3})
+    monkeypatch.setattr("vtare.ab.designs._core", str)
+    # Runs of 100 ms: two pairs of both designs take 0.6 s, a quarter of the time is less.
+    short = compared(1.0, quiet, most_s=2.0, most_pairs=8).chosen
+    assert (short.design, short.why) == ("interleaved", "there is no time to try a duet")
+    assert "pairs would take" in compared(1.0, quiet, most_s=60.0, most_pairs=8).chosen.why

@@ -157,10 +157,10 @@ def test_the_mean_stands_beside_the_typical_run_in_every_form() -> None:
 
 
 def test_few_pairs_are_never_equivalent() -> None:
-    few = compared(1.0, lambda rng: float(rng.normal(scale=0.001)), seed=5, most_pairs=EQUIVALENT_PAIRS - 1)
+    few = compared(1.0, lambda rng: float(rng.normal(scale=0.001)), seed=7, most_pairs=EQUIVALENT_PAIRS - 1)
     assert few.primary[0].verdict == "too noisy"
     assert few.primary[0].more_pairs == 1
-    assert compared(1.0, quiet, most_pairs=100).primary[0].verdict == "equivalent"
+    assert compared(1.0, quiet, seed=5, most_pairs=100).primary[0].verdict == "equivalent"
 
 
 #: Figures of every direction: a time, a rate, a cost, an unknown one.

@@ -112,6 +112,9 @@ class Chosen:
     cpus: tuple[int, ...] = ()
 
 
+_UNTRIED: Final = Chosen("interleaved", "there is no time to try a duet")
+
+
 class Orders:
     """Orders drawn at random, each on its own: no rhythm of the machine can follow them."""
 
@@ -179,6 +182,10 @@ def choose(
     cpus, refused = _cpus(len(commands), first)
     if cpus is None:
         return Chosen("interleaved", f"no duet: {refused}")
+    # As long as the runs that warmed up take, the fewest pairs of both designs.
+    walls_s = [run.wall_ns / 1e9 for run in first]
+    if wanted is None and time.monotonic() + _LEAST_PILOT_PAIRS * (max(walls_s) + sum(walls_s)) > until:
+        return _UNTRIED
     duet, interleaved = Chosen("duet", "as asked for", cpus), Chosen("interleaved", "")
     if wanted == "duet":
         return duet
@@ -192,7 +199,7 @@ def choose(
             if not pair.is_void:
                 pairs[chosen.design].append(pair)
     if min(map(len, pairs.values())) < _LEAST_PILOT_PAIRS:
-        return Chosen("interleaved", "too few pairs in the time for a choice")
+        return _UNTRIED
     costs = {name: _cost(some, figure) for name, some in pairs.items()}
     better = min(costs, key=lambda name: costs[name])
     worse = max(costs, key=lambda name: costs[name])

@@ -13,11 +13,12 @@ from vtare.process import PIPE, start
 from vtare.stored import plain_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from vtare.ab.commands import Command
-    from vtare.ab.figures import Reader
     from vtare.ab.readings import Reading
+
+    ReadFigures = Callable[[str, str], Mapping[str, Reading]]
 
 _SHOWN: Final = 400
 """Characters of a failed command's errors that are shown, from the end."""
@@ -78,11 +79,14 @@ class Trials:
     """The running program that carries out trials. A context manager: it ends with it."""
 
     def __init__(
-        self, binary: Path, *, most_s: float, ignores_failure: bool = False, reader: Reader | None = None
+        self, binary: Path, *, most_s: float, ignores_failure: bool = False, read: ReadFigures | None = None
     ) -> None:
-        """Start it. `most_s`: a program that runs longer is killed, which ends the comparison."""
+        """Start it. `most_s`: a program that runs longer is killed, which ends the comparison.
+
+        `read` gives the figures of what a run printed, for a command of that name.
+        """
         self._most_s = most_s
-        self._reader = reader
+        self._read = read
         self._ignores_failure = ignores_failure
         self._place = tempfile.TemporaryDirectory(prefix="vtare-ab-")
         self._process = start([str(binary), "trials"], stdin=PIPE, stdout=PIPE, stderr=PIPE)
@@ -113,7 +117,7 @@ class Trials:
             {
                 "words": command.words,
                 "cpus": [] if cpus is None else list(cpus[k]),
-                "stdout": str(files[k][0]) if self._reader is not None else None,
+                "stdout": str(files[k][0]) if self._read is not None else None,
                 "stderr": str(files[k][1]),
             }
             for k, command in enumerate(commands)
@@ -126,8 +130,8 @@ class Trials:
             self._check(command, found, err)
             del found["exit_code"], found["signal"], found["timed_out"], found["printed_too_much"]
             run = Measured(**found, least_byte=answer["least_byte"])
-            if self._reader is not None and not run.left_behind:
-                run = replace(run, readings=self._reader.read(_output(command, out), command.text))
+            if self._read is not None and not run.left_behind:
+                run = replace(run, readings=self._read(_output(command, out), command.text))
             measured.append(run)
         return measured, Beside(**answer["beside"])
 

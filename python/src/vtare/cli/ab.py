@@ -134,7 +134,8 @@ def ab(
     if more_is_better and less_is_better:
         raise BadInput("found --more-is-better and --less-is-better. Give one of them")
     metrics = [read_metric(text, locale=locale) for text in metric or ()]
-    reader = Reader(metrics) if metrics else None
+    reader = Reader(metrics)
+    read = reader.read if metrics else None
     asked = Asked(
         margin=margin / 100.0,
         most_s=seconds_of("--max-time", max_time, above=True),
@@ -144,15 +145,15 @@ def ab(
     most_s = seconds_of("--timeout", timeout, above=True)
     drawn = secrets.randbits(32) if seed is None else seed
     with (
-        Trials(find_binary(binary), most_s=most_s, ignores_failure=ignore_failure, reader=reader) as trials,
+        Trials(find_binary(binary), most_s=most_s, ignores_failure=ignore_failure, read=read) as trials,
         stderr().status("", spinner="dots") as status,
     ):
         before = None if against is None else read_baseline(against, trials.machine)
-        if reader is None:
+        if not metrics:
             # Known without a run: a limit that can never be crossed is refused before one.
             figures = _figures(judge, (), limits)
         first = warm_up(trials, listed, status.update)
-        if reader is not None:
+        if metrics:
             direction = True if more_is_better else False if less_is_better else None
             figures = _figures(judge, reader.figures(more_is_better=direction), limits)
         if before is None:

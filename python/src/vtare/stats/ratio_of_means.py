@@ -35,8 +35,9 @@ def ratio_of_means(
 ) -> MeanRatio:
     """Return the ratio of the means of two sides with positive values, and its interval at 1 - alpha.
 
-    The logarithm of the ratio is taken as linear in both means (delta method), with Student's t and Hall's correction
-    for skewness (Hall 1992): of 32 runs of which 1 in 10 takes half as long again, t alone covers 85 %, this 96 %.
+    Each end is the farther one of two: that of Student's t for x - r y (Fieller 1954), and that of Hall's correction
+    for skewness (Hall 1992). Where 1 run in 10 takes half as long again, t alone covers 85 % in 32 runs; with Hall's
+    alone a single far run, which skews any sample, would bring an end nearer.
     `paired` values were made together and share their noise. `step` is that in which the values move, `step_b` that of
     `b` where it is another one.
 
@@ -56,10 +57,25 @@ def ratio_of_means(
         return MeanRatio(value, None, None, n, 1.0 - alpha)
     error, skew, freedom = _of_pairs(x, y) if paired else _of_groups(x, y)
     quantile = float(t_quantile(1.0 - alpha / 2.0, np.array(freedom)))
-    down, up = _without_skew(quantile, skew) * error, -_without_skew(-quantile, skew) * error
+    low_t, high_t = _fieller(x, y, quantile, paired=paired)
     slack = step_slack(x, y, step=step, step_b=step_b)
-    low, high = math.log(value) - down - slack.down, math.log(value) + up + slack.up
+    centre = math.log(value)
+    low = min(low_t, centre - _without_skew(quantile, skew) * error) - slack.down
+    high = max(high_t, centre - _without_skew(-quantile, skew) * error) + slack.up
     return MeanRatio(value, math.exp(low), math.exp(high) if high < 700 else math.inf, n, 1.0 - alpha)
+
+
+def _fieller(x: FloatArray, y: FloatArray, quantile: float, *, paired: bool) -> tuple[float, float]:
+    """The least and greatest log of a ratio r for which t does not reject that the mean of x - r y is 0."""
+    square = quantile**2
+    of_x, of_y = (square * float(np.var(side, ddof=1)) / len(side) for side in (x, y))
+    both = square * float(np.cov(x, y)[0, 1]) / len(x) if paired else 0.0
+    a, b, c = float(y.mean()) ** 2 - of_y, float(x.mean() * y.mean()) - both, float(x.mean()) ** 2 - of_x
+    root = math.sqrt(max(0.0, b * b - a * c))
+    # Where a mean is not distinct from 0, the ratio has no end on that side.
+    high = math.log((b + root) / a) if a > 0 and b + root > 0 else math.inf
+    low = math.log(c / (b + root)) if c > 0 and b + root > 0 else -math.inf
+    return low, high
 
 
 def _of_pairs(x: FloatArray, y: FloatArray) -> tuple[float, float, float]:
