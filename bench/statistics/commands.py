@@ -78,7 +78,7 @@ def counted(
     margin: float = 0.02,
     most_pairs: int = 200,
 ) -> Counts:
-    """Compare so many times. `typical` and `mean` are the true ratios of typical runs and of means."""
+    """Compare `trials` times. `typical` and `mean` are the true ratios of typical runs and of means."""
     different = equivalent = covered = mean_covered = 0
     for _ in range(trials):
         (found,) = of_machine(draw(), margin=margin, most_pairs=most_pairs).primary

@@ -66,6 +66,10 @@ def test_units_are_converted_and_state_which_direction_is_better(
         (r"n=(\S+)", "n=1.5e3", 1500.0),
         (r"n=(\S+)", "n=-.5", -0.5),
         (r"n=(\d+)k", "n=5k", 5000.0),
+        (r"([\d.]+k?) req/s", "12.5k req/s", 12_500.0),
+        (r"rate ([\d.]+)", "rate 12.5 M bit/s", 12.5e6),
+        (r"p50 (\d+) \d+", "p50 12 345", 12.0),
+        (r"p50 (\d+)", "p50 12 3456", 12.0),
         (r"size (\S+)", "size 1.5 MiB", 1.5 * 2**20),
         (r"(?:left (\d+)|right)", "left 3 right", 3.0),
         ("json:results[0].mean", '{"results": [{"mean": 0.25}]}', 0.25),
@@ -104,6 +108,8 @@ def test_groups_that_are_not_of_three_digits_are_refused(locale: str, printed: s
         (r"avg ([^m]+)", "avg 12\u202f112 ms", "has a sign"),
         (r"avg (\d+)", "avg 12,112 ms", "'12' is only a part of '12,112'"),
         (r"avg (\d+)", "avg 12.5 ms", "'12' is only a part of '12.5'"),
+        (r"took (\d+)", "took 1 234 567 ms", "'1' is only a part of '1 234 567'"),
+        (r"(\d+) ms", "took 1 234 ms", "'234' is only a part of '1 234'"),
         (r"n (\d+)", "n 0x1f", "'0' is only a part of '0x1f'"),
         (r"n (\d+)", "n 5e3", "'5' is only a part of '5e3'"),
         (r"(\d+) ms", "12,112 ms", "'112' is only a part of|'12,112'"),
@@ -329,6 +335,12 @@ def test_runs_must_have_the_same_figures_in_the_same_units() -> None:
     reader.read("rate 1.2 Mfoo/s", "A")
     with pytest.raises(BadInput, match="the unit 'Mfoo/s', B with the unit 'kfoo/s'"):
         reader.read("rate 900 kfoo/s", "B")
+
+
+def test_two_figures_of_one_name_are_refused() -> None:
+    for texts in (("t=([0-9]+) a", "t=([0-9]+) b"), ("wall time=([0-9]+) a",)):
+        with pytest.raises(BadInput, match=r"there are two figures '(t|wall time)'"):
+            Reader([read_metric(text) for text in texts]).read("7 a 8 b", "A")
 
 
 def test_readings_of_a_run_become_its_median_and_its_tails() -> None:

@@ -90,6 +90,9 @@ COUNTED: Final = (
 )
 
 
+_COUNTED_NAMES: Final = frozenset(figure.name for figure in COUNTED)
+
+
 def judged_first(name: str | None, printed: Sequence[Figure]) -> list[Figure]:
     """All figures, with the one that is judged in front: `name`, else the first that is printed, else wall time.
 
@@ -209,7 +212,10 @@ class Reader:
                 found = metric.read(printed)
             except NoReading as error:
                 raise BadInput(f"--metric {metric.name}: {command}: {error}") from error
-            readings.update({one.name: one for one in found})
+            for one in found:
+                if one.name in readings or one.name in _COUNTED_NAMES:
+                    raise BadInput(f"--metric {metric.name}: there are two figures '{one.name}'. Give one another name")
+                readings[one.name] = one
         if self._first is None:
             self._first = command, readings
         else:

@@ -94,7 +94,17 @@ def _number(plain: str, span: tuple[int, int], match: Any, locale: str | None) -
     number, unit = whole_text(plain[begin:end], locale)
     end = begin + len(plain[begin:end].rstrip())
     _refuse_part(plain, begin, end, match.span(0))
-    return number, unit if unit != Unit() else _unit_beside(plain[end : end + 40])
+    if unit == Unit():
+        return number, _unit_beside(plain[end : end + 40])
+    return number, _scaled_by(unit, plain[end : end + 40])
+
+
+def _scaled_by(unit: Unit, after: str) -> Unit:
+    """A unit; where it only counts in thousands or the like, of the unit behind it: `12 k req/s`."""
+    if unit.symbol or unit.factor == 1.0:
+        return unit
+    more = _unit_beside(after)
+    return Unit(more.symbol, unit.factor * more.factor, more.more_is_better)
 
 
 def whole_text(text: str, locale: str | None) -> tuple[Number, Unit]:
@@ -117,9 +127,16 @@ def _refuse_part(plain: str, begin: int, end: int, whole: tuple[int, int]) -> No
     before, after = plain[max(0, begin - 20) : begin], plain[end : end + 20]
     goes_on = end == whole[1] and re.match(rf"[{NUMBER_SIGNS}:]?\d|[eE][-+]?\d", after)
     began = begin == whole[0] and re.search(rf"\d[{NUMBER_SIGNS}:]?$", before)
+    number = plain[begin:end]
+    # Digits in groups of three with blanks between them may be one number.
+    goes_on = goes_on or (end == whole[1] and re.fullmatch(r"\d{1,3}", number) and re.match(r" \d{3}(?!\d)", after))
+    began = began or (begin == whole[0] and re.match(r"\d{3}(?!\d)", number) and re.search(r"(?<!\d)\d{1,3} $", before))
     if goes_on or began or re.match(r"[A-Za-z]{1,2}\d", after):
-        number = re.split(r"\s", before)[-1] + plain[begin:end] + re.split(r"\s", after)[0]
-        raise NoReading(f"'{plain[begin:end]}' is only a part of '{number}'. Let the group match all of the number")
+        whole_number = re.split(r"[^\S ]|(?<!\d) ", before)[-1] + number + re.split(r"[^\S ]| (?!\d)", after)[0]
+        raise NoReading(
+            f"'{number}' is only a part of '{whole_number}'. Let the group match all of the number, or the expression "
+            "what stands beside it"
+        )
 
 
 def _unit_beside(after: str) -> Unit:
@@ -132,7 +149,8 @@ def _unit_beside(after: str) -> Unit:
     if word.lower() in _LARGE:
         raise NoReading(f"the number is followed by '{word}'. Print it in digits")
     if joined or is_known(word):
-        return read_unit(word) if _LETTERS.search(word) or word == "%" else Unit()
+        unit = read_unit(word) if _LETTERS.search(word) or word == "%" else Unit()
+        return _scaled_by(unit, after.lstrip(" \t")[found.end() :])
     scaled = re.fullmatch(r"([kKMGT]i?|[mun\u00b5\u03bc])([A-Z][A-Za-z]*(?:/[A-Za-z]+)?|[a-z]+/[a-z]+)", word)
     # A word such as `Mfoo/s` may be scaled in another run: kept as it is, so that units that differ are seen.
     return Unit(word) if scaled else Unit()

@@ -131,7 +131,7 @@ def known_beside(found: Compared) -> str | None:
     known = [
         sentence(found, finding)
         for finding in found.others
-        if finding.figure.name == "CPU time" and finding.command in noisy and finding.verdict != "too noisy"
+        if finding.figure.name == "CPU time" and finding.command in noisy and not finding.is_open
     ]
     if not known:
         return None
