@@ -30,7 +30,8 @@ type InstrumentArguments<I> = Arguments<<I as Instrument>::Parameters>;
 #[command(name = "vtare", version, propagate_version = true, arg_required_else_help = true, max_term_width = 100)]
 #[command(
     after_help = "Exit codes: 0 measured, 1 a limit of --fail-if was crossed or undecided, 2 bad usage or input,\n\
-    3 this machine cannot do it, 4 peer lost, 70 internal error, 130 interrupted (what was measured is kept)."
+    3 this machine cannot do it, 4 peer lost, 70 internal error,\n\
+    130 interrupted (what was measured is kept and labelled)."
 )]
 struct Cli {
     #[command(subcommand)]

@@ -29,6 +29,7 @@ const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
 
 /// How long processes that a program started may go on after its end.
 const GRACE: Span = Span::from_millis(50);
+const LOOK_AT_GROUP_EVERY: Span = Span::from_millis(5);
 
 /// Arguments of `vtare trials`.
 #[derive(Debug, clap::Args)]
@@ -282,19 +283,19 @@ fn end_group(child: &Child) {
 /// to end by itself (the last program of a pipe that nobody waits for) gets [`GRACE`] for it.
 fn end_leftovers(child: &Child) -> usize {
     let group = Pid::from_child(child);
-    let (began, mut left) = (clocks::now::<Monotonic>(), 0);
+    let until = clocks::now::<Monotonic>() + GRACE;
     while test_kill_process_group(group).is_ok() {
-        left = running_in(group.as_raw_nonzero().get());
-        if left == 0 || clocks::now::<Monotonic>() - began >= GRACE {
+        let left = running_in(group.as_raw_nonzero().get());
+        let now = clocks::now::<Monotonic>();
+        if left == 0 {
             break;
         }
-        std::thread::sleep(std::time::Duration::from_millis(5));
-        left = 0;
+        if now >= until || clocks::sleep_until(now + LOOK_AT_GROUP_EVERY).is_err() {
+            end_group(child);
+            return left;
+        }
     }
-    if left > 0 {
-        end_group(child);
-    }
-    left
+    0
 }
 
 /// How many processes of a group run; those that have ended and wait for their parent do not.
@@ -373,6 +374,9 @@ mod tests {
         output.read_to_string(&mut printed).expect("it is a pipe");
         let waited = trial(&["sleep 0.1 & sleep 0.1 & wait"], 10.0);
         let (measured, _) = carry_out(&waited, &Context::without_signals()).expect("it ran");
+        assert_eq!(measured[0].left_behind, 0, "{measured:?}");
+        // What ends by itself at the same moment is nothing that was left behind.
+        let (measured, _) = carry_out(&trial(&["sleep 0.02 &"], 10.0), &Context::without_signals()).expect("it ran");
         assert_eq!(measured[0].left_behind, 0, "{measured:?}");
     }
 
