@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import random
@@ -16,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 from simulated_trials import MACHINE, A, B, SimulatedTrials, compared, none, quiet
 from typer.testing import CliRunner
 
@@ -32,6 +34,7 @@ from vtare.ab.trials import Beside, Measured
 from vtare.ab.verdict import Outcome, document, read_limit
 from vtare.cli import app
 from vtare.errors import BadInput
+from vtare.terminal.ab import show_compared, shown_progress
 
 HOSTILE = "x\x1b]0;owned\x07\n::error::all is lost | <b>`cat`</b>\u202e"
 
@@ -137,6 +140,17 @@ def test_an_output_is_read_up_to_a_bound(tmp_path: Path, monkeypatch: pytest.Mon
         trials_of._output(A, file)
     file.write_bytes(b"x" * 5000 + "ü".encode() * 100)
     assert trials_of._end(file).endswith("ü" * 100)
+
+
+@pytest.mark.parametrize("text", ["true [/b]", "[bold]", "[link=x]y[/link]", "\\[red]"])
+def test_a_command_that_looks_like_markup_is_shown_as_it_is(text: str) -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=300, markup=False, highlight=False)
+    with shown_progress(console) as show:
+        show(f"8 runs of {text}")
+    found = compared(1.2, quiet, most_pairs=8)
+    show_compared(console, replace(found, commands=(A, replace(B, text=text))))
+    assert isinstance(console.file, io.StringIO)
+    assert f"B: {text}" in console.file.getvalue()
 
 
 class Leaving(SimulatedTrials):

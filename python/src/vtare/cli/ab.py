@@ -116,7 +116,7 @@ def ab(
     from vtare.ab.verdict import Outcome, document, read_limit
     from vtare.campaign.binary import find_binary
     from vtare.process import write_whole
-    from vtare.terminal.ab import show_compared
+    from vtare.terminal.ab import show_compared, shown_progress
 
     if against is not None and (self_test or metric):
         raise BadInput("--against: found --self-test or --metric, expected neither: it compares what the system counts")
@@ -146,21 +146,21 @@ def ab(
     drawn = secrets.randbits(32) if seed is None else seed
     with (
         Trials(find_binary(binary), most_s=most_s, ignores_failure=ignore_failure, read=read) as trials,
-        stderr().status("", spinner="dots") as status,
+        shown_progress(stderr()) as show,
     ):
         before = None if against is None else read_baseline(against, trials.machine)
         if not metrics:
             # Known without a run: a limit that can never be crossed is refused before one.
             figures = _figures(judge, (), limits)
-        first = warm_up(trials, listed, status.update)
+        first = warm_up(trials, listed, show)
         if metrics:
             direction = True if more_is_better else False if less_is_better else None
             figures = _figures(judge, reader.figures(more_is_better=direction), limits)
         if before is None:
             rng = np.random.default_rng(drawn)
-            found = comparison.compare(trials, listed, figures, asked, rng=rng, show=status.update, first=first)
+            found = comparison.compare(trials, listed, figures, asked, rng=rng, show=show, first=first)
         else:
-            found = comparison.against(trials, *before, listed[0], figures, asked, show=status.update)
+            found = comparison.against(trials, *before, listed[0], figures, asked, show=show)
     outcome = Outcome(found, drawn, trials.machine, limits)
     if as_json:
         print_json(document(outcome))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rich.table import Table
@@ -11,9 +12,18 @@ from vtare.ab.verdict import written
 from vtare.terminal.tables import print_table
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from rich.console import Console
 
     from vtare.ab.compare import Compared
+
+
+@contextmanager
+def shown_progress(console: Console) -> Iterator[Callable[[str], None]]:
+    """Show what goes on, as plain text: a command may hold what would be markup."""
+    with console.status("", spinner="dots") as status:
+        yield lambda text: status.update(Text(text))
 
 
 def show_compared(console: Console, found: Compared) -> None:

@@ -43,7 +43,10 @@ class TerminalProgress:
 
         self._bar = Progress(
             # As the binary's: crates/vtare/src/progress.rs.
-            TextColumn("{task.description} [{task.fields[bar]}] {task.percentage:>3.0f} % {task.fields[left]} left"),
+            TextColumn(
+                "{task.description} [{task.fields[bar]}] {task.percentage:>3.0f} % {task.fields[left]} left",
+                markup=False,
+            ),
             console=console,
             auto_refresh=False,
             transient=True,
