@@ -15,7 +15,7 @@ from vtare.ab.compare import EQUIVALENT_PAIRS, Asked, Compared, Finding, Verdict
 from vtare.ab.figures import COUNTED, Figure
 from vtare.ab.readings import Reading
 from vtare.ab.trials import Beside, Measured
-from vtare.ab.verdict import Outcome, document, mean_text, read_limit, sentence, written
+from vtare.ab.verdict import Outcome, document, mean_text, median_text, read_limit, sentence, written
 from vtare.errors import BadInput
 
 
@@ -196,3 +196,22 @@ def test_every_limit_can_be_crossed_by_every_figure_or_is_refused(figure: Figure
     crossed = [ratio for ratio in (0.5, 0.99, 1.01, 2.0) if limit.crossed([finding_of(figure, ratio)])]
     up = word == "higher" or (word != "lower" and (word in ("slower", "worse")) != bool(figure.more_is_better))
     assert crossed == [2.0 if up else 0.5]
+
+
+@pytest.mark.parametrize(
+    ("unit", "value", "text"),
+    [
+        ("B/s", 2.17e9, "2.17 GB/s"), ("op/s", 12_500.0, "12.5 kop/s"), ("1/s", 7.0, "7.00 1/s"),
+        ("ns", 1.5e6, "1.50 ms"),
+        ("allocs/op", 4000.0, "4000 allocs/op"), ("", 12.0, "12.0"),
+    ],
+)  # fmt: skip
+def test_medians_are_written_with_their_unit(unit: str, value: float, text: str) -> None:
+    figure = Figure("f", unit, lambda run: value)
+    shown = median_text(compared(1.0, quiet, most_pairs=8), figure, 0)
+    assert shown.replace("\u00a0", " ") == text
+
+
+def test_one_pair_has_no_interval() -> None:
+    found = compared(1.0, quiet, most_pairs=1)
+    assert "no answer: 1 pair has no interval" in sentence(found, found.primary[0])

@@ -418,7 +418,7 @@ def _finding(
     figure: Figure, command: int, sides: Sides, found: stats.PairedShift, asked: Asked, alpha: float
 ) -> Finding:
     if found.low is None or found.high is None:
-        why = f"{found.n} pairs have no interval of this level"
+        why = f"{found.n} {'pair has' if found.n == 1 else 'pairs have'} no interval of this level"
         return _refused(figure, command, [], alpha, why, math.exp(found.value), found.n)
     mean = sides.mean(alpha)
     verdict, more, reason = _judged(figure, sides, found, mean, asked)

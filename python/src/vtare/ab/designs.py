@@ -201,6 +201,8 @@ def choose(
     if min(map(len, pairs.values())) < _LEAST_PILOT_PAIRS:
         return _UNTRIED
     costs = {name: _cost(some, figure) for name, some in pairs.items()}
+    if costs["duet"] == costs["interleaved"]:
+        return Chosen("interleaved", "duet pairs are no more precise here")
     better = min(costs, key=lambda name: costs[name])
     worse = max(costs, key=lambda name: costs[name])
     why = f"for the same precision {worse} pairs would take {_times(costs[worse], costs[better])} as long here"

@@ -186,10 +186,15 @@ def median_text(found: Compared, figure: Figure, command: int) -> str:
     if not values:
         return ""
     middle = float(np.median(values))
-    text = quantity_of(f"value{suffix_of(figure)}").text(middle)
-    return text if suffix_of(figure) else f"{text} {figure.unit}".rstrip()
+    text = quantity_of(f"value{suffix_of(figure)}").text
+    if suffix_of(figure) or not figure.unit:
+        return text(middle)
+    # Rates in thousands, as sizes are.
+    power = next((at for at in _POWERS if figure.unit.endswith("/s") and middle >= at), 1.0)
+    return f"{text(middle / power)} {_POWERS.get(power, '')}{figure.unit}"
 
 
+_POWERS: Final = {1e12: "T", 1e9: "G", 1e6: "M", 1e3: "k"}
 #: How names of figures with a unit end (`plots.quantity`).
 _SUFFIXES: Final = {"ns": "_ns", "B": "_byte", "bit/s": "_bit_per_s", "packet/s": "_packet_per_s", "%": "_percent"}
 
