@@ -282,3 +282,16 @@ def test_pool_states_what_it_cannot_take() -> None:
         stats.RunPool.of([], rng=rng)
     with pytest.raises(ValueError, match="needs 2"):
         stats.RunPool.of([[1.0]], rng=rng).noise()
+
+
+def test_one_rule_for_what_a_step_hides() -> None:
+    # Ten figures of two digits that all agree: the difference is open by half a step on either side.
+    alike = stats.step_slack([0.12] * 10, [0.12] * 10, step=0.01, on_log=True)
+    assert alike.up == pytest.approx(math.log(0.125 / 0.115), rel=1e-9)
+    assert alike.exceeds(math.log(1.02))
+    assert alike.evidence(0.05) == 0.0
+    # The figures show a larger step than the least one that is stated, and a spread that averages it out.
+    coarse = stats.step_slack([30.0, 40.0] * 4, [30.0, 40.0] * 4, step=0.1, on_log=False)
+    assert coarse.step == 10.0
+    assert coarse.up < 0.1
+    assert stats.step_slack([1.0, 2.0], [1.0, 2.0], step=0.0, on_log=True) == stats.NO_SLACK

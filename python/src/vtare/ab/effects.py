@@ -84,7 +84,7 @@ def sides_of(figure: Figure, command: int, pairs: Sequence[Pair], *, paired: boo
     if len(known[0]) < len(own) or len(known[1]) < len(first) or not pairs:
         return None
     own_step, first_step = _steps(figure, runs, known)
-    slack = stats.step_slack(known[0], known[1], step=own_step, step_b=first_step, by_ranks=paired)
+    slack = stats.step_slack(known[0], known[1], step=own_step, step_b=first_step, on_log=True, by_ranks=paired)
     return Sides(tuple(known[0]), tuple(known[1]), own_step, first_step, slack, paired)
 
 

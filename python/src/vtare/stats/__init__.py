@@ -13,15 +13,7 @@ from vtare.stats.association import LevelAssociation, associate_levels, tau_boun
 from vtare.stats.autocorrelation import Autocorrelation, autocorrelation
 from vtare.stats.bounds import Known, Side, middle
 from vtare.stats.changes import ChangePoint, change_points, newest_change
-from vtare.stats.clock_step import (
-    StepSlack,
-    common_step,
-    hidden_by_step,
-    seen_step,
-    step_of_runs,
-    step_slack,
-    tied_step,
-)
+from vtare.stats.clock_step import common_step, hidden_by_step, seen_step, step_of_runs, tied_step
 from vtare.stats.comparison import (
     LEAST_BLOCKS,
     LEAST_RUNS,
@@ -64,6 +56,7 @@ from vtare.stats.ratio_of_means import MeanRatio, ratio_of_means
 from vtare.stats.sensitivity import Influence, Modes, RankEstimate, find_modes, hodges_lehmann, influence
 from vtare.stats.sequential import Looks, PairedShift, paired_shift, walsh_averages
 from vtare.stats.steady import LONG_SERIES, Warmup, mser5, settle
+from vtare.stats.step_slack import NO_SLACK, StepSlack, step_slack
 from vtare.stats.t_rule import MeanDifference, paired_t, t_p, t_quantile, welch_t
 from vtare.stats.tally import Adder, Tally, merge, tally
 from vtare.stats.variation import (
@@ -80,6 +73,7 @@ __all__ = [
     "LEAST_RUNS",
     "LEAST_SHIFT_PAIRS",
     "LONG_SERIES",
+    "NO_SLACK",
     "Adder",
     "Adjustment",
     "AlignedRankTest",

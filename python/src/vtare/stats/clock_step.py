@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -134,52 +133,3 @@ def step_of_runs(a: Values, b: Values, *, least: float) -> float:
     10.0
     """
     return max(common_step(np.concatenate([checked(a), checked(b)]), least), tied_step(a), tied_step(b))
-
-
-@dataclass(frozen=True, slots=True)
-class StepSlack:
-    """How far the step of the figures may have raised (`down`) and lowered (`up`) the compared difference.
-
-    Of logarithms where the difference is one of logarithms, else in the figures' unit.
-    """
-
-    down: float
-    up: float
-
-
-def step_slack(
-    a: Values, b: Values, *, step: float, step_b: float | None = None, on_log: bool = True, by_ranks: bool = False
-) -> StepSlack:
-    """Return what rounding to `step` may have done to the difference of two sides: of a mean, or `by_ranks`.
-
-    `step_b` is that of `b` where it moves in another one.
-
-    All intervals of runs are widened by it: those of reports, of `compare` and of `ab`. A mean of figures that are
-    spread over several steps is hardly moved (`hidden_by_step`). A middle value is one of the positions itself, until
-    the spread is that of a whole step.
-
-    >>> slack = step_slack([30.0] * 5, [30.0] * 5, step=10.0)
-    >>> round(slack.down, 2), round(slack.up, 2)
-    (0.34, 0.34)
-    >>> step_slack([30.0] * 5, [30.0] * 5, step=0.0)
-    StepSlack(down=0.0, up=0.0)
-    """
-    sides = [checked(a), checked(b)]
-    steps = (step, step if step_b is None else step_b)
-    halves = [_hidden(side, one, by_ranks=by_ranks) for side, one in zip(sides, steps, strict=True)]
-    if not on_log:
-        return StepSlack(sum(halves), sum(halves))
-    (centre_a, half_a), (centre_b, half_b) = (
-        (float(np.exp(np.log(side).mean())), half) for side, half in zip(sides, halves, strict=True)
-    )
-    with np.errstate(divide="ignore"):
-        down = float(np.log1p(half_b / centre_b) - np.log1p(-min(half_a / centre_a, 1.0)))
-        up = float(np.log1p(half_a / centre_a) - np.log1p(-min(half_b / centre_b, 1.0)))
-    return StepSlack(down, up)
-
-
-def _hidden(side: FloatArray, step: float, *, by_ranks: bool) -> float:
-    spread = float(side.std(ddof=1)) if len(side) > 1 else 0.0
-    if by_ranks and spread < step:
-        return step / 2.0
-    return hidden_by_step(step, spread)

@@ -21,8 +21,8 @@ import numpy as np
 from scipy import stats as scipy_stats
 
 from vtare.stats._arrays import Values, checked
-from vtare.stats.clock_step import step_slack, tied_step
 from vtare.stats.pvalues import write_p
+from vtare.stats.step_slack import StepSlack, step_slack
 from vtare.stats.t_rule import paired_t, t_p, t_quantile, welch_t
 
 VerdictWord = Literal["differs", "equivalent", "undecided"]
@@ -142,8 +142,7 @@ def compare_runs(
     if blocks and isinstance(a, Mapping) and isinstance(b, Mapping):
         x, y = checked([a[block] for block in blocks]), checked([b[block] for block in blocks])
     on_log = bool(np.all(x > 0) and np.all(y > 0))
-    seen = max(step, tied_step(x), tied_step(y)) if step > 0.0 else 0.0
-    slack = step_slack(x, y, step=seen, on_log=on_log)
+    slack = step_slack(x, y, step=step, on_log=on_log)
     u, v = (np.log(x), np.log(y)) if on_log else (x, y)
     shift = float(u.mean() - v.mean())
     centre_a, centre_b = (math.exp(u.mean()), math.exp(v.mean())) if on_log else (float(x.mean()), float(y.mean()))
@@ -174,7 +173,7 @@ def compare_runs(
             shift=shift,
             error=error,
             freedom=freedom,
-            step=seen,
+            step=slack.step,
             slack_down=slack.down,
             slack_up=slack.up,
             reason=why or (None if on_log else none),
@@ -183,18 +182,13 @@ def compare_runs(
     if why is not None:
         return result(None, None, None, None)
     found = paired_t(u - v) if blocks else welch_t(u, v)
-    # Runs that agree to the clock's step still differ by what the step rounds off.
-    rounding = seen / math.sqrt(12.0)
-    least = math.hypot(
-        rounding / (centre_a if on_log else 1.0) / math.sqrt(len(x)),
-        rounding / (centre_b if on_log else 1.0) / math.sqrt(len(y)),
-    )
+    least = math.hypot(slack.least_a / math.sqrt(len(x)), slack.least_b / math.sqrt(len(y)))
     error, freedom = max(float(found.error), least), float(found.freedom)
     if error <= 1e-12 * max(1.0, float(np.abs(u).max()), float(np.abs(v).max())):
         error = 0.0
     half = float(t_quantile(1.0 - alpha / 2.0, np.array(freedom))) * error
-    p = _p(shift, error, freedom, slack.down, slack.up, separated=least_p_of_runs(len(x), len(y)))
-    return result((shift - half - slack.down, shift + half + slack.up), p, error, freedom)
+    p = _p(shift, slack, error, freedom, separated=least_p_of_runs(len(x), len(y)))
+    return result(slack.widened(shift - half, shift + half), p, error, freedom)
 
 
 def _ratio(log: float | None) -> float | None:
@@ -202,9 +196,9 @@ def _ratio(log: float | None) -> float | None:
     return None if log is None else math.exp(log) if log < 700 else math.inf
 
 
-def _p(shift: float, error: float, freedom: float, down: float, up: float, *, separated: float) -> float:
-    left = shift - down if shift > 0 else -shift - up
-    if left <= 0:
+def _p(shift: float, slack: StepSlack, error: float, freedom: float, *, separated: float) -> float:
+    left = slack.evidence(shift)
+    if left == 0.0:
         return 1.0
     # Runs that agree to the last digit have no spread for a t: what is left is that they are separated.
     return float(t_p(np.array(left / error), np.array(freedom))) if error > 0 else separated

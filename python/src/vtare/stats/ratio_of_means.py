@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vtare.stats._arrays import FloatArray, Values, checked
-from vtare.stats.clock_step import step_slack
+from vtare.stats.step_slack import step_slack
 from vtare.stats.t_rule import t_quantile
 
 
@@ -58,7 +58,7 @@ def ratio_of_means(
     error, skew, freedom = _of_pairs(x, y) if paired else _of_groups(x, y)
     quantile = float(t_quantile(1.0 - alpha / 2.0, np.array(freedom)))
     low_t, high_t = _fieller(x, y, quantile, paired=paired)
-    slack = step_slack(x, y, step=step, step_b=step_b)
+    slack = step_slack(x, y, step=step, step_b=step_b, on_log=True)
     centre = math.log(value)
     low = min(low_t, centre - _without_skew(quantile, skew) * error) - slack.down
     high = max(high_t, centre - _without_skew(-quantile, skew) * error) + slack.up
