@@ -40,6 +40,7 @@ class Truth:
 
     `between` is the standard deviation of logarithms of true run medians, `inside` that of readings, which follow each
     other by AR(1) `memory`. `block` moves both methods of a block alike. `scale` moves the whole campaign.
+    `step` is what readings move in, in ns, whatever the clock states.
     """
 
     blocks: int = 6
@@ -51,6 +52,7 @@ class Truth:
     memory: float = 0.5
     block: float = 0.0
     scale: float = 1.0
+    step: int = 1
     kernel: str = "6.1.0-self-test"
     schema: str = "vtare.samples/1"
     analysis: str = ""
@@ -87,7 +89,10 @@ def _readings(run: Run, truth: Truth, moved: float, rng: np.random.Generator) ->
     x = lfilter([np.sqrt(1 - truth.memory**2)], [1.0, -truth.memory], noise)
     centre = MEDIAN_NS * truth.scale * moved * np.exp(truth.between * rng.normal()) * (truth.ratio if second else 1.0)
     stretch = np.where(x > 1.5, truth.tail_ratio if second else 1.0, 1.0)
-    miss = np.rint(centre * np.exp(truth.inside * x) * stretch).astype(np.int64)
+    # A counter that moves in steps is read at any time between two of them.
+    begin = rng.uniform(0, truth.step, n) if truth.step > 1 else 0.5
+    steps = np.floor((begin + centre * np.exp(truth.inside * x) * stretch) / truth.step)
+    miss = (truth.step * steps).astype(np.int64)
     return pl.DataFrame(
         {
             "method": [run.factors["method"]] * n,

@@ -20,7 +20,7 @@ from rich.console import Console
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench" / "statistics"))
 
-from campaigns import Truth, write_campaign
+from campaigns import MEDIAN_NS, Truth, write_campaign
 
 from vtare.errors import BadInput
 from vtare.plan import Analysis
@@ -151,17 +151,28 @@ def test_an_inconclusive_cell_names_the_campaigns_that_would_do(make: Make) -> N
     for row in found.cells:
         assert row.verdict == "inconclusive"
         assert row.campaigns_needed > 2
-        assert (
-            row.reason
-            == f"{row.campaigns_needed} campaigns a side would find a change of 5 % with a probability of 80 %"
-        )
+        assert row.reason == f"about {row.campaigns_needed} new campaigns a side are needed (80 % power for 5 %)"
     printed = io.StringIO()
     show_between(Console(width=200, file=printed), found)
     needed = [row.campaigns_needed for row in found.cells]
-    line = f"{len(needed)} inconclusive: {min(needed)} to {max(needed)} campaigns a side would find a change of 5 %"
-    assert [text for text in printed.getvalue().splitlines() if "would find" in text] == [
-        f"{line} with a probability of 80 %"
+    assert [text for text in printed.getvalue().splitlines() if "To decide" in text] == [
+        f"To decide {len(needed)} of the inconclusive cells, about {min(needed)} to {max(needed)} new campaigns a side "
+        "are needed (80 % power for 5 %)."
     ]
+
+
+def test_a_change_that_a_coarse_clock_hides_is_not_called_equivalent(make: Make) -> None:
+    """A true +12.4 % of 36 ns on a lattice of 10 ns: all run medians are 40 ns, whatever step the driver states."""
+    stores = [
+        make(80 + at, blocks=4, scale=36.0 / MEDIAN_NS * (1.124 if at % 2 else 1.0), between=0.0, inside=0.02, step=10)
+        for at in range(8)
+    ]
+    found = compare_stores(stores[::2], stores[1::2])
+    for row in found.cells:
+        assert row.verdict == "inconclusive"
+        assert row.ratio_low < 1.124 < row.ratio_high
+        assert row.campaigns_needed is None
+        assert "the clock moves in steps of 10" in str(row.reason)
 
 
 def row_of(found: Shift, experiment: str, *, campaigns_needed: int | None = None) -> BetweenRow:

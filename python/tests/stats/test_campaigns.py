@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
+from vtare import stats
 from vtare.summary.campaigns import campaigns_needed, interleaved, shift_between
 
 OFFSETS = (0.0, 0.5, 1.0, 2.0)
 TRIALS = 1000
+SLACKS = (stats.NO_SLACK, stats.StepSlack(1.0, 0.5, 0.5, 0.0, 0.0))
 
 
 def simulated(offset: float, before: int, after: int, *, seed: int, paired: bool = False) -> tuple[float, float]:
@@ -66,7 +68,7 @@ def test_p_and_interval_agree_whatever_the_data() -> None:
     rng = np.random.default_rng(5)
     for _ in range(1000):
         here, there = (rng.normal(0, rng.choice([0.0, 1.0]), rng.integers(2, 5)).tolist() for _ in range(2))
-        found = shift_between(here, [y + rng.choice([0, 2]) for y in there], slack=float(rng.choice([0, 0.5])))
+        found = shift_between(here, [y + rng.choice([0, 2]) for y in there], slack=SLACKS[int(rng.integers(2))])
         assert found.p is not None
         assert found.low is not None
         assert found.high is not None
@@ -76,7 +78,7 @@ def test_p_and_interval_agree_whatever_the_data() -> None:
 
 def test_a_step_of_the_clock_is_no_change() -> None:
     # Two medians one step apart, the same in all campaigns of a side.
-    found = shift_between([10.0] * 5, [9.0] * 5, least_spread=1 / math.sqrt(12), slack=1.0)
+    found = shift_between([10.0] * 5, [9.0] * 5, slack=stats.step_slack([10.0] * 5, [9.0] * 5, step=1.0, on_log=False))
     assert found.p == 1.0
 
 
@@ -98,3 +100,19 @@ def test_campaigns_alternate_or_they_do_not() -> None:
     assert interleaved([1, 4], [2, 3])
     assert not interleaved([1, 2], [3, 4])
     assert not interleaved([1, 3, 5], [2, 4])
+
+
+def test_what_a_family_of_cells_needs_is_what_finds_a_change_in_it() -> None:
+    """20 cells, one of which changed: the campaigns that a pilot of 3 a side asks for find it as often as promised."""
+    rng = np.random.default_rng(8)
+    found = []
+    for _ in range(400):
+        pilot = rng.normal(0, 1, (2, 3))
+        spread = math.sqrt(float(pilot.var(axis=1, ddof=1).mean()))
+        needed = campaigns_needed(spread, 1.5, comparisons=20, freedom=4.0)
+        assert needed is not None
+        cells = rng.normal(0, 1, (2, needed, 20))
+        cells[0, :, 0] += 1.5
+        p = scipy_stats.ttest_ind(cells[0], cells[1], equal_var=False).pvalue
+        found.append(stats.adjust(p.tolist(), family="f", adjustment="holm")[0].adjusted <= 0.05)
+    assert 0.75 <= np.mean(found) <= 0.86

@@ -120,11 +120,28 @@ def test_runs_needed_are_shown_from_the_spread_that_was_found() -> None:
     needed = stats.runs_needed(paired, ratio=1.05)
     assert needed is not None
     spread = paired.error * math.sqrt(8)
-    assert stats.power(needed, shift_sd=math.log(1.05) / spread) >= 0.8
-    assert stats.power(needed - 1, shift_sd=math.log(1.05) / spread) < 0.8
+    assert stats.power(needed, shift_sd=math.log(1.05) / spread, freedom=7.0) >= 0.8
+    assert stats.power(needed - 1, shift_sd=math.log(1.05) / spread, freedom=7.0) < 0.8
     apart = stats.runs_needed(stats.compare_runs(list(a.values()), list(b.values())), ratio=1.05)
     assert apart is not None
     assert stats.runs_needed(stats.compare_runs([1.0], [2.0]), ratio=1.05) is None
     assert stats.runs_needed(stats.compare_runs([30.0] * 5, [30.0] * 5, step=10.0), ratio=1.05) is None
     with pytest.raises(ValueError, match="above 1"):
         stats.runs_needed(paired, ratio=1.0)
+
+
+def test_what_a_pilot_promises_is_kept_on_average() -> None:
+    """Pilots of 5 blocks, the number of blocks that each asks for, and the true power of that number."""
+    rng = np.random.default_rng(12)
+    kept, taken_as_exact = [], []
+    for _ in range(400):
+        pilot = stats.compare_runs(dict(enumerate(np.exp(0.05 * rng.normal(size=5)))), dict.fromkeys(range(5), 1.0))
+        needed = stats.runs_needed(pilot, ratio=1.04)
+        assert needed is not None
+        assert pilot.error is not None
+        naive = stats.runs_per_cell(shift_sd=math.log(1.04) / (pilot.error * math.sqrt(5)))
+        assert naive is not None
+        kept.append(stats.power(needed, shift_sd=math.log(1.04) / 0.05))
+        taken_as_exact.append(stats.power(naive, shift_sd=math.log(1.04) / 0.05))
+    assert 0.75 <= np.mean(kept) <= 0.85
+    assert np.mean(taken_as_exact) < 0.75

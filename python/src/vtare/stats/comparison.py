@@ -296,12 +296,24 @@ def step_beyond_margin(comparison: Comparison, *, margin_ratio: float) -> str | 
     >>> step_beyond_margin(coarse, margin_ratio=1.05)
     'the clock moves in steps of 10: that alone leaves the ratio open by 40 %, more than the margin of 5 %'
     """
-    if comparison.ratio is None or comparison.slack_down + comparison.slack_up <= 2.0 * math.log(margin_ratio):
+    slack = StepSlack(comparison.step, comparison.slack_down, comparison.slack_up, 0.0, 0.0)
+    return None if comparison.ratio is None else coarse_step(slack, margin_ratio=margin_ratio)
+
+
+def coarse_step(slack: StepSlack, *, margin_ratio: float) -> str | None:
+    """Return why nothing smaller than the step can be equivalent, in words; None where the step is within the margin.
+
+    `slack` is that of a difference of logarithms.
+
+    >>> coarse_step(step_slack([1e5] * 4, [1e5] * 4, step=10.0, on_log=True), margin_ratio=1.05) is None
+    True
+    """
+    if not slack.exceeds(math.log(margin_ratio)):
         return None
-    open_ = max(comparison.slack_down, comparison.slack_up)
+    open_ = max(slack.down, slack.up)
     percent = f"{100.0 * math.expm1(open_):.3g} %" if open_ < 5.0 else "any factor"
     return (
-        f"the clock moves in steps of {comparison.step:.3g}: that alone leaves the ratio open by {percent}, more than "
+        f"the clock moves in steps of {slack.step:.3g}: that alone leaves the ratio open by {percent}, more than "
         f"the margin of {100.0 * (margin_ratio - 1.0):.3g} %"
     )
 

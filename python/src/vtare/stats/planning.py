@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal
@@ -55,17 +56,27 @@ def samples_per_run(
 
 
 def power(
-    runs: int, *, shift_sd: float, alpha: float = 0.05, comparisons: int = 1, paired: bool = True, ratio_sd: float = 1.0
+    runs: int,
+    *,
+    shift_sd: float,
+    alpha: float = 0.05,
+    comparisons: int = 1,
+    paired: bool = True,
+    ratio_sd: float = 1.0,
+    freedom: float | None = None,
 ) -> float:
     """Return the chance that the decision rule finds a shift, with `runs` blocks or `runs` runs on either side.
 
     `shift_sd` is the shift of the logarithms over their standard deviation: `paired`, that of the differences inside
     blocks; else that of the runs of one side, where the other side's is `ratio_sd` times as large. The rule itself is
     computed, over a grid of the spreads that may be found. `comparisons` divides alpha, as the first step of Holm's
-    adjustment does. 0 where inference is refused.
+    adjustment does. `freedom`: the standard deviation is one that was measured with so many degrees of freedom, and
+    the chance is averaged over what the true one may be; None: it is known. 0 where inference is refused.
 
     >>> round(power(5, shift_sd=2.0), 2), round(power(17, shift_sd=1.0, paired=False), 2)
     (0.91, 0.81)
+    >>> round(power(5, shift_sd=2.0, freedom=4), 2)
+    0.78
 
     Raises:
         ValueError: fewer than 1 comparison.
@@ -74,38 +85,63 @@ def power(
         raise ValueError(f"found {comparisons} comparisons, expected at least 1")
     if refusal(runs, runs, n_blocks=runs if paired else None) is not None:
         return 0.0
-    return _power(runs, abs(shift_sd), alpha / comparisons, paired, ratio_sd)
+    return power_of_t(
+        runs, shift_sd=shift_sd, alpha=alpha / comparisons, paired=paired, ratio_sd=ratio_sd, freedom=freedom
+    )
+
+
+def power_of_t(
+    runs: int, *, shift_sd: float, alpha: float, paired: bool, ratio_sd: float = 1.0, freedom: float | None = None
+) -> float:
+    """Return the `power` of one t test of so many values a side, whether or not the decision rule would refuse it.
+
+    >>> round(power_of_t(3, shift_sd=4.0, alpha=0.05, paired=False), 2)
+    0.89
+    """
+    return _power(runs, abs(shift_sd), alpha, paired, ratio_sd, freedom)
 
 
 @lru_cache(maxsize=4096)
-def _power(runs: int, shift_sd: float, alpha: float, paired: bool, ratio_sd: float) -> float:
+def _power(runs: int, shift_sd: float, alpha: float, paired: bool, ratio_sd: float, known: float | None) -> float:
+    fine = known is None
     if paired:
-        variance = _variances(runs, 4000) / runs
+        variance = _variances(runs - 1.0, 4000 if fine else 250) / runs
         error, freedom = np.sqrt(variance), np.array(runs - 1.0)
         scale = 1.0 / math.sqrt(runs)
     else:
-        grid = _variances(runs, 80) / runs
+        grid = _variances(runs - 1.0, 80 if fine else 24) / runs
         here, there = grid[:, None], ratio_sd**2 * grid[None, :]
         error = np.sqrt(here + there).ravel()
         freedom = ((here + there) ** 2 / ((here**2 + there**2) / (runs - 1.0))).ravel()
         scale = math.sqrt((1.0 + ratio_sd**2) / runs)
+    # A true variance of s^2 f / w is as credible as w is among chi-squared with f degrees of freedom.
+    shifts = np.array([shift_sd]) if known is None else shift_sd * np.sqrt(_variances(known, 64))
     # Given the spread that is found, the mean is normal: what is beyond the interval's half-width is a difference.
     beyond = t_quantile(1.0 - alpha / 2.0, freedom) * error / scale
-    found = special.ndtr(shift_sd / scale - beyond) + special.ndtr(-shift_sd / scale - beyond)
+    away = shifts[:, None] / scale
+    found = special.ndtr(away - beyond) + special.ndtr(-away - beyond)
     return float(found.mean())
 
 
 @lru_cache(maxsize=256)
-def _variances(runs: int, points: int) -> FloatArray:
-    """Sample variances of `runs` normal runs, at equal steps of their probability."""
-    found: FloatArray = scipy_stats.chi2.ppf((np.arange(points) + 0.5) / points, runs - 1) / (runs - 1)
+def _variances(freedom: float, points: int) -> FloatArray:
+    """Sample variances of normal values of variance 1, at equal steps of their probability."""
+    found: FloatArray = scipy_stats.chi2.ppf((np.arange(points) + 0.5) / points, freedom) / freedom
     return found
 
 
 def runs_per_cell(
-    *, shift_sd: float, alpha: float = 0.05, wanted_power: float = 0.8, comparisons: int = 1, paired: bool = True
+    *,
+    shift_sd: float,
+    alpha: float = 0.05,
+    wanted_power: float = 0.8,
+    comparisons: int = 1,
+    paired: bool = True,
+    freedom: float | None = None,
 ) -> int | None:
     """Return the least number of blocks (runs per cell) whose `power` is at least `wanted_power`; None above 1000.
+
+    `freedom` as for `power`: a spread that few runs showed asks for more than one that is known.
 
     >>> [runs_per_cell(shift_sd=d, paired=False) for d in (3.0, 2.0, 1.5, 1.0)]
     [4, 6, 9, 17]
@@ -117,10 +153,19 @@ def runs_per_cell(
         raise ValueError(f"found shift {shift_sd:g} and power {wanted_power:g}, expected a shift and a power in 0 to 1")
 
     def enough(runs: int) -> bool:
-        found = power(runs, shift_sd=shift_sd, alpha=alpha, comparisons=comparisons, paired=paired)
+        found = power(runs, shift_sd=shift_sd, alpha=alpha, comparisons=comparisons, paired=paired, freedom=freedom)
         return found >= wanted_power
 
-    low, high = LEAST_RUNS, LEAST_RUNS + 1
+    return least_number(enough, LEAST_RUNS + 1)
+
+
+def least_number(enough: Callable[[int], bool], least: int) -> int | None:
+    """Return the least number from `least` to 1000 that is enough, where every larger one is too; None above 1000.
+
+    >>> least_number(lambda n: n * n > 50, 2)
+    8
+    """
+    low, high = least - 1, least
     while not enough(high):
         low, high = high, high * 2
         if low > MOST_RUNS:
@@ -134,14 +179,16 @@ def runs_per_cell(
 def runs_needed(
     comparison: Comparison, *, ratio: float, wanted_power: float = 0.8, alpha: float = 0.05, comparisons: int = 1
 ) -> int | None:
-    """Return how many blocks (runs per cell) in all find a true `ratio` with `wanted_power`, at the spread found.
+    """Return how many blocks (runs per cell) of a new campaign find a true `ratio` with `wanted_power`.
 
-    None where inference was refused, the clock's step alone hides such a ratio, or 1000 are too few.
+    On average over what the true spread may be, given the one that was found and how many runs showed it: taken as
+    exact, the spread of 5 blocks promises 80 % and keeps 68. None where inference was refused, the clock's step alone
+    hides such a ratio, or 1000 are too few.
 
     >>> from vtare.stats import compare_runs
     >>> found = compare_runs({1: 10.0, 2: 11.0, 3: 9.0, 4: 12.0}, {1: 10.5, 2: 10.2, 3: 9.9, 4: 11.1})
     >>> runs_needed(found, ratio=1.05)
-    28
+    49
 
     Raises:
         ValueError: a ratio that is not above 1.
@@ -159,8 +206,9 @@ def runs_needed(
     if spread == 0:
         return LEAST_BLOCKS
     return runs_per_cell(
-        shift_sd=shift / spread, alpha=alpha, wanted_power=wanted_power, comparisons=comparisons, paired=paired
-    )
+        shift_sd=shift / spread, alpha=alpha, wanted_power=wanted_power, comparisons=comparisons, paired=paired,
+        freedom=comparison.freedom,
+    )  # fmt: skip
 
 
 def detectable_shift_sd(

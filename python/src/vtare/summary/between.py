@@ -24,7 +24,7 @@ from vtare.instruments import metric
 from vtare.plan import Analysis
 from vtare.summary.campaigns import LEAST_CAMPAIGNS, LEAST_PAIRS, Shift, campaigns_needed, interleaved, shift_between
 from vtare.summary.cells import Cell, compared_figure
-from vtare.summary.contrasts import ASK_FOR_LESS, RAISE_LIMIT, TAILS
+from vtare.summary.contrasts import ASK_FOR_LESS, RAISE_LIMIT, TAILS, step_of
 from vtare.summary.measured import Measured, read_measured, refuse_empty
 from vtare.summary.rows import values_of
 
@@ -63,8 +63,9 @@ class BetweenRow:
 
     `ratio_low` and `ratio_high` are over campaigns, `within_low` and `within_high` over the runs of one campaign a side
     (without the campaigns' offsets). `method_of_comparison` is `welch`, `paired` or `refused`, `verdict` is `higher`,
-    `lower`, `equivalent`, `inconclusive` or `refused`, `change` is `worse`, `better` or None. `campaigns_needed` a side
-    find a change as large as the margin with 80 %. Where a figure is not above 0, `ratio` and its ends are None and
+    `lower`, `equivalent`, `inconclusive` or `refused`, `change` is `worse`, `better` or None. `campaigns_needed` new
+    ones a side find a change as large as the margin with 80 %, allowing for the family and for what is unknown of the
+    spread. Where a figure is not above 0, `ratio` and its ends are None and
     `difference` and its ends hold the same in the quantity's unit. `tail` is None for medians.
     """
 
@@ -222,26 +223,24 @@ def compare_stores(
             f"{_listed(before)} and {_listed(after)} have no cell in common: expected experiments of the same name "
             f"with the same levels; found {_named(old.cells)} and {_named(new.cells)}"
         )
-    quantum = max(old.quantum_ns, new.quantum_ns)
     medians, tails = [], []
     for key in shared:
         every = [*old.cells[key].values(), *new.cells[key].values()]
-        figure = compared_figure(every)
-        made = _compared(key, figure, old, new, analysis, paired=paired, quantum=quantum if figure == "median" else 0.0)
+        made = _compared(key, compared_figure(every), old, new, analysis, paired=paired)
         if made is not None:
             medians.append(made)
         for tail in TAILS:
-            made = _compared(key, tail, old, new, analysis, paired=paired, quantum=quantum)
+            made = _compared(key, tail, old, new, analysis, paired=paired)
             if made is not None:
-                tails.append(replace(made, tail=tail))
+                tails.append(replace(made, row=replace(made.row, tail=tail)))
     return Between(
         tuple(before),
         tuple(after),
         analysis,
         paired,
         alternated,
-        tuple(judge(medians, MEDIANS_FAMILY, "holm", analysis)),
-        tuple(judge(tails, TAILS_FAMILY, "bh", analysis)),
+        tuple(judge(_with_needs(medians, analysis), MEDIANS_FAMILY, "holm", analysis)),
+        tuple(judge(_with_needs(tails, analysis), TAILS_FAMILY, "bh", analysis)),
         tuple(_changed(olds, news)),
         tuple(_place(key, old) for key in old.cells if key not in new.cells),
         tuple(_place(key, new) for key in new.cells if key not in old.cells),
@@ -275,14 +274,44 @@ class _Side:
         return side
 
 
-def _compared(
-    key: _Key, figure: str, old: _Side, new: _Side, analysis: Analysis, *, paired: bool, quantum: float
-) -> BetweenRow | None:
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A row before adjustment, with what tells how many campaigns would do.
+
+    `spread` is the standard deviation of a campaign's logarithm (of a pair's difference), known with `freedom` degrees
+    of freedom; None where there is no ratio or no test. `slack` is what the clock's step hides.
+    """
+
+    row: BetweenRow
+    spread: float | None = None
+    freedom: float = 0.0
+    slack: stats.StepSlack = stats.NO_SLACK
+
+
+def _with_needs(made: Sequence[_Made], analysis: Analysis) -> list[BetweenRow]:
+    """The rows of a family with the campaigns that each needs: a verdict is adjusted over all of them."""
+    size = sum(one.row.p_value is not None for one in made)
+    margin = math.log(analysis.margin_ratio)
+    rows = []
+    for one in made:
+        needed, coarse = None, None
+        if one.spread is not None:
+            coarse = stats.coarse_step(one.slack, margin_ratio=analysis.margin_ratio)
+            shift = margin - max(one.slack.down, one.slack.up)
+            needed = campaigns_needed(
+                one.spread, shift, alpha=analysis.alpha, chance=_CHANCE, comparisons=size,
+                paired=one.row.method_of_comparison == "paired", freedom=one.freedom,
+            )  # fmt: skip
+        rows.append(replace(one.row, campaigns_needed=needed, reason=one.row.reason or coarse))
+    return rows
+
+
+def _compared(key: _Key, figure: str, old: _Side, new: _Side, analysis: Analysis, *, paired: bool) -> _Made | None:
     """One figure of one cell on both sides, before adjustment; None where a side has it in no run."""
     cell = next(iter(new.cells[key].values()))
     quantity = figure if figure not in ("median", *TAILS) else str(cell.figures[0]["quantity"])
     if (why := _why_not(key, figure, old, new)) is not None:
-        return replace(_without(key, cell.labels, quantity, old, new, analysis), reason=why)
+        return _Made(replace(_without(key, cell.labels, quantity, old, new, analysis), reason=why))
     here, there = ({at: known for at, cell in side.cells[key].items() if (known := cell.compared(figure))}
                    for side in (new, old))  # fmt: skip
     if not here or not there:
@@ -294,29 +323,26 @@ def _compared(
             here, there = ({at: side[at] for at in sorted(both)} for side in (here, there))
         else:
             paired = False
-    on_log = all(value > 0 for side in (here, there) for runs in side.values() for value in runs)
-    scaled = [[[math.log(v) if on_log else v for v in runs] for runs in side.values()] for side in (here, there)]
-    means = [[sum(runs) / len(runs) for runs in side] for side in scaled]
+    runs = [[value for values in side.values() for value in values] for side in (here, there)]
+    on_log = all(value > 0 for side in runs for value in side)
+    scaled = [[[math.log(v) if on_log else v for v in values] for values in side.values()] for side in (here, there)]
+    means = [[sum(values) / len(values) for values in side] for side in scaled]
     centres = [sum(side) / len(side) for side in means]
-    step = quantum / math.exp(min(centres)) if on_log else quantum
-    found = shift_between(*means, alpha=analysis.alpha, paired=paired, least_spread=step / math.sqrt(12.0), slack=step)
+    step = step_of([*old.cells[key].values(), *new.cells[key].values()], figure, max(old.quantum_ns, new.quantum_ns))
+    slack = stats.step_slack(*runs, step=step, on_log=on_log)
+    found = shift_between(*means, alpha=analysis.alpha, paired=paired, slack=slack)
     within = None
     if len(here) == len(there) == 1:
-        within = shift_between(
-            scaled[0][0], scaled[1][0], alpha=analysis.alpha, least_spread=step / math.sqrt(12.0), slack=step
-        )
+        within = shift_between(scaled[0][0], scaled[1][0], alpha=analysis.alpha, slack=slack)
     back = math.exp if on_log else float
-    needed = None
-    if found.spread is not None and on_log and not paired:
-        needed = campaigns_needed(found.spread, math.log(analysis.margin_ratio), alpha=analysis.alpha, chance=_CHANCE)
-    return BetweenRow(
+    row = BetweenRow(
         experiment=key[0],
         labels=cell.labels,
         quantity=quantity,
         n_campaigns=len(here),
         n_campaigns_before=len(there),
-        n_runs=sum(map(len, here.values())),
-        n_runs_before=sum(map(len, there.values())),
+        n_runs=len(runs[0]),
+        n_runs_before=len(runs[1]),
         after=back(centres[0]),
         before=back(centres[1]),
         ratio=math.exp(found.estimate) if on_log else None,
@@ -329,9 +355,10 @@ def _compared(
         within_high=_end(within, "high", on_log),
         method_of_comparison=found.method,
         p_value=found.p,
-        campaigns_needed=needed,
         margin_ratio=analysis.margin_ratio,
     )
+    freedom = len(here) - 1 if paired else len(here) + len(there) - 2
+    return _Made(row, found.spread if on_log else None, float(freedom), slack)
 
 
 def _why_not(key: _Key, figure: str, old: _Side, new: _Side) -> str | None:
@@ -402,11 +429,9 @@ def _verdict(row: BetweenRow, p: float | None, analysis: Analysis) -> tuple[str,
         return "equivalent", None
     if p <= analysis.alpha and (low > centre or high < centre):
         return ("higher" if low > centre else "lower"), None
-    needed = row.campaigns_needed
-    if needed is None:
-        return "inconclusive", None
-    chance, size = f"a probability of {100 * _CHANCE:g} %", f"{analysis.margin_percent:g} %"
-    return "inconclusive", f"{_campaigns(needed)} a side would find a change of {size} with {chance}"
+    if row.reason is not None or row.campaigns_needed is None:
+        return "inconclusive", row.reason
+    return "inconclusive", _new_campaigns(str(row.campaigns_needed), analysis)
 
 
 def direction(quantity: str, verdict: str) -> str | None:
@@ -424,6 +449,27 @@ def direction(quantity: str, verdict: str) -> str | None:
 def _starts(campaigns: Sequence[Measured]) -> list[int]:
     """When each campaign's first run started, in ns of the wall clock."""
     return [min(int(file.footer.get("started_unix_ns") or 0) for file in one.samples.files) for one in campaigns]
+
+
+def _new_campaigns(count: str, analysis: Analysis) -> str:
+    """How many campaigns it takes: new ones, for looking again at more of the same errs more often."""
+    return (
+        f"about {count} new campaigns a side are needed ({100 * _CHANCE:g} % power for {analysis.margin_percent:g} %)"
+    )
+
+
+def to_decide(rows: Sequence[BetweenRow], analysis: Analysis) -> str | None:
+    """How many campaigns would decide the inconclusive rows, in a sentence; None where that is not known.
+
+    The numbers are those of the cell that needs fewest and of the one that needs most.
+    """
+    needs = sorted(
+        row.campaigns_needed for row in rows if row.verdict == "inconclusive" and row.campaigns_needed is not None
+    )
+    if not needs:
+        return None
+    count = f"{needs[0]}" if needs[0] == needs[-1] else f"{needs[0]} to {needs[-1]}"
+    return f"To decide {len(needs)} of the inconclusive cells, {_new_campaigns(count, analysis)}."
 
 
 def _campaigns(count: int) -> str:

@@ -17,7 +17,6 @@ from itertools import pairwise
 from typing import Final, Literal
 
 import numpy as np
-from scipy import stats as scipy_stats
 
 from vtare import stats
 
@@ -55,13 +54,11 @@ def shift_between(
     *,
     alpha: float = 0.05,
     paired: bool = False,
-    least_spread: float = 0.0,
-    slack: float = 0.0,
+    slack: stats.StepSlack = stats.NO_SLACK,
 ) -> Shift:
     """Return by how much the mean of `here` lies above that of `there`: Welch's t, or Student's t of the pairs.
 
-    `least_spread` is what the clock's step alone spreads a value by; `slack` is how far that step could have moved the
-    difference, and is taken off the evidence on either end. `shift_between([1.1, 1.2], [1.0, 0.9]).estimate` is 0.2.
+    `slack` is what the clock's step hides of the difference. `shift_between([1.1, 1.2], [1.0, 0.9]).estimate` is 0.2.
 
     Raises:
         ValueError: no value on one side, or pairs of unequal numbers.
@@ -75,38 +72,49 @@ def shift_between(
     if min(len(x), len(y)) < LEAST_CAMPAIGNS:
         return Shift(estimate, None, None, None, "refused", None, None)
     found = stats.paired_t(x - y) if paired else stats.welch_t(x, y)
-    parts = [(x - y, math.sqrt(2.0) * least_spread)] if paired else [(x, least_spread), (y, least_spread)]
+    least_pair = math.hypot(slack.least_a, slack.least_b)
+    parts = [(x - y, least_pair)] if paired else [(x, slack.least_a), (y, slack.least_b)]
     # Figures that agree to the clock's step still differ by what the step rounds off.
     error = max(float(found.error), math.hypot(*(least / math.sqrt(len(values)) for values, least in parts)))
     freedom = float(found.freedom)
     squares = sum(float(((values - values.mean()) ** 2).sum()) for values, _ in parts)
     spread = max(math.sqrt(squares / sum(len(values) - 1 for values, _ in parts)), parts[0][1])
-    reach = float(stats.t_quantile(1 - alpha / 2, np.array(freedom))) * error + slack
-    beyond = max(abs(estimate) - slack, 0.0)
+    reach = float(stats.t_quantile(1 - alpha / 2, np.array(freedom))) * error
+    beyond = slack.evidence(estimate)
+    low, high = slack.widened(estimate - reach, estimate + reach)
     if error > 0:
         p = float(stats.t_p(np.array(beyond / error), np.array(freedom)))
     else:
         # All figures agree to the last digit: what is left is whether the two sides do.
         p = 1.0 if beyond == 0 else stats.least_p_of_runs(len(x), len(y))
-        reach = reach if p <= alpha else max(reach, abs(estimate))
-    return Shift(estimate, estimate - reach, estimate + reach, p, "paired" if paired else "welch", spread, freedom)
+        low, high = (low, high) if p <= alpha else (min(low, 0.0), max(high, 0.0))
+    return Shift(estimate, low, high, p, "paired" if paired else "welch", spread, freedom)
 
 
-def campaigns_needed(spread: float, shift: float, *, alpha: float = 0.05, chance: float = 0.8) -> int | None:
+def campaigns_needed(
+    spread: float,
+    shift: float,
+    *,
+    alpha: float = 0.05,
+    chance: float = 0.8,
+    comparisons: int = 1,
+    paired: bool = False,
+    freedom: float | None = None,
+) -> int | None:
     """Return how many campaigns a side find a `shift` with probability `chance` where one campaign spreads by `spread`.
 
-    Power of the two-sided t test of two equal groups, from the noncentral t; None above 1000.
-    `campaigns_needed(1.0, 1.0)` is 17.
+    `comparisons` divides alpha, as the first step of Holm's adjustment does. `freedom`: the spread was measured with
+    so many degrees of freedom, and the chance is averaged over what the true one may be. `paired`: the spread is that
+    of the differences of pairs. None above 1000. `campaigns_needed(1.0, 1.0)` is 17.
     """
     if spread <= 0 or shift <= 0:
-        return LEAST_CAMPAIGNS
+        return LEAST_CAMPAIGNS if shift > 0 else None
 
-    for n in range(LEAST_CAMPAIGNS, MOST_CAMPAIGNS + 1):
-        freedom, away = 2 * n - 2, shift / spread * math.sqrt(n / 2)
-        # The wrong sign is left out: it is found in less than 2.5 % of campaigns, and less the more there are.
-        if scipy_stats.nct.sf(scipy_stats.t.ppf(1 - alpha / 2, freedom), freedom, away) >= chance:
-            return n
-    return None
+    def enough(n: int) -> bool:
+        found = stats.power_of_t(n, shift_sd=shift / spread, alpha=alpha / comparisons, paired=paired, freedom=freedom)
+        return found >= chance
+
+    return stats.least_number(enough, LEAST_PAIRS if paired else LEAST_CAMPAIGNS)
 
 
 def interleaved(before: Sequence[int], after: Sequence[int]) -> bool:

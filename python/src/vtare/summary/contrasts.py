@@ -8,7 +8,7 @@ of one campaign are paired by block.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
@@ -193,7 +193,7 @@ def contrast_of(
     return contrast_of_runs(
         here, there, about, family, analysis,
         quantity=quantity,
-        step=step_of(cell, other, figure, quantum_ns), paired=paired,
+        step=step_of((cell, other), figure, quantum_ns), paired=paired,
         without=len(cell.figures) - len(here), without_baseline=len(other.figures) - len(there),
     )  # fmt: skip
 
@@ -230,12 +230,13 @@ def contrast_of_runs(
     return Contrast(about, family, quantity, found, delta, here, there, paired, without, without_baseline)
 
 
-def step_of(cell: Cell, other: Cell, figure: str, quantum_ns: float) -> float:
-    """The step of the clock in a figure: the stated one, or a larger one that the readings show; 0 for no time."""
-    quantity = str(cell.figures[0]["quantity"])
+def step_of(cells: Iterable[Cell], figure: str, quantum_ns: float) -> float:
+    """The step of the clock in a figure of cells: the stated one, or a larger one that readings show; 0 for no time."""
+    members = list(cells)
+    quantity = str(members[0].figures[0]["quantity"])
     if metric(quantity).symbol != "ns" or figure not in ("median", *TAILS):
         return 0.0
-    return max(quantum_ns, cell.step, other.step)
+    return max(quantum_ns, *(cell.step for cell in members))
 
 
 def _adjusted(contrasts: Sequence[Contrast], adjustment: stats.Adjustment) -> dict[int, stats.PValue]:

@@ -13,6 +13,7 @@ from vtare.instruments import metric
 from vtare.plots.format import ratio_range_text, ratio_text
 from vtare.plots.quantity import quantity_of
 from vtare.stats import write_p
+from vtare.summary.between import to_decide
 from vtare.summary.campaigns import MOST_CAMPAIGNS
 from vtare.terminal.tables import print_table
 
@@ -64,14 +65,13 @@ def show_between(console: Console, found: Between) -> None:
 def _reasons(found: Between) -> list[str]:
     """Why cells have no verdict, and how many campaigns would give those without one theirs."""
     lines = sorted({row.reason for row in found.cells if row.verdict == "refused" and row.reason is not None})
-    unsure = [row for row in found.cells if row.verdict == "inconclusive" and row.campaigns_needed is not None]
-    needs = {row.campaigns_needed or 0: row.reason for row in unsure}
-    if needs:
-        least = "" if len(needs) == 1 else f"{min(needs)} to "
-        lines.append(f"{len(unsure)} inconclusive: {least}{needs[max(needs)]}")
-    unknown = [row for row in found.cells if row.verdict == "inconclusive" and row.campaigns_needed is None]
-    # Pairs and differences have no such number at all.
-    if needs and (beyond := sum(row.ratio is not None for row in unknown)):
+    inconclusive = [row for row in found.cells if row.verdict == "inconclusive"]
+    lines += sorted({row.reason for row in inconclusive if row.reason is not None and row.campaigns_needed is None})
+    needs = to_decide(found.cells, found.analysis)
+    if needs is not None:
+        lines.append(needs)
+    beyond = sum(row.ratio is not None and row.campaigns_needed is None and row.reason is None for row in inconclusive)
+    if beyond:
         lines.append(f"{beyond} inconclusive: it would take more than {MOST_CAMPAIGNS} campaigns a side")
     return lines
 
