@@ -74,7 +74,7 @@ def test_every_tail_that_has_a_ratio_is_drawn_and_every_tail_stands_in_the_table
 def test_an_interaction_is_drawn_with_its_test_beside_it(five_runs: Reported, sleeps: dict[str, Question]) -> None:
     (row,) = of(five_runs.summary.interactions, "sleeps").iter_rows(named=True)
     question = sleeps["interactions"]
-    assert question.caption.startswith(f"load x method (p {row['p_text']}).")
+    assert question.caption.startswith(f"load x method (adjusted p {row['p_text']}).")
     for method in ("usleep", "clock_nanosleep", "two_phase", "adaptive"):
         assert f"{method}: idle" in words(question)
 

@@ -231,7 +231,7 @@ def _interaction_panel(layout: Layout, row: InteractionRow, cells: Sequence[Mapp
     )  # fmt: skip
     shown = (layout.key_text(key, label) for key, label in place.items() if len(layout.order.get(key, ())) > 1)
     where = "".join(f", {one}" for one in shown)
-    verdict = row.refused or f"p {row.p_text}"
+    verdict = row.refused or f"adjusted p {row.p_text}"
     effect = " x ".join(key_name(factor) for factor in row.factors)
     return Panel(f"{effect}{where} ({verdict})", drawing)
 

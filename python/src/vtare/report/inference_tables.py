@@ -12,7 +12,7 @@ from vtare.report.exceedances import exceedance_table
 from vtare.report.inference import scenario_name
 from vtare.report.layout import figure_name, key_name
 from vtare.report.parts import Column, Table
-from vtare.report.tables import change_text, p_text, place_text, where_of
+from vtare.report.tables import change_text, p_shown, place_text, where_of
 from vtare.report.text import Shown, missing
 from vtare.summary.cells import ControlRow, OutlierRow
 from vtare.summary.contrasts import TAIL_NAMES, TailRow
@@ -48,8 +48,8 @@ def _p(row: _Tested) -> tuple[Shown, Shown]:
         return missing("refused"), missing("refused")
     adjusted = row.p_adjusted
     return (
-        Shown(str(row.p_text), str(row.p_value), row.p_value),
-        Shown(p_text(adjusted), "" if adjusted is None else str(adjusted), adjusted),
+        p_shown(row.p_value),
+        missing("not adjusted") if adjusted is None else p_shown(adjusted),
     )
 
 

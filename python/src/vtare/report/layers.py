@@ -10,7 +10,7 @@ from vtare.report import text
 from vtare.report.facts import emulated
 from vtare.report.layout import figure_name
 from vtare.report.parts import Column, Table
-from vtare.report.tables import change_text, p_text, where_of, why_no_ratio
+from vtare.report.tables import change_text, p_shown, where_of, why_no_ratio
 from vtare.report.text import Shown, missing
 from vtare.summary.layers import LayerRow
 from vtare.summary.rows import rows_of
@@ -66,7 +66,7 @@ def table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | None:
             text.words(change_text(layout, row.factor, row.level, row.against)),
             text.ratio(row.ratio, row.ratio_low, row.ratio_high, why_no_ratio(row.reason, "not estimable")),
             shown_verdict,
-            missing("refused") if p is None else Shown(p_text(p), str(p), p),
+            missing("refused") if p is None else p_shown(p),
             text.words(row.family),
             Shown(f"{row.n_runs} / {row.n_runs_against}", f"{row.n_runs}/{row.n_runs_against}", row.n_runs),
         ))  # fmt: skip

@@ -17,6 +17,7 @@ from vtare.report.layout import figure_name, key_name, key_text, level_text
 from vtare.report.pages import page_of
 from vtare.report.parts import Column, Table
 from vtare.report.text import Shown, missing
+from vtare.stats import write_p
 from vtare.summary.cells import CELL_COLUMNS
 from vtare.summary.contrasts import NOT_COMPARED, ComparisonRow
 from vtare.summary.factors import RankTestRow
@@ -206,14 +207,12 @@ def _p_value(row: ComparisonRow) -> Shown:
         return Shown("n/a (test refused)", "", None, "missing", str(row.reason))
     count = text.plural(row.family_size or 0, "comparison")
     about = f"{row.inference}; family {row.family}, {count}; adjusted by {row.adjustment}"
-    return Shown(p_text(row.p_adjusted), str(row.p_adjusted), row.p_adjusted, "", about)
+    return p_shown(row.p_adjusted, about)
 
 
-def p_text(p: float | None) -> str:
-    """A p-value in words: never 0."""
-    if p is None:
-        return "n/a (not adjusted)"
-    return "< 1e-4" if p < 1e-4 else f"{p:.2g}"
+def p_shown(p: float, about: str = "") -> Shown:
+    """A p-value, raw or adjusted: its text and its value are the same number, and the text is never 0."""
+    return Shown(write_p(p), str(p), p, "", about)
 
 
 def test_table(summary: Summary) -> Table | None:
@@ -230,8 +229,8 @@ def test_table(summary: Summary) -> Table | None:
             text.words(figure_name(test.figure, short=True)),
             text.words(test.test.replace("_", "-")),
             missing("refused") if refused else text.number(test.statistic, "not estimable"),
-            missing("refused") if refused else Shown(str(test.p_text), str(test.p_value), test.p_value),
-            missing("refused") if refused else Shown(p_text(test.p_adjusted), str(test.p_adjusted), test.p_adjusted),
+            missing("refused") if test.p_value is None else p_shown(test.p_value),
+            missing("refused") if test.p_adjusted is None else p_shown(test.p_adjusted),
             text.words(_differing(summary, test)),
             text.words(f"{test.family} ({test.adjustment})"),
             text.count(test.n_runs, "unknown"),
@@ -260,7 +259,7 @@ def _differing(summary: Summary, test: RankTestRow) -> str:
     def named(label: str) -> str:
         return level_text(summary.numbers, test.factor, label)
 
-    return ", ".join(f"{named(pair.less)} < {named(pair.more)} ({p_text(pair.p_adjusted)})" for pair in test.pairs)
+    return ", ".join(f"{named(pair.less)} < {named(pair.more)} ({write_p(pair.p_adjusted)})" for pair in test.pairs)
 
 
 def cell_table(layout: Layout, cells: pl.DataFrame, quantum_ns: float | None, threshold_ns: float | None) -> Table:

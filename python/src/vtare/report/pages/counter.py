@@ -22,7 +22,7 @@ from vtare.report.layout import fixed_parts, key_name
 from vtare.report.pages.model import Answered, CellColumn, Page, Placement
 from vtare.report.parts import Column, FigureText, Sentence, Table
 from vtare.report.sentences import cell_rows, load_phrase, ratio_figure
-from vtare.report.tables import p_text
+from vtare.report.tables import p_shown
 
 if TYPE_CHECKING:
     from vtare.report.layout import Layout
@@ -104,7 +104,7 @@ def _ranking_sentence(summary: Summary, layout: Layout, ranking: _Ranking) -> Se
 
 def p_word(p: stats.PValue) -> str:
     """`p = 0.001`, `p < 1e-4`."""
-    shown = p_text(p.adjusted)
+    shown = stats.write_p(p.adjusted)
     return f"p {shown}" if shown.startswith("<") else f"p = {shown}"
 
 
@@ -121,9 +121,7 @@ def rank_table(summary: Summary, layout: Layout) -> Table | None:
     rows: list[tuple[Shown, ...]] = []
     for ranking in _rankings(summary, layout):
         p = ranking.p
-        shown_p = (
-            text.missing(ranking.why) if p is None else text.Shown(p_text(p.adjusted), str(p.adjusted), p.adjusted)
-        )
+        shown_p = text.missing(ranking.why) if p is None else p_shown(p.adjusted)
         for at, level in enumerate(ranking.levels):
             against = (
                 text.words("baseline") if level.name == ranking.baseline
@@ -134,7 +132,7 @@ def rank_table(summary: Summary, layout: Layout) -> Table | None:
                 text.percent(level.cv, ""), against, text.count(ranking.sets, ""), shown_p,
                 text.words("baseline") if level.name == ranking.baseline
                 else text.missing(level.why) if level.p is None
-                else text.Shown(p_text(level.p.adjusted), str(level.p.adjusted), level.p.adjusted),
+                else p_shown(level.p.adjusted),
             ))  # fmt: skip
     if not rows:
         return None
