@@ -162,3 +162,17 @@ def test_a_ratio_of_times_late_is_not_stated_as_one_of_medians(tmp_path: Path) -
         found = re.search(r"elsewhere: qemu [\d.]+\N{MULTIPLICATION SIGN} \([\d. to]+\)( as much time late)?", answered)
         assert found is not None, answered
         assert (found[1] or "") == ending
+
+
+def test_the_shift_table_calls_no_quantile_of_survivors_higher(made: Made) -> None:
+    (table,) = (table for table in made.content.tables() if table.id.startswith("shift-"))
+    keys = [column.key for column in table.columns]
+    capped = [row for row in table.rows if row[keys.index("where")].raw in ("spin", "two_phase")]
+    capped = [row for row in capped if "cpu" in row[keys.index("change")].text]
+    assert len(capped) == 2
+    for row in capped:
+        quantiles = [cell for cell, key in zip(row, keys, strict=True) if key.startswith("ratio_")]
+        assert {cell.kind for cell in quantiles} == {"missing"}
+        assert all("the readings that were completed" in cell.text for cell in quantiles)
+    others = [row for row in table.rows if row not in capped]
+    assert any(cell.kind == "higher" for row in others for cell in row)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 import pytest
 from conftest import Reported
 
@@ -56,12 +57,12 @@ def test_the_main_experiment_has_the_shift_function_as_a_figure_and_a_table(five
     layout = layouts_of(five_runs.summary)["sleeps"]
     found = shifts.shifts_of(five_runs.summary, layout)
     # Two loads against idle for each of four methods.
-    assert len(found) == 8
+    assert len(found.known) == 8
     content = content_of(five_runs.summary, figures=False)
     (table,) = (table for table in content.tables() if table.id.startswith("shift-"))
     assert (table.id, len(table.rows)) == ("shift-sleeps", 8)
     keys = [column.key for column in table.columns]
-    row, made = table.rows[0], found[0]
+    row, made = table.rows[0], found.known[0]
     for shift in made[1]:
         cell = row[keys.index(f"ratio_{NAMES[shift.probability]}")]
         assert cell.order == shift.ratio
@@ -70,3 +71,31 @@ def test_the_main_experiment_has_the_shift_function_as_a_figure_and_a_table(five
     assert five_runs.html.count("Which part of the distribution moves?") == 1
     # The same store gives the same figures.
     assert shifts.shifts_of(five_runs.summary, layout) == found
+
+
+def test_the_band_covers_all_comparisons_of_the_table(five_runs: Reported) -> None:
+    """Eight comparisons in one band: a family of tables without any effect rarely shows a shift."""
+    rng = np.random.default_rng(5)
+    trials, held = 60, 0
+    for _ in range(trials):
+        bands = [shift_function(runs_of(rng, 6), runs_of(rng, 6), level=1 - 0.05 / 8, rng=rng) for _ in range(8)]
+        held += all(shift.low <= 1 <= shift.high for band in bands for shift in band)
+    assert held / trials >= 0.95 - 3 * (0.05 * 0.95 / trials) ** 0.5
+    found = shifts.shifts_of(five_runs.summary, layouts_of(five_runs.summary)["sleeps"])
+    alone = shifts.shift_function(*_sides(five_runs, found), rng=np.random.default_rng(1))
+    (shift,) = (one for one in found.known[0][1] if one.probability == 0.5)
+    (narrow,) = (one for one in alone if one.probability == 0.5)
+    assert shift.ratio == pytest.approx(narrow.ratio)
+    assert shift.high / shift.low > narrow.high / narrow.low
+
+
+def _sides(reported: Reported, found: shifts.Shifts) -> list[dict[int, dict[str, float]]]:
+    """The figures of both cells of the first comparison, by block."""
+    row = found.known[0][0]
+    runs = reported.summary.runs.filter(pl.col("experiment") == row.experiment, pl.col("control").is_null())
+    sides = []
+    for level in (row.level, row.baseline):
+        wanted = {**row.labels, row.factor: level}
+        own = runs.filter([pl.col(key) == label for key, label in wanted.items()])
+        sides.append({int(run["block"]): run for run in own.iter_rows(named=True)})
+    return sides

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -16,7 +19,8 @@ from vtare.report.tables import change_text, where_of
 from vtare.report.text import Shown
 from vtare.stats import QuantileShift
 from vtare.summary.cells import rng_for
-from vtare.summary.contrasts import ComparisonRow
+from vtare.summary.completion import is_capped
+from vtare.summary.contrasts import NOT_COMPARED, ComparisonRow
 from vtare.summary.rows import rows_of
 from vtare.summary.shift import ORDER, pairs_of, shift_function
 
@@ -26,13 +30,25 @@ if TYPE_CHECKING:
 
 _MOST_DRAWN: Final = 6
 """Comparisons that are drawn, those with the largest shift first; the table has all."""
-_Found = list[tuple[ComparisonRow, tuple[QuantileShift, ...]]]
+_Runs = dict[int, Mapping[str, Any]]
+SURVIVORS: Final = "a time limit ended runs: their quantiles describe the readings that were completed"
 
 
-def shifts_of(summary: Summary, layout: Layout) -> _Found:
-    """The comparisons of an experiment's load (else of its rows) with their shift functions, the largest first."""
+@dataclass(frozen=True, slots=True)
+class Shifts:
+    """The shift functions of a table, the largest first, and comparisons that have none, each with the reason.
+
+    The band of all of them together holds every quantile of every comparison at once with the level of the plan.
+    """
+
+    known: tuple[tuple[ComparisonRow, tuple[QuantileShift, ...]], ...]
+    left_out: tuple[tuple[ComparisonRow, str], ...] = ()
+
+
+def shifts_of(summary: Summary, layout: Layout) -> Shifts:
+    """The comparisons of an experiment's load (else of its rows) with their shift functions."""
     if not layout.experiment.record.timed:
-        return []
+        return Shifts(())
     name = layout.experiment.name
     rows = rows_of(ComparisonRow, summary.comparisons.filter(pl.col("experiment") == name))
     factors = list(dict.fromkeys(row.factor for row in rows))
@@ -41,22 +57,34 @@ def shifts_of(summary: Summary, layout: Layout) -> _Found:
     cells: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for run in runs.iter_rows(named=True):
         cells.setdefault(tuple(run[key] for key in layout.keys), []).append(run)
-    found: _Found = []
+    left_out: list[tuple[ComparisonRow, str]] = []
+    compared: list[tuple[ComparisonRow, _Runs, _Runs]] = []
     for row in (one for one in rows if one.factor == factor):
-        sides = [
+        labels = [
             counterpart(layout.experiment, row.labels, row.factor, level) or {} for level in (row.level, row.baseline)
         ]
-        here, there = (pairs_of(cells.get(tuple(side.get(key) for key in layout.keys), [])) for side in sides)
+        sides = [cells.get(tuple(side.get(key) for key in layout.keys), []) for side in labels]
+        if str(row.reason).startswith(NOT_COMPARED):
+            left_out.append((row, str(row.reason)))
+        elif any(is_capped(run) for side in sides for run in side):
+            left_out.append((row, SURVIVORS))
+        else:
+            compared.append((row, pairs_of(sides[0]), pairs_of(sides[1])))
+    # One band for the table: a family of many comparisons shows a shift somewhere by chance.
+    level = 1 - summary.plan.analysis.alpha / max(1, len(compared))
+    known = []
+    for row, here, there in compared:
         rng = rng_for(summary.seed, name, "shift", repr([row.labels.get(key) for key in layout.keys]))
-        shifts = shift_function(here, there, level=1 - summary.plan.analysis.alpha, rng=rng)
+        shifts = shift_function(here, there, level=level, rng=rng)
         if shifts:
-            found.append((row, shifts))
-    return sorted(found, key=lambda one: -max(abs(math.log(shift.ratio)) for shift in one[1]))
+            known.append((row, shifts))
+    known.sort(key=lambda one: -max(abs(math.log(shift.ratio)) for shift in one[1]))
+    return Shifts(tuple(known), tuple(left_out))
 
 
-def shift_figure(summary: Summary, layout: Layout, found: _Found) -> Question | None:
+def shift_figure(summary: Summary, layout: Layout, found: Shifts) -> Question | None:
     """A row for each quantile, a heading for each comparison; None where there is nothing to draw."""
-    if not found:
+    if not found.known:
         return None
     rows = [
         plots.RatioRow(
@@ -64,49 +92,64 @@ def shift_figure(summary: Summary, layout: Layout, found: _Found) -> Question | 
             (plots.RatioMark("ratio", shift.ratio, not shift.low <= 1 <= shift.high, shift.low, shift.high),),
             _compared(layout, row),
         )
-        for row, shifts in found[:_MOST_DRAWN]
+        for row, shifts in found.known[:_MOST_DRAWN]
         for shift in shifts
     ]
     drawing = plots.ratio_dots(
         rows, name=slug("shift-function", layout.experiment.name), label="quantile here over quantile at the baseline",
         margin_ratio=summary.plan.analysis.margin_ratio,
     )  # fmt: skip
-    left = len(found) - _MOST_DRAWN
+    left = len(found.known) - _MOST_DRAWN
     more = f" {text.plural(left, 'comparison')} more in the table." if left > 0 else ""
     caption = (
         "Each quantile of a run's readings against that of the runs at the baseline: ratio of geometric means inside "
-        f"blocks. Bars: a simultaneous band, which holds all quantiles of a comparison at once with {_level(summary)}. "
+        f"blocks. Bars: one band, which holds all quantiles of {_of_all(found)} at once with {_level(summary)}. "
         f"Filled: the band leaves out 1 there. A shift that grows to the right is one of the tail.{more}"
+        f"{_left_out(found)}"
     )
     title = "Which part of the distribution moves?"
     panel = Panel(layout.experiment.title, drawing)
     return Question(slug("shift", layout.experiment.name), title, caption, (panel,))
 
 
-def shift_table(summary: Summary, layout: Layout, found: _Found) -> Table | None:
-    """A row for each comparison, a column for each quantile."""
-    if not found:
+def shift_table(summary: Summary, layout: Layout, found: Shifts) -> Table | None:
+    """A row for each comparison, a column for each quantile; those of survivors have no figure."""
+    if not found.known:
         return None
-    shown = [name for name in ORDER if any(shift.probability == ORDER[name] for _, shifts in found for shift in shifts)]
+    all_shifts = [shift for _, shifts in found.known for shift in shifts]
+    shown = [name for name in ORDER if any(shift.probability == ORDER[name] for shift in all_shifts)]
     rows = []
-    for row, shifts in found:
+    for row, shifts, why in (
+        *((row, shifts, "not in all runs") for row, shifts in found.known),
+        *((row, (), why) for row, why in found.left_out),
+    ):
         at = {shift.probability: shift for shift in shifts}
         where = text.words(where_of(layout, row.labels, without=row.factor) or "everywhere")
         change = text.words(change_text(layout, row.factor, row.level, row.baseline))
-        rows.append((where, change, *(_cell(at.get(ORDER[name])) for name in shown)))
+        rows.append((where, change, *(_cell(at.get(ORDER[name]), why) for name in shown)))
     columns = (
         Column("where", "where", numeric=False, about="the levels that both cells share"),
         Column("change", "compared", numeric=False),
-        *(Column(f"ratio_{name}", _quantile(ORDER[name]), about=f"ratio, simultaneous band of {_level(summary)}")
+        *(Column(f"ratio_{name}", _quantile(ORDER[name]), about=f"ratio; the band holds the table at once with {_level(summary)}")
           for name in shown),
     )  # fmt: skip
     title = f"{layout.experiment.title}: shift function, ratio by quantile"
     return Table(f"shift-{layout.experiment.name}", title, columns, tuple(rows))
 
 
-def _cell(shift: QuantileShift | None) -> Shown:
+def _of_all(found: Shifts) -> str:
+    return "the comparison" if len(found.known) == 1 else f"all {len(found.known)} comparisons of the table"
+
+
+def _left_out(found: Shifts) -> str:
+    """How many comparisons are not in the figure, by reason; empty where there are none."""
+    counts = Counter(why for _, why in found.left_out)
+    return "".join(f" Not drawn: {text.plural(count, 'comparison')} ({why})." for why, count in counts.items())
+
+
+def _cell(shift: QuantileShift | None, why: str) -> Shown:
     if shift is None:
-        return text.missing("not in all runs")
+        return text.missing(why)
     shown = text.ratio(shift.ratio, shift.low, shift.high, "")
     word = "higher" if shift.low > 1 else "lower" if shift.high < 1 else ""
     return Shown(shown.text, shown.raw, shown.order, word)
