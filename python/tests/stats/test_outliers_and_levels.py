@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats as scipy_stats
 from scipy.signal import lfilter
 
 from vtare import stats
@@ -220,3 +222,29 @@ def test_a_slow_scenario_is_an_outlier_among_those_of_its_technology_and_not_wit
     assert rows[2].pooled_fraction == 1.0
     assert (rows[2].fraction or 0.0) < 0.02
     assert (rows[3].pooled_fraction or 0.0) < 0.02
+
+
+@pytest.mark.parametrize(("n_level", "n"), [(3, 6), (3, 9), (4, 8), (5, 10), (6, 18)])
+def test_a_level_is_tested_by_exact_rank_sums_and_never_rejects_more_than_alpha(n_level: int, n: int) -> None:
+    """Every way to choose the level's runs is as likely as any: the share of them that rejects is counted."""
+    figures = np.arange(float(n))
+    levels = np.zeros(n)
+    levels[:n_level] = 1.0
+    ways = [p for at in _ways(n, n_level, 300) if (p := stats.kendall_tau_b(figures[at], levels, family="f").p)]
+    assert np.mean([p.raw <= 0.05 for p in ways] or [0.0]) <= 0.05 + 3 * (0.05 * 0.95 / 300) ** 0.5
+    found = stats.kendall_tau_b(figures, levels, family="f")
+    exact = scipy_stats.mannwhitneyu(figures[:n_level], figures[n_level:], method="exact").pvalue
+    if found.p is None:
+        assert exact > 0.05
+        assert "the least possible p is 0.1" in str(found.refused)
+    else:
+        assert found.p.raw == pytest.approx(exact)
+        assert found.p.exact
+
+
+def _ways(n: int, size: int, most: int) -> list[np.ndarray]:
+    """Orders of n figures, each with another `size` of them in front; all of them, or `most` drawn ones."""
+    chosen = list(itertools.combinations(range(n), size))
+    rng = np.random.default_rng(n)
+    picks = chosen if len(chosen) <= most else [chosen[at] for at in rng.choice(len(chosen), most, replace=False)]
+    return [np.array([*pick, *(at for at in range(n) if at not in pick)]) for pick in picks]

@@ -130,7 +130,7 @@ def shift_table(summary: Summary, layout: Layout, found: Shifts) -> Table | None
     columns = (
         Column("where", "where", numeric=False, about="the levels that both cells share"),
         Column("change", "compared", numeric=False),
-        *(Column(f"ratio_{name}", _quantile(ORDER[name]), about=f"ratio; the band holds the table at once with {_level(summary)}")
+        *(Column(f"ratio_{name}", _quantile(ORDER[name]), about=f"ratio; band of the whole table: {_level(summary)}")
           for name in shown),
     )  # fmt: skip
     title = f"{layout.experiment.title}: shift function, ratio by quantile"

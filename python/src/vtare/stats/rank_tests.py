@@ -255,10 +255,11 @@ def _friedman_drawn(ranks: FloatArray, rng: np.random.Generator, draws: int) -> 
 
 
 def kendall_tau_b(x: Values, y: Values, *, family: str, alpha: float = 0.05) -> RankTest:
-    """Return Kendall's tau-b, corrected for ties, as `statistic` (from -1 to 1): exact for small samples without ties.
+    """Return Kendall's tau-b, corrected for ties, as `statistic` (from -1 to 1), with a p-value that allows for ties.
 
-    Against a factor with two levels of shares p and 1 - p it cannot exceed sqrt(2 p (1 - p)): show Cliff's delta
-    beside it.
+    Where one side has two values (a level, or not) p is that of the rank sums, exact: the normal approximation rejects
+    9 % of 3 against 3 runs. Without ties it is exact up to 33 pairs. Against a factor with two levels of shares p and
+    1 - p tau-b cannot exceed sqrt(2 p (1 - p)): show Cliff's delta beside it.
 
     >>> round(kendall_tau_b([1, 2, 3, 4, 5], [1, 2, 3, 5, 4], family="f").statistic, 3)
     0.8
@@ -272,17 +273,32 @@ def kendall_tau_b(x: Values, y: Values, *, family: str, alpha: float = 0.05) -> 
     n = len(a)
     if n < 2 or np.all(a == a[0]) or np.all(b == b[0]):
         return RankTest("kendall_tau_b", None, None, n, (n,), None, "needs 2 pairs, and neither side all equal")
-    distinct = math.factorial(n) // math.prod(math.factorial(c) for c in Counter(a.tolist()).values())
-    # From 171 different figures on the number of orders is beyond a float: the least p is then the least float.
-    least = min(1.0, max(float(Fraction(2, distinct)), sys.float_info.min))
+    sums = _two_valued(a, b) or _two_valued(b, a)
+    if sums is not None:
+        least, p, exact = *sums, True
+    else:
+        orders = math.factorial(n) // math.prod(math.factorial(c) for c in Counter(a.tolist()).values())
+        # From 171 different figures on the number of orders is beyond a float: the least p is then the least float.
+        least = min(1.0, max(float(Fraction(2, orders)), sys.float_info.min))
+        tied = len(np.unique(a)) < n or len(np.unique(b)) < n
+        p, exact = None, not tied and n <= 33
     if least > alpha:
         return RankTest("kendall_tau_b", None, None, n, (n,), least, _never(least, alpha, 1, f"{n} pairs"))
-    tied = len(np.unique(a)) < n or len(np.unique(b)) < n
     result = scipy_stats.kendalltau(a, b, variant="b")
-    exact = not tied and n <= 33
-    return RankTest(
-        "kendall_tau_b", float(result.statistic), _single(float(result.pvalue), family, exact), n, (n,), least
-    )
+    p = float(result.pvalue) if p is None else p
+    return RankTest("kendall_tau_b", float(result.statistic), _single(p, family, exact), n, (n,), least)
+
+
+def _two_valued(figures: FloatArray, level: FloatArray) -> tuple[float, float] | None:
+    """The least and the found p of rank sums where `level` has two values; None where it has more, or too many runs."""
+    n, first = len(level), level == level[0]
+    size = int(first.sum())
+    if len(np.unique(level)) != 2 or min(size, n - size) * n * n > _TABLE_LIMIT:
+        return None
+    ranks = scipy_stats.rankdata(figures)
+    ordered = np.sort(ranks)
+    least = min(_rank_sum_exact(ordered, size), _rank_sum_exact(ordered[::-1], size))
+    return least, _rank_sum_exact(np.concatenate([ranks[first], ranks[~first]]), size)
 
 
 def _single(p: float, family: str, exact: bool) -> PValue:

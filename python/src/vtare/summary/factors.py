@@ -126,37 +126,32 @@ def rank_tests(
 ) -> list[RankTestRow]:
     """Test each factor inside each combination of the others: Friedman over complete blocks, else Kruskal-Wallis.
 
-    Beside the main figure come those of `TESTED_FIGURES` that all runs have. The tests of one factor by one figure are
-    one family, adjusted by Holm: the plan declared them before anything was measured. `pairs` are the levels that
-    differ: Nemenyi's test after Friedman's, Dunn's after that of Kruskal and Wallis, where the adjusted p-value of the
-    whole factor is at most alpha; each as `less` and `more`, by mean ranks, with its p-value adjusted over all pairs.
+    Beside the main figure come those of `TESTED_FIGURES` that all runs have. The tests of one factor, by all figures,
+    are one family, adjusted by Holm: a report with a family for each figure claims four times as often by chance.
+    `pairs` are the levels that differ: Nemenyi's test after Friedman's, Dunn's after that of Kruskal and Wallis, where
+    the adjusted p-value of the whole factor is at most alpha; each as `less` and `more`, by mean ranks, with its
+    p-value adjusted over all pairs.
     """
     rows: list[RankTestRow] = []
     for factor in factors:
         # A level with a nested factor, at its baseline, is set beside levels without it.
         found = strata_of(cells, (factor,), nested_under(experiment, factor))
         strata = [(rest, members) for rest, members in found.items() if len(members) > 1]
-        by_figure: dict[str, list[tuple[tuple[tuple[str, str], ...], list[Cell], str]]] = {}
+        places: list[_Tests] = []
         for rest, members in strata:
             main = compared_figure(members)
-            by_figure.setdefault("", []).append((rest, members, main))
-            for other in TESTED_FIGURES:
-                if other != main and _all_have(members, other):
-                    by_figure.setdefault(other, []).append((rest, members, other))
-        for other, places in by_figure.items():
-            family = f"{experiment.name}: {factor}" + (f", {other}" if other else "")
-            rows += _family_of_tests(places, factor, family, analysis, experiment.name)
+            others = [figure for figure in TESTED_FIGURES if figure != main and _all_have(members, figure)]
+            places += [(rest, members, figure) for figure in (main, *others)]
+        rows += _family_of_tests(places, factor, analysis, experiment.name)
     return rows
 
 
-def _family_of_tests(
-    places: Sequence[tuple[tuple[tuple[str, str], ...], list[Cell], str]],
-    factor: str,
-    family: str,
-    analysis: Analysis,
-    experiment: str,
-) -> list[RankTestRow]:
-    """The tests of one factor by one figure, in each combination of the others, adjusted together."""
+_Tests = tuple[tuple[tuple[str, str], ...], list["Cell"], str]
+
+
+def _family_of_tests(places: Sequence[_Tests], factor: str, analysis: Analysis, experiment: str) -> list[RankTestRow]:
+    """The tests of one factor, by every figure and in each combination of the others, adjusted together."""
+    family = f"{experiment}: {factor}, by ranks"
     made = [
         _one_test(members, figure, family, analysis.alpha, comparisons=len(places)) for _, members, figure in places
     ]
@@ -333,9 +328,10 @@ def level_associations(
     rows: list[LevelRow] = []
     for factor in factors:
         parts = tuple(dict.fromkeys(key for cell in cells for key in cell.labels if key not in factors))
+        numbers = _numbers(experiment, factor)
+        own: list[LevelRow] = []
         for rest, members in _by(cells, factor, parts).items():
             main = compared_figure(members)
-            numbers = _numbers(experiment, factor)
             others = (other for other in LEVEL_FIGURES if other != main and _all_have(members, other))
             for figure in (main, *others):
                 if factor in whole_plots:
@@ -352,8 +348,21 @@ def level_associations(
                 else:
                     found = _levels(values, labels, about, analysis)
                 single = max(len(cell.compared(figure)) for cell in members) < 2
-                rows += [_refused(row) for row in found] if single else found
+                own += [_refused(row) for row in found] if single else found
+        rows += _adjusted(own)
     return rows
+
+
+def _adjusted(rows: Sequence[LevelRow]) -> list[LevelRow]:
+    """The rows of a factor with their p-values adjusted over all levels, and all parts of a run, by figure."""
+    found = list(rows)
+    for family in dict.fromkeys(row.family for row in rows):
+        tested = [(at, p) for at, row in enumerate(rows) if row.family == family and (p := row.p_value) is not None]
+        for (at, _), p in zip(
+            tested, stats.adjust([p for _, p in tested], family=family, adjustment="bh"), strict=True
+        ):
+            found[at] = replace(found[at], p_adjusted=p.adjusted, p_text=str(p))
+    return found
 
 
 def whole_plot_means(
@@ -412,8 +421,8 @@ def _levels(values: Sequence[float], labels: Sequence[str], about: _About, analy
             tau_bound=found.tau_bound,
             cliffs_delta=found.cliffs_delta,
             p_value=None if found.p is None else found.p.raw,
-            p_adjusted=None if found.p is None else found.p.adjusted,
-            p_text=None if found.p is None else str(found.p),
+            p_adjusted=None,
+            p_text=None,
             family=about.family,
             adjustment="bh",
             n_runs=found.n,
@@ -461,10 +470,10 @@ def _ordered(values: Sequence[float], numbers: Sequence[float], about: _About, a
         tau_bound=1.0,
         cliffs_delta=None,
         p_value=None if test.p is None else test.p.raw,
-        p_adjusted=None if test.p is None else test.p.adjusted,
-        p_text=None if test.p is None else str(test.p),
+        p_adjusted=None,
+        p_text=None,
         family=about.family,
-        adjustment="none",
+        adjustment="bh",
         n_runs=test.n,
         n_level=None,
         refused=test.refused,
