@@ -25,8 +25,9 @@ THOROUGH: Final[dict[str, tuple[str, ...]]] = {
         f"{STATS}whole_plots.py::test_a_whole_plot_factor", f"{STATS}factor_tests.py::test_equal_levels",
         f"{STATS}quantile_shift.py::test_the_band", f"{STATS}planning.py::test_stopping_on_precision",
         f"{STATS}changes.py::test_steps_of_two", f"{STATS}between.py::test_families_span",
-        f"{REPORT}shifts.py::test_the_band_holds", "python/tests/ab/test_ab.py::test_false_alarms",
+        f"{REPORT}shifts.py::test_the_band_", "python/tests/ab/test_ab.py::test_false_alarms",
         "python/tests/ab/test_intervals.py::test_a_machine_with_a_rhythm",
+        f"{REPORT}families.py::test_reports_of", f"{STATS}factor_tests.py::test_a_factor_is_one",
     ),
     "draws every figure of a report again, or starts the lab for it": (
         f"{LAB}cells.py::test_a_campaign_compares", f"{LAB}path_instrument.py::test_a_plan_sets_latency",

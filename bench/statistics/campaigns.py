@@ -29,8 +29,10 @@ control = false
 name = "sleeps"
 instrument = "sleep"
 parameters = {{ target_ns = "1 ms", samples = {samples} }}
-factors = {{ method = ["usleep", "clock_nanosleep"] }}
+factors = {{ method = {methods}{loads} }}
 """
+METHODS = ("usleep", "clock_nanosleep", "two_phase", "adaptive")
+LOADS = ("idle", "cpu", "io")
 MEDIAN_NS = 60_000.0
 
 
@@ -40,7 +42,8 @@ class Truth:
 
     `between` is the standard deviation of logarithms of true run medians, `inside` that of readings, which follow each
     other by AR(1) `memory`. `block` moves both methods of a block alike. `scale` moves the whole campaign.
-    `step` is what readings move in, in ns, whatever the clock states.
+    `methods` and `loads` are the numbers of levels; only the second method differs. `step` is what readings move in, in
+    ns, whatever the clock states.
     """
 
     blocks: int = 6
@@ -53,6 +56,8 @@ class Truth:
     block: float = 0.0
     scale: float = 1.0
     step: int = 1
+    methods: int = 2
+    loads: int = 1
     kernel: str = "6.1.0-self-test"
     schema: str = "vtare.samples/1"
     analysis: str = ""
@@ -61,7 +66,11 @@ class Truth:
 def write_campaign(store: Path, truth: Truth, seed: int) -> Path:
     """Write a store whose every run is finished; the directory itself is returned."""
     (store / "runs").mkdir(parents=True)
-    text = PLAN.format(blocks=truth.blocks, samples=truth.samples, analysis=truth.analysis)
+    loads = f", load = {json.dumps(LOADS[: truth.loads])}" if truth.loads > 1 else ""
+    text = PLAN.format(
+        blocks=truth.blocks, samples=truth.samples, analysis=truth.analysis,
+        methods=json.dumps(METHODS[: truth.methods]), loads=loads,
+    )  # fmt: skip
     (store / "plan.toml").write_text(text, encoding="utf-8")
     plan = parse_plan(text, source=store / "plan.toml")
     runs = make_design(plan, seed)

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from vtare.report.content import layouts_of
+from vtare.report.families import families_of
 from vtare.report.pages import counter
 from vtare.report.sentences import plain
 from vtare.summary import Summary, summarise
@@ -74,3 +75,11 @@ def test_cells_are_compared_by_it_too(summary: Summary) -> None:
     cells = summary.cells
     assert cells.filter(pl.col("cv_low") > pl.col("cv")).height == 0
     assert cells.filter(pl.col("cv_high") < pl.col("cv")).height == 0
+
+
+def test_the_families_of_the_ranks_are_among_those_that_the_report_counts(summary: Summary) -> None:
+    layouts = layouts_of(summary)
+    assert counter.PAGE.tested is not None
+    tested = counter.PAGE.tested(summary, layouts["counter"])
+    assert tested
+    assert {p.family for p in tested} <= {family.name for family in families_of(summary, layouts)}

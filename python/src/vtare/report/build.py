@@ -82,7 +82,7 @@ def render(content: Content, *, live: bool = False) -> str:
         "absent": content.absent,
         "pending": pending_text(summary),
         "method": method_of(summary, layouts),
-        "caveats": caveats_of(summary),
+        "caveats": caveats_of(summary, layouts),
         "machines": [
             {"name": f"{m.hostname} ({m.platform}, {text.plural(m.runs, 'run')})", "facts": facts_of(m)}
             for m in summary.machines

@@ -11,6 +11,7 @@ from vtare.platforms import unverified
 from vtare.plots.format import significant, time_text
 from vtare.report import needs, text
 from vtare.report.facts import own_kernels
+from vtare.report.families import false_claims
 from vtare.report.layout import key_name
 from vtare.report.pages import page_of
 from vtare.report.ranges import said_once
@@ -155,9 +156,14 @@ def _tests(summary: Summary) -> list[str]:
     return [line.strip()]
 
 
-def caveats_of(summary: Summary) -> tuple[str, ...]:
+def caveats_of(summary: Summary, layouts: Mapping[str, Layout]) -> tuple[str, ...]:
     """What the reader should keep in mind, from the machine's facts and from what was run."""
-    found = [*needs.power_caveats(summary), *needs.unfinished(summary), *needs.sensitive(summary)]
+    found = [
+        *false_claims(summary, layouts),
+        *needs.power_caveats(summary),
+        *needs.unfinished(summary),
+        *needs.sensitive(summary),
+    ]
     found += [*_unverified(summary), *_machine(summary), *_loads(summary)]
     if any(experiment.two_hosts and not experiment.meshed for experiment in summary.plan.experiments):
         found.append(

@@ -101,7 +101,7 @@ def markdown(content: Content) -> str:
         for table in tables:
             lines += [f"### {md(table.caption)}", "", *md_table(table), ""]
     lines += ["", f"## {METHOD}", "", *(f"- {md(line)}" for line in method_of(summary, content.layouts))]
-    lines += ["", f"## {CAVEATS}", "", *(f"- {md(line)}" for line in caveats_of(summary))]
+    lines += ["", f"## {CAVEATS}", "", *(f"- {md(line)}" for line in caveats_of(summary, content.layouts))]
     lines += ["", f"Seed {summary.seed}. {md('; '.join(versions(summary)))}"]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)) + "\n"
 
@@ -165,7 +165,7 @@ def as_json(content: Content) -> str:
             for title, words, notes, tables in [*main, *_sections(content)]
         ],
         "method": list(method_of(summary, content.layouts)),
-        "caveats": list(caveats_of(summary)),
+        "caveats": list(caveats_of(summary, content.layouts)),
         "versions": list(versions(summary)),
     }
     return json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False) + "\n"

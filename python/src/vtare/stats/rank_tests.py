@@ -273,19 +273,20 @@ def kendall_tau_b(x: Values, y: Values, *, family: str, alpha: float = 0.05) -> 
     n = len(a)
     if n < 2 or np.all(a == a[0]) or np.all(b == b[0]):
         return RankTest("kendall_tau_b", None, None, n, (n,), None, "needs 2 pairs, and neither side all equal")
+    found: float | None
     sums = _two_valued(a, b) or _two_valued(b, a)
     if sums is not None:
-        least, p, exact = *sums, True
+        least, found, exact = *sums, True
     else:
         orders = math.factorial(n) // math.prod(math.factorial(c) for c in Counter(a.tolist()).values())
         # From 171 different figures on the number of orders is beyond a float: the least p is then the least float.
         least = min(1.0, max(float(Fraction(2, orders)), sys.float_info.min))
         tied = len(np.unique(a)) < n or len(np.unique(b)) < n
-        p, exact = None, not tied and n <= 33
+        found, exact = None, not tied and n <= 33
     if least > alpha:
         return RankTest("kendall_tau_b", None, None, n, (n,), least, _never(least, alpha, 1, f"{n} pairs"))
     result = scipy_stats.kendalltau(a, b, variant="b")
-    p = float(result.pvalue) if p is None else p
+    p = float(result.pvalue) if found is None else found
     return RankTest("kendall_tau_b", float(result.statistic), _single(p, family, exact), n, (n,), least)
 
 

@@ -358,10 +358,9 @@ def _adjusted(rows: Sequence[LevelRow]) -> list[LevelRow]:
     found = list(rows)
     for family in dict.fromkeys(row.family for row in rows):
         tested = [(at, p) for at, row in enumerate(rows) if row.family == family and (p := row.p_value) is not None]
-        for (at, _), p in zip(
-            tested, stats.adjust([p for _, p in tested], family=family, adjustment="bh"), strict=True
-        ):
-            found[at] = replace(found[at], p_adjusted=p.adjusted, p_text=str(p))
+        adjusted = stats.adjust([p for _, p in tested], family=family, adjustment="bh")
+        for (at, _), value in zip(tested, adjusted, strict=True):
+            found[at] = replace(found[at], p_adjusted=value.adjusted, p_text=str(value))
     return found
 
 

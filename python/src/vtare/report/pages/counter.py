@@ -331,11 +331,19 @@ def _columns(level: str) -> tuple[CellColumn, ...]:
     )  # fmt: skip
 
 
+def _tested(summary: Summary, layout: Layout) -> list[stats.PValue]:
+    """Every p-value of the rankings, adjusted."""
+    rankings = _rankings(summary, layout)
+    found = [*(one.p for one in rankings), *(level.p for one in rankings for level in one.levels)]
+    return [p for p in found if p is not None]
+
+
 PAGE: Final = Page(
     sentences=_answered,
     columns=_columns,
     tables=_tables,
     about=_about,
+    tested=_tested,
     more_and_less={"cv": ("more scattered", "steadier")},
     papers=("lampe2013",),
     placement=Placement(

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from vtare.report.layout import Layout
     from vtare.report.parts import Column, Sentence, Table
     from vtare.report.text import Shown
+    from vtare.stats import PValue
     from vtare.summary import Summary
 
 CellColumn = tuple["Column", "Callable[[dict[str, Any]], Shown]", bool]
@@ -56,7 +57,8 @@ class Page:
     the level of intervals). `readings` names what medians are of. `tables` stand beside, `about` above. `method` and
     `caveats` are statements at the report's end. `system` and `ours` name what most programs use and what vtare
     offers in its place, by level of the series, the most common first. `more_and_less` are the words for a change of
-    a figure. `papers` publish the same, `beside` and `placement` set cells beside theirs.
+    a figure. `papers` publish the same, `beside` and `placement` set cells beside theirs. `tested` gives the adjusted
+    p-values of tests that no frame of the summary holds.
     """
 
     sentences: Callable[[Summary, Layout], Answered]
@@ -79,6 +81,7 @@ class Page:
     papers: tuple[str, ...] = ()
     beside: Callable[[Summary, dict[str, Layout], tuple[str, ...]], Beside] | None = None
     placement: Placement | None = None
+    tested: Callable[[Summary, Layout], Sequence[PValue]] | None = None
 
 
 __all__ = ["Answered", "Beside", "CellColumn", "Page", "Placement"]

@@ -1,0 +1,80 @@
+"""How many families of tests a report holds, and how many false claims to expect where nothing differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vtare.plots.format import significant
+from vtare.report import text
+from vtare.report.pages import page_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import polars as pl
+
+    from vtare.report.layout import Layout
+    from vtare.summary import Summary
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Tests that are adjusted together: how many, and how many of them claim a difference."""
+
+    name: str
+    size: int
+    claims: int
+
+
+def families_of(summary: Summary, layouts: Mapping[str, Layout]) -> list[Family]:
+    """Every family of tests that the report shows; those of the main comparisons come first."""
+    counted: dict[str, list[int]] = {}
+    for name, p in _adjusted(summary, layouts):
+        counts = counted.setdefault(name, [0, 0])
+        counts[0] += 1
+        counts[1] += p <= summary.plan.analysis.alpha
+    return [Family(name, size, claims) for name, (size, claims) in counted.items()]
+
+
+def _adjusted(summary: Summary, layouts: Mapping[str, Layout]) -> Iterator[tuple[str, float]]:
+    """The family and the adjusted p-value of every test."""
+    # Rows of layers that stand in a frame before it are of its families and not counted twice.
+    seen: set[str] = set()
+    frames = (summary.comparisons, summary.tails, summary.tests, summary.interactions, summary.levels, summary.layers)
+    for frame in frames:
+        own = list(_of(frame))
+        yield from ((name, p) for name, p in own if name not in seen)
+        seen |= {name for name, _ in own}
+    for layout in layouts.values():
+        tested = page_of(layout.experiment.instrument).tested
+        if tested is not None:
+            yield from ((p.family, p.adjusted) for p in tested(summary, layout))
+
+
+def _of(frame: pl.DataFrame) -> Iterator[tuple[str, float]]:
+    if not frame.height:
+        return
+    for name, p in frame.select("family", "p_adjusted").iter_rows():
+        if p is not None:
+            yield str(name), float(p)
+
+
+def false_claims(summary: Summary, layouts: Mapping[str, Layout]) -> list[str]:
+    """How many families there are, and how many of them would claim a difference where there is none."""
+    found = families_of(summary, layouts)
+    if not found:
+        return []
+    alpha = summary.plan.analysis.alpha
+    main = len({str(name) for name, _ in _of(summary.comparisons)})
+    are = "is" if main == 1 else "are"
+    of_main = f", of which {main} {are} main comparisons" if main else ""
+    return [
+        f"This report holds {text.plural(len(found), 'family', 'families')} of tests{of_main}. If nothing differed, "
+        f"about {significant(alpha * len(found), 2)} of them would still claim a difference ({100 * alpha:g} % each). "
+        "Rely on the main comparisons; take the rest as hints to test again."
+    ]
+
+
+__all__ = ["Family", "false_claims", "families_of"]
