@@ -8,6 +8,7 @@ from vtare import stats
 from vtare.plots.format import significant
 from vtare.report import text
 from vtare.report.layout import level_text
+from vtare.stats import MOST_RUNS
 from vtare.summary.contrasts import ComparisonRow
 from vtare.summary.rows import rows_of
 from vtare.summary.verdicts import INCONCLUSIVE, word_of
@@ -22,8 +23,8 @@ _LISTED: Final = 3
 def inconclusive(summary: Summary) -> tuple[str, str] | None:
     """How many comparisons are inconclusive, and what would settle them: in a few words, and in full.
 
-    `3 of 4 comparisons are inconclusive; 9 more blocks would find a change of 5 % with a probability of 80 %`. None
-    where there are none, or none could be tested.
+    `3 of 4 comparisons are inconclusive; to decide them, a new campaign of about 12 to 40 blocks is needed (80 % power
+    for 5 %)`. None where there are none, or none could be tested.
     """
     rows = [row for row in rows_of(ComparisonRow, summary.comparisons) if row.p_value is not None]
     left = [row for row in rows if word_of(row) == INCONCLUSIVE]
@@ -31,33 +32,36 @@ def inconclusive(summary: Summary) -> tuple[str, str] | None:
         return None
     total = text.plural(summary.comparisons.height, "comparison")
     short = f"{len(left)} of {total} {'is' if len(left) == 1 else 'are'} inconclusive"
-    more = _more(summary, left)
-    return f"{short}{f'; {more}' if more else ''}", (
+    needed = _needed(summary, left)
+    return f"{short}; {needed}", (
         f"{short}: neither shown to be higher or lower, all comparisons of a factor taken together, nor to lie inside "
-        f"the margin of {summary.plan.analysis.margin_percent:g} %{f'; {more}' if more else ''}."
+        f"the margin of {summary.plan.analysis.margin_percent:g} %; {needed}."
     )
 
 
-def _more(summary: Summary, left: list[ComparisonRow]) -> str:
-    """How many more blocks would find a difference as large as the margin in these comparisons."""
-    known = [more for row in left if (more := _missing_blocks(row)) is not None]
-    margin, chance = f"a change of {summary.plan.analysis.margin_percent:g} %", f"a probability of {100 * _CHANCE:g} %"
+def _needed(summary: Summary, left: list[ComparisonRow]) -> str:
+    """How large a new campaign decides these comparisons: from the one that needs least to the one that needs most.
+
+    A new one: whoever adds blocks to this one and looks again finds a difference that is none in 9 to 10 %.
+    """
+    known = sorted(row.runs_needed for row in left if row.runs_needed is not None)
+    power = f"({100 * _CHANCE:g} % power for {summary.plan.analysis.margin_percent:g} %)"
     if not known:
-        return f"no number of blocks up to 1000 would find {margin} with {chance}"
-    if max(known) == 0:
-        return f"this number of blocks finds {margin} with {chance}"
-    words = f"{text.plural(max(known), 'more block')} would find {margin} with {chance}"
-    if len(known) < len(left):
-        words += f" in {len(known)} of them"
-    return words
+        return f"a new campaign of {MOST_RUNS} blocks would not decide {_them(len(left))} {power}"
+    which = _them(len(left)) if len(known) == len(left) else f"{len(known)} of them"
+    least, most = (_rounded_up(count) for count in (known[0], known[-1]))
+    blocks = f"{least} blocks" if least == most else f"{least} to {most} blocks"
+    return f"to decide {which}, a new campaign of about {blocks} is needed {power}"
 
 
-def _missing_blocks(row: ComparisonRow) -> int | None:
-    """How many runs more than the smaller side has it takes; None where no number up to 1000 would do."""
-    if row.runs_needed is None:
-        return None
-    made = row.n_blocks if row.n_blocks is not None else min(row.n_runs, row.n_runs_baseline)
-    return max(0, row.runs_needed - made)
+def _them(count: int) -> str:
+    return "it" if count == 1 else "them"
+
+
+def _rounded_up(count: int) -> int:
+    """A number of blocks with two digits: the spread that it is made of is not known better."""
+    scale = int(10 ** max(0, len(str(count)) - 2))
+    return -(-count // scale) * scale
 
 
 def power_caveats(summary: Summary) -> list[str]:

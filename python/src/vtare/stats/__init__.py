@@ -38,6 +38,7 @@ from vtare.stats.location import half_iqr, least_n, mad_raw, median, quantile
 from vtare.stats.mesh import MeshStructure, OddPair, Split, mesh_structure
 from vtare.stats.outliers import RobustZ, ScenarioOutliers, outliers_by_scenario, robust_z, shares
 from vtare.stats.planning import (
+    MOST_RUNS,
     SamplesPerRun,
     Stop,
     detectable_shift_sd,
@@ -76,6 +77,7 @@ __all__ = [
     "LEAST_RUNS",
     "LEAST_SHIFT_PAIRS",
     "LONG_SERIES",
+    "MOST_RUNS",
     "NO_SLACK",
     "Adder",
     "Adjustment",
