@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import subprocess
@@ -10,8 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
+from rich.console import Console
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench" / "statistics"))
 
@@ -20,7 +23,9 @@ from campaigns import Truth, write_campaign
 from vtare.plan import load_plan, shipped_plans
 from vtare.stats import self_test
 from vtare.summary import summarise
-from vtare.summary.power import Question, largest_family, needs_from_pilot, needs_from_spread
+from vtare.summary.cells import Cell
+from vtare.summary.power import Question, largest_family, needs_by_figure, needs_from_pilot, needs_from_spread
+from vtare.terminal.power import show_needs
 
 Make = Callable[..., Path]
 Lab = Callable[..., subprocess.CompletedProcess[str]]
@@ -286,3 +291,34 @@ def test_bad_questions_about_power_are_refused(lab_command: Lab, arguments: tupl
     done = lab_command("plan", *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr
+
+
+def test_a_plan_of_power_has_a_row_for_each_figure_that_a_cell_is_compared_by() -> None:
+    """Beside a cell whose runs a limit ended the share of time late counts, beside the other one the median."""
+    rng = np.random.default_rng(3)
+
+    def cell(method: str, share: float) -> Cell:
+        runs = [
+            {"quantity": "miss_ns", "n": 100, "median": median, "late_fraction": late, "completed_fraction": share}
+            for median, late in zip(9e4 * rng.lognormal(0, 0.03, 6), 0.4 * rng.lognormal(0, 0.5, 6), strict=True)
+        ]
+        return Cell({"method": method}, figures=list(runs), blocks=list(range(6)), run_ids=[""] * 6)
+
+    cells = [cell("usleep", 1.0), cell("adaptive", 1.0), cell("spin", 0.1)]
+    question = Question(5.0, 0.8, 0.05, 6)
+    rows = needs_by_figure(cells[0], cells[1:], 2, question, "sleeps")
+    assert [row.quantity for row in rows] == ["miss_ns", "late_fraction"]
+    median, late = rows
+    assert median.spread_percent is not None
+    assert late.spread_percent is not None
+    # Each row is of one figure alone: both its spreads are of the same size.
+    for row, true in ((median, 3.0), (late, 65.0)):
+        assert row.spread_percent is not None
+        assert row.paired_spread_percent is not None
+        assert true / 2.5 < row.spread_percent < 2.5 * true
+        assert row.paired_spread_percent < 5 * row.spread_percent
+    assert late.runs is None or (median.runs is not None and late.runs > median.runs)
+    printed = io.StringIO()
+    show_needs(Console(width=200, file=printed), question, rows)
+    assert "│ median " in printed.getvalue() or "│ miss " in printed.getvalue()
+    assert "time late" in printed.getvalue()

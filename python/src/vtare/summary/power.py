@@ -21,19 +21,21 @@ if TYPE_CHECKING:
     from vtare.plan import Experiment, Plan
 
 SCHEMA: Final = "vtare.power/1"
-#: The spread of a pilot of few runs is itself uncertain: the cautious number takes its 80 % upper limit (Browne 1995).
+#: How surely the true spread is below the upper limit that a pilot gives for it (Browne 1995).
 _CAUTION: Final = 0.8
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What one cell (or one experiment, with a stated spread) needs.
+    """What one figure of one cell (or one experiment, with a stated spread) needs.
 
-    `spread_percent` is the standard deviation of run figures and `paired_spread_percent` that of their differences
-    inside blocks, of the comparison of this cell that varies most: what the decision rule meets. `spread_upper_percent`
-    is the latter's 80 % upper limit; `runs` finds the shift with the wanted power at that spread, `runs_cautious` at
-    the upper limit; `found_percent` is the shift that the plan's own number of blocks finds. `samples` were taken in a
-    run of the pilot, `samples_advised` are worth their time. What is not known is None, with the reason.
+    `quantity` is the figure of a run that all other fields are about; None where a spread was stated. `spread_percent`
+    is the standard deviation of this figure over runs and `paired_spread_percent` that of its differences inside
+    blocks, of the comparison of this cell that varies most: what the decision rule meets. `spread_upper_percent` is the
+    latter's 80 % upper limit; `runs` finds the shift with the wanted power if that spread is the true one,
+    `runs_cautious` on average over what a pilot of so few blocks leaves open; `found_percent` is the shift that the
+    plan's own number of blocks finds. `samples` were taken in a run of the pilot, `samples_advised` are worth their
+    time. What is not known is None, with the reason.
     """
 
     experiment: str
@@ -49,6 +51,7 @@ class Needs:
     samples_advised: int | None
     reason: str | None = None
     paired_spread_percent: float | None = None
+    quantity: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,8 @@ def needs_from_pilot(store: Path, question: Question) -> tuple[Needs, ...]:
         comparisons = max(counts.values(), default=1)
         for cell in cells:
             partners = [one if other is cell else other for one, other, _ in compared if cell in (one, other)]
-            found.append(_needs_of(pilot, experiment, cell, partners, comparisons, question))
+            costs = _costs(pilot, cell)
+            found += needs_by_figure(cell, partners, comparisons, question, experiment.name, costs=costs)
     return tuple(found)
 
 
@@ -122,26 +126,52 @@ def largest_family(experiment: Experiment) -> int:
     return max((cells // size * (size - 1) for size in sizes.values() if size > 1), default=1)
 
 
-def _needs_of(
-    pilot: Measured, experiment: Experiment, cell: Cell, partners: Sequence[Cell], comparisons: int, question: Question
-) -> Needs:
-    n = len(cell.figures)
+def needs_by_figure(
+    cell: Cell,
+    partners: Sequence[Cell],
+    comparisons: int,
+    question: Question,
+    experiment: str,
+    *,
+    costs: tuple[float | None, float | None] = (None, None),
+) -> list[Needs]:
+    """What a cell needs by each figure that it is compared by: next to another cell that may be another figure.
+
+    `costs` are those of a fresh start and of one reading, in seconds.
+    """
+    by_figure: dict[str, list[Cell]] = {}
+    for other in partners:
+        by_figure.setdefault(compared_figure((cell, other)), []).append(other)
+    return [
+        _needs_by(figure, cell, others, comparisons, question, experiment, costs)
+        for figure, others in (by_figure or {compared_figure((cell,)): []}).items()
+    ]
+
+
+def _needs_by(
+    figure: str, cell: Cell, partners: Sequence[Cell], comparisons: int, question: Question, experiment: str,
+    costs: tuple[float | None, float | None],
+) -> Needs:  # fmt: skip
     samples = stats.median(cell.known("n")).value
-    about = (experiment.name, cell.labels, comparisons, n)
-    none = (None, None, None, None, None, None if samples is None else int(samples), None)
-    figure = compared_figure((cell,))
+    readings = None if samples is None else int(samples)
+    quantity = str(cell.figures[0]["quantity"]) if figure == "median" else figure
+    about = (experiment, cell.labels, comparisons, len(cell.figures))
+
+    def without(reason: str) -> Needs:
+        return Needs(*about, None, None, None, None, None, readings, None, reason, quantity=quantity)
+
     figures = np.array(cell.known(figure))
     if len(figures) < 2:
-        return Needs(*about, *none, f"a spread between runs needs 2 of them, there are {len(figures)}")
+        return without(f"a spread between runs needs 2 of them, there are {len(figures)}")
     if np.any(figures <= 0):
-        return Needs(*about, *none, "found a run figure that is not above 0, which has no logarithm")
+        return without("found a run figure that is not above 0, which has no logarithm")
     spread = float(np.log(figures).std(ddof=1))
     if spread == 0.0:
-        return Needs(*about, *none, "all runs of the pilot agree to the last digit: it shows no spread to plan with")
-    paired = _paired_spread(cell, partners, spread)
-    upper = paired * math.sqrt((n - 1) / float(scipy_stats.chi2.ppf(1.0 - _CAUTION, n - 1)))
+        return without("all runs of the pilot agree to the last digit: it shows no spread to plan with")
+    paired, freedom = _paired_spread(cell, figure, partners) or (spread * math.sqrt(2.0), len(figures) - 1)
+    upper = paired * math.sqrt(freedom / float(scipy_stats.chi2.ppf(1.0 - _CAUTION, freedom)))
     advised = None
-    run_s, reading_s = _costs(pilot, cell)
+    run_s, reading_s = costs
     between, inside = cell.pool.noise() if figure == "median" and cell.pool is not None else (0.0, 0.0)
     if inside > 0.0 and samples and run_s and reading_s:
         advised = stats.samples_per_run(
@@ -155,28 +185,28 @@ def _needs_of(
         100.0 * math.expm1(spread),
         100.0 * math.expm1(upper),
         _runs(paired, comparisons, question),
-        _runs(upper, comparisons, question),
+        _runs(paired, comparisons, question, freedom=float(freedom)),
         _found_percent(paired, comparisons, question),
-        None if samples is None else int(samples),
+        readings,
         advised,
         paired_spread_percent=100.0 * math.expm1(paired),
+        quantity=quantity,
     )
 
 
-def _paired_spread(cell: Cell, partners: Sequence[Cell], spread: float) -> float:
-    """The largest standard deviation of log differences inside blocks over the comparisons of a cell.
+def _paired_spread(cell: Cell, figure: str, partners: Sequence[Cell]) -> tuple[float, int] | None:
+    """The largest standard deviation of log differences inside blocks over the comparisons of a cell by one figure.
 
-    Of a cell that is compared with none, and of pilots whose cells share too few blocks, that of two independent runs.
+    With its degrees of freedom. None of a cell that is compared with none, and where cells share too few blocks.
     """
     found = []
     for other in partners:
-        figure = compared_figure((cell, other))
         here, there = cell.by_block(figure), other.by_block(figure)
         blocks = stats.common_blocks(here, there)
         values = [(here[block], there[block]) for block in blocks]
         if len(values) > 1 and all(a > 0 and b > 0 for a, b in values):
-            found.append(float(np.std([math.log(a / b) for a, b in values], ddof=1)))
-    return max(found, default=0.0) or spread * math.sqrt(2.0)
+            found.append((float(np.std([math.log(a / b) for a, b in values], ddof=1)), len(values) - 1))
+    return max((one for one in found if one[0] > 0.0), default=None)
 
 
 def _costs(pilot: Measured, cell: Cell) -> tuple[float | None, float | None]:
@@ -190,12 +220,13 @@ def _costs(pilot: Measured, cell: Cell) -> tuple[float | None, float | None]:
     return stats.median(starts).value, stats.median(readings).value
 
 
-def _runs(spread: float, comparisons: int, question: Question) -> int | None:
+def _runs(spread: float, comparisons: int, question: Question, *, freedom: float | None = None) -> int | None:
     return stats.runs_per_cell(
         shift_sd=question.shift_log / spread,
         alpha=question.alpha,
         wanted_power=question.power,
         comparisons=comparisons,
+        freedom=freedom,
     )
 
 
@@ -220,6 +251,7 @@ def document(question: Question, needs: Sequence[Needs], *, plan: str, pilot: Pa
             {
                 "experiment": one.experiment,
                 "levels": dict(one.labels),
+                "quantity": one.quantity,
                 "comparisons": one.comparisons,
                 "pilot_runs": one.pilot_runs,
                 "spread_percent": one.spread_percent,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
+from vtare.instruments import metric
 from vtare.terminal.tables import print_table
 
 if TYPE_CHECKING:
@@ -18,13 +19,13 @@ if TYPE_CHECKING:
 
 
 def show_needs(console: Console, question: Question, needs: Sequence[Needs]) -> None:
-    """Print what each cell needs, and the number of blocks that is enough for all."""
+    """Print what each cell needs, a figure a row, and the number of blocks that is enough for all."""
     console.print(
         f"runs per cell that find a shift of {question.shift_percent:g} % with power {100 * question.power:g} % at "
         f"alpha {question.alpha:g}, all comparisons of a factor taken together"
     )
     table = Table()
-    headings = ("cell", "comparisons", "spread of runs", "inside blocks", "runs", "cautious",
+    headings = ("cell", "figure", "comparisons", "spread of runs", "inside blocks", "runs", "cautious",
                 f"{question.blocks} runs find", "readings", "worth taking")  # fmt: skip
     for heading in headings:
         table.add_column(heading)
@@ -32,6 +33,7 @@ def show_needs(console: Console, question: Question, needs: Sequence[Needs]) -> 
         cell = " ".join([one.experiment, *one.labels.values()])
         row = (
             cell,
+            "as stated" if one.quantity is None else metric(one.quantity).short,
             str(one.comparisons),
             _percent(one.spread_percent),
             _percent(one.paired_spread_percent),
@@ -45,7 +47,8 @@ def show_needs(console: Console, question: Question, needs: Sequence[Needs]) -> 
     print_table(console, table)
     for reason in dict.fromkeys(one.reason for one in needs if one.reason is not None):
         console.print(f"n/a: {reason}")
-    known = [one.runs for one in needs if one.runs is not None]
+    enough = [one.runs if one.pilot_runs is None else one.runs_cautious for one in needs]
+    known = [runs for runs in enough if runs is not None]
     if known and len(known) == sum(one.reason is None for one in needs):
         console.print(f"blocks = {max(known)} is enough for every cell (the plan has {question.blocks})")
 
