@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import polars as pl
 import pytest
+from conftest import Reported
 from synthetic_store import CLOCK, MACHINE
 
+from vtare.report import needs
 from vtare.report.facts import Fact, facts_of
 from vtare.summary import MachineFacts
 
@@ -75,3 +79,14 @@ def test_the_tick_names_how_long_two_phase_sleep_spins() -> None:
 
 def test_limits_of_a_container_are_listed() -> None:
     assert facts({"cgroup": {"cpu_max": "100000 100000", "cpuset": None}})["limits"].value == "cpu_max 100000 100000"
+
+
+def test_a_cell_with_runs_of_two_kinds_is_named_once(five_runs: Reported) -> None:
+    """A cell stands in as many comparisons as it has factors, and is the baseline of others: it has one name."""
+    words = pl.lit("runs of two kinds: those of blocks 1, 2 are 2 times the others")
+    compared = five_runs.summary.comparisons.with_columns(words.alias("modes"), words.alias("modes_baseline"))
+    compared = compared.filter(pl.col("experiment") == "sleeps")
+    lines = [line for line in needs.sensitive(replace(five_runs.summary, comparisons=compared)) if "two kinds" in line]
+    names = [line.split(":")[0] for line in lines]
+    assert len(names) == len(set(names)) == 6
+    assert "sleeps, load idle, method usleep" in names

@@ -71,3 +71,22 @@ def test_runs_of_two_kinds_are_found_and_named() -> None:
         found += modes is not None and modes.upper == (1, 4, 7, 10)
     assert found >= 95
     assert stats.find_modes({1: 1.0, 2: 9.0, 3: 1.1, 4: 9.1}) is None
+
+
+@pytest.mark.parametrize("n", [5, 10, 20])
+@pytest.mark.parametrize("spread", [0.3, 0.6, 1.0, 3.0])
+def test_runs_of_one_kind_on_a_lattice_are_not_called_two(n: int, spread: float) -> None:
+    """Medians of 300 ns read by a clock of 10 ns: positions of the clock are no kinds of runs."""
+    rng = np.random.default_rng([n, int(10 * spread)])
+    draws = 10.0 * np.rint((300.0 + rng.uniform(0, 10, (400, 1)) + 10.0 * spread * rng.normal(size=(400, n))) / 10.0)
+    named = sum(stats.find_modes(dict(enumerate(row)), step=10.0) is not None for row in draws)
+    assert named <= 12
+    blind = sum(stats.find_modes(dict(enumerate(row))) is not None for row in draws)
+    assert n < 20 or spread > 0.6 or blind > 120
+
+
+def test_two_kinds_are_found_beyond_the_step() -> None:
+    runs = {1: 300.0, 2: 300.0, 3: 310.0, 4: 300.0, 5: 600.0, 6: 610.0, 7: 600.0, 8: 300.0}
+    found = stats.find_modes(runs, step=10.0)
+    assert found is not None
+    assert found.upper == (5, 6, 7)

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import polars as pl
+
 from vtare import stats
+from vtare.plan import counterpart
 from vtare.plots.format import significant
 from vtare.report import text
-from vtare.report.layout import level_text
+from vtare.report.layout import key_text
 from vtare.stats import MOST_RUNS
 from vtare.summary.contrasts import ComparisonRow
 from vtare.summary.rows import rows_of
 from vtare.summary.verdicts import INCONCLUSIVE, word_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from vtare.summary import Summary
 
 _CHANCE: Final = 0.8
@@ -115,13 +120,27 @@ def sensitive(summary: Summary) -> list[str]:
             f"{text.plural(len(fragile), 'verdict')} {verb} when a single run or block is left out{which}: marked in "
             "the table of comparisons, with the ratio by ranks in the tip."
         )
-    modes = dict.fromkeys(
-        f"{row.experiment}, {level_text(summary.numbers, row.factor, level)}: {modes}"
-        for row in compared
-        for modes, level in ((row.modes, row.level), (row.modes_baseline, row.baseline))
-        if modes is not None
-    )
-    return found + [f"{one}." for one in list(modes)[: 2 * _LISTED]]
+    return found + [f"{one}." for one in _two_kinds(summary, compared)[: 2 * _LISTED]]
+
+
+def _two_kinds(summary: Summary, compared: list[ComparisonRow]) -> list[str]:
+    """The cells whose runs are of two kinds, each once, however many comparisons it stands in."""
+    experiments = {one.name: one for one in summary.plan.experiments}
+    found: dict[tuple[str, ...], str] = {}
+    for row in compared:
+        for level, modes in ((row.level, row.modes), (row.baseline, row.modes_baseline)):
+            labels = counterpart(experiments[row.experiment], row.labels, row.factor, level)
+            if modes is not None and labels is not None:
+                name = cell_name(summary, row.experiment, labels)
+                found.setdefault((name, row.quantity), f"{name}: {modes}")
+    return list(found.values())
+
+
+def cell_name(summary: Summary, experiment: str, labels: Mapping[str, str]) -> str:
+    """A cell by its experiment and its levels of what varies there: `sleeps, load idle, method usleep`."""
+    cells = summary.cells.filter(pl.col("experiment") == experiment)
+    varying = [key for key in labels if key in cells.columns and cells.get_column(key).n_unique() > 1]
+    return ", ".join([experiment, *(key_text(summary.numbers, key, labels[key]) for key in varying)])
 
 
 def mark(row: ComparisonRow) -> str:
@@ -140,4 +159,4 @@ def tip(row: ComparisonRow) -> str:
     return "".join(f"; {piece}" for piece in pieces)
 
 
-__all__ = ["inconclusive", "mark", "power_caveats", "sensitive", "tip", "unfinished"]
+__all__ = ["cell_name", "inconclusive", "mark", "power_caveats", "sensitive", "tip", "unfinished"]

@@ -175,11 +175,12 @@ class Modes:
     gap: float
 
 
-def find_modes(figures: Mapping[Any, float]) -> Modes | None:
+def find_modes(figures: Mapping[Any, float], *, step: float = 0.0) -> Modes | None:
     """Return the two groups that the runs of one cell fall into; None where they are of one kind, or fewer than 5.
 
     Runs are of two kinds where the widest gap between their logarithms, with 2 runs or more on either side, exceeds
     what 1 % of normal samples show. Heavier tails (t with 4 degrees of freedom) are called two kinds in at most 3 %.
+    `step` is what readings move in: a gap of one step may be none, and runs that agree differ by what it rounds off.
 
     >>> find_modes({1: 10.0, 2: 18.1, 3: 10.1, 4: 18.0, 5: 9.9, 6: 10.05, 7: 18.2}).upper
     (2, 4, 7)
@@ -193,9 +194,11 @@ def find_modes(figures: Mapping[Any, float]) -> Modes | None:
     x = np.log(values[order])
     cuts = np.arange(2, n - 1)
     inside = np.array([x[:k].var() * k + x[k:].var() * (n - k) for k in cuts])
-    gaps = x[cuts] - x[cuts - 1]
+    upper_end, lower_end = values[order][cuts], values[order][cuts - 1]
+    gaps = np.log(np.maximum(upper_end - step, lower_end) / lower_end)
+    rounded = (step / np.exp(x.mean())) ** 2 / 12.0
     with np.errstate(divide="ignore", invalid="ignore"):
-        wide = np.where(gaps > 0, gaps / np.sqrt(inside / (n - 2)), 0.0)
+        wide = np.where(gaps > 0, gaps / np.sqrt(inside / (n - 2) + rounded), 0.0)
     at = int(np.argmax(wide))
     if wide[at] <= float(np.interp(n, _GAP_RUNS, _GAPS)):
         return None

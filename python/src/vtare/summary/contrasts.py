@@ -327,8 +327,8 @@ def _row(contrast: Contrast, p: stats.PValue | None, analysis: Analysis, adjustm
         anytime_high=anytime.high,
         fragile=fragile,
         decided_by=decided_by,
-        modes=_modes(contrast.here),
-        modes_baseline=_modes(contrast.there),
+        modes=_modes(contrast.here, found.step),
+        modes_baseline=_modes(contrast.there, found.step),
         runs_needed=None
         if p is None
         else stats.runs_needed(found, ratio=analysis.margin_ratio, alpha=analysis.alpha, comparisons=size),
@@ -366,9 +366,9 @@ def _one_run(contrast: Contrast, p: stats.PValue | None, analysis: Analysis) -> 
     return bool(found.changes), text
 
 
-def _modes(figures: Mapping[int, float]) -> str | None:
-    """Runs of two kinds, in words; None where they are of one."""
-    found = stats.find_modes(figures)
+def _modes(figures: Mapping[int, float], step: float) -> str | None:
+    """Runs of two kinds, in words; None where they are of one, as far as the clock's step shows it."""
+    found = stats.find_modes(figures, step=step)
     if found is None:
         return None
     blocks = ", ".join(str(block) for block in found.upper)
