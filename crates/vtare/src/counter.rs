@@ -31,7 +31,7 @@ use crate::instrument::{self, Instrument, Note, Outcome, Session};
 use crate::progress::duration;
 use crate::quantities::positive;
 use crate::samples::{Column, Row as _};
-use crate::table::{Table, percent, time};
+use crate::table::{Table, percent, spread, time};
 use caller::Caller;
 use cause::{Cause, CauseShares, Evidence};
 use function::Call;
@@ -261,7 +261,7 @@ impl Instrument for Counter {
             table.row(vec![
                 cell.argument.to_string(),
                 time(cell.runtime_ns.median),
-                time(cell.runtime_ns.half_iqr),
+                spread(cell.runtime_ns.half_iqr),
                 percent(cell.cv),
                 percent(cell.cv_within),
                 percent(cell.cv_between),

@@ -295,7 +295,9 @@ fn report<I: Instrument>(
     let (width, shape) = (terminal::width(), Shape::here());
     let answer = I::answer(outcome, parameters, &CommandLine::own());
     text.extend(answer.as_ref().map(|answer| answer.render(shape)));
-    text.push_str(&I::table(&outcome.cells).render_within(width));
+    let table = I::table(&outcome.cells);
+    text.push_str(&table.render_within(width));
+    text.push_str(table.note());
     text.push_str(&terminal::fitted(&I::details(&outcome.cells), width));
     let notes = answer.map_or_else(|| outcome.notes.iter().collect(), |answer| answer.others(&outcome.notes));
     text.push_str(&shape.section("Notes", notes.iter().map(|note| shape.item(&note.text)).collect()));

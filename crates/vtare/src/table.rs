@@ -68,6 +68,11 @@ impl Table {
         self.rows.iter().map(block).collect::<Vec<_>>().join("\n")
     }
 
+    /// What a reader must know of a column of spreads; empty where there is none.
+    pub(crate) fn note(&self) -> &'static str {
+        if self.heading.iter().any(|name| name == HALF_IQR) { NO_ERROR_BAR } else { "" }
+    }
+
     /// The table as lines of text, each ended, without spaces at the ends.
     pub(crate) fn render(&self) -> String {
         self.render_columns(&(0..self.heading.len()).collect::<Vec<_>>())
@@ -122,6 +127,22 @@ pub(crate) fn time(nanos: Option<f64>) -> String {
     format!("{value:.decimals$} {unit}")
 }
 
+/// The heading of a column of half interquartile ranges.
+const HALF_IQR: &str = "half IQR";
+
+/// What such a column is not: run medians of further starts differed by 26 to 127 times of it.
+const NO_ERROR_BAR: &str = "half IQR: half the spread of the middle half; another start may differ more\n";
+
+/// The width of the middle half of readings for people, from half of it; below the steps of the clock it is named so,
+/// and it is nothing where it is not estimable.
+pub(crate) fn middle_half(half_iqr: Option<f64>, readings: &str, write: fn(Option<f64>) -> String) -> String {
+    match half_iqr {
+        None => String::new(),
+        Some(0.0) => format!(" (the middle half of {readings} is within one step of the clock)"),
+        Some(half) => format!(" (the middle half of {readings} spans {})", write(Some(2.0 * half))),
+    }
+}
+
 /// A spread given in ns for people: 0 means that it lies below the steps of the clock, and is shown so.
 pub(crate) fn spread(nanos: Option<f64>) -> String {
     if nanos == Some(0.0) { "<quantum".to_owned() } else { time(nanos) }
@@ -143,6 +164,12 @@ pub(crate) fn percent(share: Option<f64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_table_with_a_spread_states_that_it_is_none_of_starts() {
+        assert!(Table::new(&["method", "half IQR"], 1).note().contains("another start may differ more"));
+        assert_eq!(Table::new(&["method", "median"], 1).note(), "");
+    }
 
     #[test]
     fn text_stands_left_and_numbers_right() {

@@ -94,9 +94,13 @@ fn standing_lines(standing: &Standing, shape: Shape) -> String {
 }
 
 fn tables(figures: &Measured, width: usize) -> String {
-    [durations(figures), timer(figures), sleep(figures), counter(figures), noise(figures)]
+    let tables: Vec<Table> = [durations(figures), timer(figures), sleep(figures), counter(figures), noise(figures)]
         .into_iter()
         .flatten()
+        .collect();
+    let note = tables.iter().map(Table::note).find(|note| !note.is_empty()).unwrap_or_default();
+    let shown = tables
+        .iter()
         .map(|table| {
             table
                 .render_within(Some(width.saturating_sub(2)))
@@ -105,7 +109,8 @@ fn tables(figures: &Measured, width: usize) -> String {
                 .collect::<String>()
         })
         .collect::<Vec<_>>()
-        .join("\n")
+        .join("\n");
+    if note.is_empty() { shown } else { format!("{shown}\n  {note}") }
 }
 
 /// The powers of ten among the durations.
@@ -149,7 +154,7 @@ fn sleep(figures: &Measured) -> Option<Table> {
         for target in targets {
             let miss = figures.sleep(method, target).map(|cell| &cell.miss_ns);
             row.push(time(miss.and_then(|miss| miss.median)));
-            row.push(time(miss.and_then(|miss| miss.half_iqr)));
+            row.push(spread(miss.and_then(|miss| miss.half_iqr)));
         }
         table.row(row);
     }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::answer::VerdictLevel;
-use crate::table::{percent, time};
+use crate::table::{middle_half, percent, time};
 
 use super::figures::{Busy, Measured, SleepFigures};
 use super::trust::{Trust, TrustPoint};
@@ -78,12 +78,11 @@ fn durations(trust: &Trust) -> Option<Finding> {
     let Some(least) = trust.least_ns else {
         let error = longest.error_p95.median?;
         let text = format!(
-            "No duration up to {} can be trusted to {level} on this machine: of {}, 5 in 100 are off by {} or more \
-             (half IQR {} over {parts} parts).",
+            "No duration up to {} can be trusted to {level} on this machine: of {}, 5 in 100 are off by {} or more{}.",
             plain_time(longest.duration_ns),
             plain_time(longest.duration_ns),
             percent(Some(error)),
-            percent(longest.error_p95.half_iqr),
+            middle_half(longest.error_p95.half_iqr, &format!("{parts} parts"), percent),
         );
         return Some(Finding { id: "durations", text, figure: error, unit: "1" });
     };
@@ -107,11 +106,10 @@ fn error_of(trust: &Trust, duration_ns: i64) -> Option<Finding> {
     let point: &TrustPoint = trust.points.iter().find(|point| point.duration_ns == duration_ns)?;
     let error = point.error_p95.median?;
     let text = format!(
-        "Of durations of {}, 95 in 100 are off by at most {} (half IQR {} over {} parts).",
+        "Of durations of {}, 95 in 100 are off by at most {}{}.",
         plain_time(duration_ns),
         percent(Some(error)),
-        percent(point.error_p95.half_iqr),
-        point.error_p95.n,
+        middle_half(point.error_p95.half_iqr, &format!("{} parts", point.error_p95.n), percent),
     );
     Some(Finding { id: "error_1ms", text, figure: error, unit: "1" })
 }
@@ -123,7 +121,8 @@ fn sleep(figures: &Measured, id: &'static str, target_ns: u64) -> Option<Finding
     };
     let clause = |name: &str, (median, cell): (f64, &SleepFigures)| {
         let direction = if median < 0.0 { "early" } else { "late" };
-        format!("{} {direction} with {name} (half IQR {})", time(Some(median.abs())), time(cell.miss_ns.half_iqr))
+        let spread = middle_half(cell.miss_ns.half_iqr, "them", time);
+        format!("{} {direction} with {name}{spread}", time(Some(median.abs())))
     };
     let (usleep, own) = (late("usleep"), late("adaptive"));
     let figure = usleep.or(own)?.0;
@@ -159,7 +158,8 @@ fn clock(figures: &Measured) -> Option<Finding> {
 fn kernel_clock(figures: &Measured) -> Option<Finding> {
     let cost = figures.timer("clock_monotonic")?;
     let median = cost.median?;
-    let mut text = format!("clock_gettime costs {} (half IQR {})", time(Some(median)), time(cost.half_iqr));
+    let mut text =
+        format!("clock_gettime costs {}{}", time(Some(median)), middle_half(cost.half_iqr, "its readings", time));
     if let Some(call) = figures.timer("clock_monotonic_syscall").and_then(|cost| cost.median) {
         text.push_str(&format!(", a real system call {}", time(Some(call))));
         // A vDSO that falls back to the system call costs as much as one.

@@ -20,7 +20,7 @@ use crate::instrument::{Instrument, Note, Outcome, Session, check_cpu};
 use crate::parameters;
 use crate::quantities::{nanoseconds, positive};
 use crate::samples::{Column, Row as _};
-use crate::table::{Table, percent, time};
+use crate::table::{Table, percent, spread, time};
 use vtare_clock::Clock;
 
 pub(crate) use causes::Causes;
@@ -154,7 +154,7 @@ impl Instrument for Noise {
                 cell.gaps_per_s.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.1}")),
                 percent(cell.lost_fraction),
                 time(cell.gap_ns.median),
-                time(cell.gap_ns.half_iqr),
+                spread(cell.gap_ns.half_iqr),
                 time(cell.gap_ns.p99),
                 time(cell.gap_ns.max),
                 cell.causes.dominant_cause.as_deref().unwrap_or("-").replace('_', " "),

@@ -86,8 +86,8 @@ fn a_good_host_is_shown_so_in_two_sentences() {
     assert_eq!(
         text,
         "Durations of 1 ms and more can be trusted to 1 % on this machine (from 500 us to 2 ms on in 3 of 3 parts). \
-         Sleeps of 50 us wake 80.0 us late with usleep (half IQR 5.00 us) and 100 ns late with vtare's sleep (half IQR \
-         8.00 ns), which uses 52.0 % of a CPU."
+         Sleeps of 50 us wake 80.0 us late with usleep (the middle half of them spans 10.0 us) and 100 ns late with \
+         vtare's sleep (the middle half of them spans 16.0 ns), which uses 52.0 % of a CPU."
     );
     assert_eq!(level, VerdictLevel::Good);
 }
@@ -212,4 +212,17 @@ fn other_work_is_part_of_the_verdict_but_never_all_of_it() {
     );
     let alone = Measured { busy, ..Measured::default() };
     assert_eq!(verdict(&alone, &findings(&alone)).1, VerdictLevel::Undecided);
+}
+
+#[test]
+fn no_spread_of_readings_reads_as_an_error_bar_or_as_zero() {
+    assert_eq!(
+        middle_half(Some(0.0), "its readings", time),
+        " (the middle half of its readings is within one step of \
+                                                              the clock)"
+    );
+    assert_eq!(middle_half(Some(2.5), "its readings", time), " (the middle half of its readings spans 5.00 ns)");
+    assert_eq!(middle_half(None, "its readings", time), "");
+    let shown = findings(&good_host()).iter().map(|finding| finding.text.clone()).collect::<String>();
+    assert!(!shown.contains("half IQR") && !shown.contains(" 0 ns"), "{shown}");
 }
