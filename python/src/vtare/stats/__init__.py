@@ -31,6 +31,7 @@ from vtare.stats.comparison import (
     step_beyond_margin,
     verdict,
 )
+from vtare.stats.dependence import Dependence, dependence
 from vtare.stats.distribution import Ccdf, ccdf
 from vtare.stats.effect import CliffsDelta, Resampled, RunPool, cliffs_delta, resample
 from vtare.stats.interactions import InteractionTest, interaction_tests
@@ -88,6 +89,7 @@ __all__ = [
     "ChangePoint",
     "CliffsDelta",
     "Comparison",
+    "Dependence",
     "Estimate",
     "Fairness",
     "Influence",
@@ -136,6 +138,7 @@ __all__ = [
     "common_step",
     "compare_runs",
     "confidence_sequence",
+    "dependence",
     "detectable_shift_sd",
     "dunn",
     "equivalence_p",

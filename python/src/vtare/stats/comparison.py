@@ -21,6 +21,7 @@ import numpy as np
 from scipy import stats as scipy_stats
 
 from vtare.stats._arrays import Values, checked
+from vtare.stats.dependence import Dependence, dependence
 from vtare.stats.pvalues import write_p
 from vtare.stats.step_slack import StepSlack, step_slack
 from vtare.stats.t_rule import paired_t, t_p, t_quantile, welch_t
@@ -50,7 +51,8 @@ class Comparison:
 
     `shift`, `error` and `freedom` are the mean difference on the compared scale (logarithms where there is a ratio),
     its standard error and degrees of freedom; `slack_down` and `slack_up` are how far the step may have raised and
-    lowered that difference.
+    lowered that difference. `dependence` is how the differences of blocks follow each other; where that is seen, error
+    and degrees of freedom allow for it.
     """
 
     ratio: float | None
@@ -75,10 +77,11 @@ class Comparison:
     slack_down: float
     slack_up: float
     reason: str | None = None
+    dependence: Dependence | None = None
 
 
 def common_blocks(a: Mapping[Any, Any], b: Mapping[Any, Any]) -> list[Any]:
-    """Return the blocks by which two cells are paired, in the order of `a`; empty where they are not.
+    """Return the blocks by which two cells are paired, in order; empty where they are not.
 
     Cells are paired where the blocks that have both are at least half of the blocks that have either: a few runs that
     failed do not undo the pairing, cells of different blocks are not forced into it.
@@ -89,6 +92,8 @@ def common_blocks(a: Mapping[Any, Any], b: Mapping[Any, Any]) -> list[Any]:
     []
     """
     common = [block for block in a if block in b]
+    if all(isinstance(block, int) for block in common):
+        common.sort()
     return common if 2 * len(common) >= len(a.keys() | b.keys()) else []
 
 
@@ -177,13 +182,18 @@ def compare_runs(
             slack_down=slack.down,
             slack_up=slack.up,
             reason=why or (None if on_log else none),
+            dependence=follow,
         )
 
+    # In the order of time, which is that of their numbers.
+    follow = dependence(u - v) if blocks and all(isinstance(block, int) for block in blocks) else None
     if why is not None:
         return result(None, None, None, None)
     found = paired_t(u - v) if blocks else welch_t(u, v)
     least = math.hypot(slack.least_a / math.sqrt(len(x)), slack.least_b / math.sqrt(len(y)))
     error, freedom = max(float(found.error), least), float(found.freedom)
+    if follow is not None and follow.seen:
+        error, freedom = error * follow.widening, min(freedom, follow.freedom)
     if error <= 1e-12 * max(1.0, float(np.abs(u).max()), float(np.abs(v).max())):
         error = 0.0
     half = float(t_quantile(1.0 - alpha / 2.0, np.array(freedom))) * error

@@ -48,6 +48,9 @@ class Place:
 class ComparisonRow:
     """One figure of a cell against that of its baseline (docs/statistics.md).
 
+    `memory` is that of the differences of blocks that the interval allows for, None where none was seen; `p_memory` and
+    `p_trend` test it and their trend.
+
     `median` and its like, `difference` and its ends have the unit of `quantity`. `without` and `without_baseline` count
     the runs that have no such figure. None: not estimable, or refused for the `reason`.
     """
@@ -99,6 +102,9 @@ class ComparisonRow:
     modes: str | None = None
     modes_baseline: str | None = None
     runs_needed: int | None = None
+    memory: float | None = None
+    p_memory: float | None = None
+    p_trend: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,7 +292,10 @@ def _row(contrast: Contrast, p: stats.PValue | None, analysis: Analysis, adjustm
     by_ranks = stats.hodges_lehmann(*_sides(contrast))
     # For readers of a campaign that is still running: it holds at every look.
     anytime = stats.anytime_ratio(found)
-    fragile, decided_by = _one_run(contrast, p, analysis)
+    follow = found.dependence
+    # What one block does to a t of independent blocks is not what it does to a widened one.
+    widened = follow is not None and follow.seen
+    fragile, decided_by = (None, None) if widened else _one_run(contrast, p, analysis)
     return ComparisonRow(
         **_where(contrast.about),
         quantity=contrast.quantity,
@@ -332,6 +341,9 @@ def _row(contrast: Contrast, p: stats.PValue | None, analysis: Analysis, adjustm
         runs_needed=None
         if p is None
         else stats.runs_needed(found, ratio=analysis.margin_ratio, alpha=analysis.alpha, comparisons=size),
+        memory=follow.memory if follow is not None and follow.seen else None,
+        p_memory=None if follow is None else follow.p_memory,
+        p_trend=None if follow is None else follow.p_trend,
     )
 
 
