@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from vtare import stats
+from vtare.plan import counterpart
 from vtare.plots.format import percent_text
 from vtare.plots.quantity import quantity_of
 from vtare.report import needs, text
 from vtare.report.facts import emulated
+from vtare.report.layout import level_text
 from vtare.summary.cells import unreached_words
 from vtare.summary.contrasts import ASK_FOR_LESS, RAISE_LIMIT, ComparisonRow
 from vtare.summary.quality import HIDES, Flawed, flawed
@@ -48,6 +50,7 @@ def limits_of(summary: Summary) -> tuple[Limit, ...]:
         *_drift(summary),
         *_capped(summary),
         *_inconclusive(summary),
+        *_one_sided(summary),
         *_absent(summary),
     )
 
@@ -198,6 +201,36 @@ def _capped(summary: Summary) -> list[Limit]:
 def _inconclusive(summary: Summary) -> list[Limit]:
     found = needs.inconclusive(summary)
     return [] if found is None else [Limit(*found)]
+
+
+def _one_sided(summary: Summary) -> list[Limit]:
+    """Comparisons of which one side lost more runs: what fails when it is slow seems faster than it is."""
+    cells: dict[tuple[str, ...], tuple[int, int]] = {}
+    for cell in summary.cells.iter_rows(named=True):
+        key = (cell["experiment"], *(str(cell[name]) for name in summary.keys[cell["experiment"]]))
+        lost = cell["failed_runs"] + cell["skipped_runs"]
+        cells[key] = (lost, lost + cell["n_runs"])
+    experiments = {one.name: one for one in summary.plan.experiments}
+    found: list[tuple[float, str]] = []
+    for row in rows_of(ComparisonRow, summary.comparisons):
+        sides = []
+        for level in (row.level, row.baseline):
+            labels = counterpart(experiments[row.experiment], row.labels, row.factor, level) or {}
+            key = (row.experiment, *(str(labels.get(name)) for name in summary.keys[row.experiment]))
+            lost, made = cells.get(key, (0, 0))
+            sides.append((lost, made, level_text(summary.numbers, row.factor, level)))
+        (here, of_here, level), (there, of_there, baseline) = sides
+        if of_here and of_there and here != there:
+            words = f"{here} of {of_here} at {level} against {there} of {of_there} at {baseline}"
+            found.append((abs(here / of_here - there / of_there), words))
+    if not found:
+        return []
+    short = f"in {text.plural(len(found), 'comparison')} one side lacks runs ({max(found)[1]})"
+    return [Limit(
+        short,
+        f"{short[0].upper()}{short[1:]}: if runs failed because they were slow, that side seems faster than it is. See "
+        "why they failed, then repeat them with `vtare resume`.",
+    )]  # fmt: skip
 
 
 def _absent(summary: Summary) -> list[Limit]:

@@ -163,6 +163,7 @@ def caveats_of(summary: Summary, layouts: Mapping[str, Layout]) -> tuple[str, ..
         *needs.power_caveats(summary),
         *needs.unfinished(summary),
         *needs.sensitive(summary),
+        *needs.dependent_tails(summary),
     ]
     found += [*_unverified(summary), *_machine(summary), *_loads(summary)]
     if any(experiment.two_hosts and not experiment.meshed for experiment in summary.plan.experiments):

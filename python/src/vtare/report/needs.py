@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 _CHANCE: Final = 0.8
 _LISTED: Final = 3
+STAR: Final = "*"
+"""What marks a tail of too few independent readings."""
+#: The level at which a trend over blocks is named, over all comparisons.
+_TREND: Final = 0.05
 
 
 def inconclusive(summary: Summary) -> tuple[str, str] | None:
@@ -106,7 +110,7 @@ def unfinished(summary: Summary) -> list[str]:
 
 
 def sensitive(summary: Summary) -> list[str]:
-    """Verdicts that one run decides, and cells whose runs are of two kinds."""
+    """Verdicts that one run decides, blocks that follow each other, and cells whose runs are of two kinds."""
     found = []
     compared = rows_of(ComparisonRow, summary.comparisons)
     fragile = [row for row in compared if row.fragile]
@@ -120,7 +124,44 @@ def sensitive(summary: Summary) -> list[str]:
             f"{text.plural(len(fragile), 'verdict')} {verb} when a single run or block is left out{which}: marked in "
             "the table of comparisons, with the ratio by ranks in the tip."
         )
+    found += _in_order(compared)
     return found + [f"{one}." for one in _two_kinds(summary, compared)[: 2 * _LISTED]]
+
+
+def dependent_tails(summary: Summary) -> list[str]:
+    """Cells whose tails stand on fewer independent readings than such a quantile needs."""
+    found = []
+    for name, column, probability in (("p99", "p99", 0.99), ("p99.9", "p999", 0.999)):
+        needed = stats.least_n(probability)
+        few = summary.cells.filter(pl.col(column).is_not_null() & (pl.col("n_eff") < needed))
+        if few.height:
+            found.append(
+                f"{name}{STAR}: in {text.plural(few.height, 'cell')} readings follow each other, and a run amounts to "
+                f"fewer than the {needed} independent ones that {name} needs: the true {name} may be higher. Measure "
+                "longer."
+            )
+    return found
+
+
+def _in_order(compared: list[ComparisonRow]) -> list[str]:
+    """Comparisons whose blocks follow each other, with what was done about it and what to do."""
+    tested = [row for row in compared if row.p_memory is not None]
+    seen = [row for row in tested if row.memory is not None]
+    found = []
+    if seen:
+        most = max(row.memory or 0.0 for row in seen)
+        found.append(
+            f"In {len(seen)} of {text.plural(len(tested), 'comparison')} each block resembles the one before (memory "
+            f"up to {significant(most, 2)}; about 1 in 10 shows one by chance): their intervals are wider by what it "
+            "costs. Longer pauses between blocks, or a campaign on another day, make blocks independent."
+        )
+    drifting = [row for row in tested if row.p_trend is not None and row.p_trend <= _TREND / len(tested)]
+    if drifting:
+        found.append(
+            f"In {len(drifting)} of {text.plural(len(tested), 'comparison')} the difference grows or shrinks from "
+            "block to block: the ratio is that of this time, not a constant of the platform."
+        )
+    return found
 
 
 def _two_kinds(summary: Summary, compared: list[ComparisonRow]) -> list[str]:
@@ -151,8 +192,10 @@ def mark(row: ComparisonRow) -> str:
 
 
 def tip(row: ComparisonRow) -> str:
-    """What the tip of a verdict adds to its reason: the ratio by ranks, runs of two kinds."""
+    """What the tip of a verdict adds to its reason: the ratio by ranks, memory of blocks, runs of two kinds."""
     pieces = []
+    if row.memory is not None:
+        pieces.append(f"blocks follow each other (memory {significant(row.memory, 2)}): the interval allows for it")
     if row.ratio_rank is not None:
         pieces.append(f"by ranks {significant(row.ratio_rank)}")
     pieces += [modes for modes in (row.modes, row.modes_baseline) if modes is not None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -309,6 +310,15 @@ def too_short(n_needed: int) -> str:
     return f"n < {n_needed}"
 
 
+def _marked(shown: Shown, row: Mapping[str, Any], needed: int) -> Shown:
+    """A tail, with a star where the runs amount to too few independent readings for it."""
+    n_eff = row.get("n_eff")
+    if shown.kind == "missing" or n_eff is None or n_eff >= needed:
+        return shown
+    why = f"a run amounts to {round(n_eff)} independent readings, this quantile needs {needed}"
+    return replace(shown, text=f"{shown.text}{needs.STAR}", title=why)
+
+
 def _cell_columns(
     layout: Layout, cells: pl.DataFrame, quantum_ns: float | None, threshold_ns: float | None
 ) -> tuple[CellColumn, ...]:
@@ -333,9 +343,9 @@ def _cell_columns(
          (lambda r: text.spread(r["half_iqr"], quantum_ns, "no finished run")) if is_time
          else figure("half_iqr", "no finished run"), True),
         (Column(written.column("p99"), "p99", about="99 % of the readings of a run are at or below"),
-         figure("p99", too_short(299)), True),
+         lambda r: _marked(figure("p99", too_short(299))(r), r, 299), True),
         (Column(written.column("p999"), "p99.9", about="99.9 % of the readings of a run are at or below"),
-         figure("p999", too_short(2995)), True),
+         lambda r: _marked(figure("p999", too_short(2995))(r), r, 2995), True),
         (Column(written.column("min"), "min", about="smallest reading of all runs"),
          figure("min", "no finished run"), True),
         (Column(written.column("max"), "max", about="largest reading of all runs"),
