@@ -25,7 +25,7 @@ def _latency(quantity: str, subject: str) -> float:
 
 def word_claims() -> list[Claim]:
     """Method, results and summary."""
-    return [*_index(), _sums(), *_throughput(), *_latencies(), *_loads(), _citation()]
+    return [*_index(), _groups(), _sums(), *_throughput(), *_latencies(), *_loads(), _citation()]
 
 
 def _sums() -> Claim:
@@ -69,6 +69,23 @@ def _index() -> list[Claim]:
         "Table of equations 2 to 6; its effect on throughput is not printed.",
     ))  # fmt: skip
     return claims
+
+
+def _groups() -> Claim:
+    """For which numbers of machines the strongly loaded ones have more load than the others, for every k below N."""
+    rows = read_rows(_INDEX)
+    n, q = int(rows[0]["n_vms"]), float(rows[0]["q"])
+    text = _sentence("groups-of-loads")
+    holds = [k for k in range(1, n) if q < (n - k) / n]
+    most = next(size for size in range(2, 100_000) if q >= 1 / size) - 1
+    return text.claim(
+        "The k machines are the strongly loaded ones, whatever k below N.", f"{text.words['groups']} groups, q = {q:g}",
+        f"it takes q < (N - k)/N: right for {len(holds)} of {n - 1} k with {n} machines, for every k up to {most} of "
+        "them",
+        decide(holds=most >= 99_999, in_part=len(holds) == n - 1),
+        "By equations 3 and 4 a strongly loaded machine has (1 - q)/k of the load and a slightly loaded one q/(N - k). "
+        "The condition is not printed, and the methodology is proposed for any N.",
+    )  # fmt: skip
 
 
 def _throughput() -> list[Claim]:
