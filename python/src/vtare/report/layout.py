@@ -189,7 +189,10 @@ def fixed_parts(layout: Layout, cells: pl.DataFrame) -> dict[str, str]:
     found = {}
     for key in (key for key in layout.keys if key not in factors):
         counts = Counter(row[key] for row in known)
-        found[key] = usual_level(layout, key) or max(layout.order[key], key=lambda label: counts[label])
+        usual = usual_level(layout, key)
+        found[key] = (
+            usual if usual is not None and usual in counts else max(layout.order[key], key=lambda label: counts[label])
+        )
     return found
 
 

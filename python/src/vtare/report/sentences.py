@@ -16,7 +16,7 @@ from vtare.plots.format import (
 )
 from vtare.plots.quantity import quantity_of
 from vtare.report import text
-from vtare.report.layout import LATE, key_name, usual_level
+from vtare.report.layout import LATE, fixed_parts, key_name, usual_level
 from vtare.report.pages import page_of
 from vtare.report.parts import FigureText, Sentence
 from vtare.summary.contrasts import ComparisonRow
@@ -143,18 +143,22 @@ class Scene:
 
 
 def scene_of(summary: Summary, layout: Layout) -> Scene | None:
-    """What sentences describe: sleeps of 1 ms if they were measured, else the middle level; None where nothing ran."""
+    """What sentences describe, at the level of each part of a run that the first table has; None where nothing ran.
+
+    Sleeps are those of 1 ms if they were measured. Of a factor it is the baseline, or the middle one of numbers.
+    """
     rows = cell_rows(summary, layout)
     if not rows:
         return None
     picked = []
+    parts = fixed_parts(layout, summary.cells.filter(pl.col("experiment") == layout.experiment.name))
     for key in layout.keys:
         if key in (layout.series, "load"):
             continue
         present = [label for label in layout.order[key] if any(row[key] == label for row in rows)]
         # A nested factor is not in every cell: where it is, its baseline.
         nested = key in layout.experiment.nested
-        usual = layout.experiment.factor(key).baseline if nested else usual_level(layout, key)
+        usual = layout.experiment.factor(key).baseline if nested else parts.get(key) or usual_level(layout, key)
         chosen = usual if usual in present else _home(layout, key, present)
         rows = [row for row in rows if row[key] == chosen or (nested and row[key] is None)]
         if len(layout.order[key]) > 1 and key != "target_ns" and not nested:
