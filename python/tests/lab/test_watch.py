@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import logging
 import re
 import signal
 import sqlite3
@@ -58,7 +59,7 @@ def document(number: int, changes: list[dict[str, Any]] | None = None) -> dict[s
     return {
         "schema": "vtare.round/1", "number": number, "at_unix_s": 1.79e9 + 600 * number, "elapsed_s": 3.0,
         "changes": changes or [],
-        "figures": [{**KEY.document(), "value": 60e3}],
+        "figures": [{**KEY.document(), "value": 60e3}], "bounds": [],
         "missing": [], "clock": True, "events": {"suspended": 0, "migrated": 1},
         "causes": [{**noise, "causes": {"steal_ns": 0, "other_threads_ns": 2_000_000, "unattributed_ns": None,
                                         "outside_ns_min": 500_000}}],
@@ -123,6 +124,16 @@ def test_alerts_are_changes_beyond_the_margin_and_wait_for_a_webhook_that_does_n
     tally = watch(lambda: next(rounds), Jumping(), every_s=1.0, rounds=4, margin=0.05, send=send)
     assert tally.alerts == 2
     assert [alert["after"] for alert in sent] == [90e3, 30e3]
+
+
+def test_a_bound_is_named_once_and_not_in_every_round(caplog: pytest.LogCaptureFixture) -> None:
+    bound = "forward: median of throughput_packet_per_s: at least 2.00 kpacket/s"
+    rounds = iter([{**document(number), "bounds": [bound]} for number in range(3)])
+    with caplog.at_level(logging.WARNING):
+        watch(lambda: next(rounds), Jumping(), every_s=60.0, rounds=3)
+    assert [line for line in caplog.messages if bound in line] == [
+        f"not followed, known only as a bound: {bound}; raise the limit that its runs end at"
+    ]
 
 
 def filled(store: Path, rounds: int, step_at: int, *, rng_seed: int = 1) -> list[Any]:

@@ -23,7 +23,10 @@ from vtare.summary.between import compare_stores
 from vtare.summary.measured import read_measured
 from vtare.summary.rows import known_of
 from vtare.terminal.between import show_between
+from vtare.terminal.over_time import show_over_time
 from vtare.watch.figures import figures_of
+from vtare.watch.over_time import of_runs
+from vtare.watch.round import Collected
 
 #: Guests pass 202 to 400 kpacket/s of frames of 64 B, and 91 to 180 of 1518 B.
 CAP = 100_000
@@ -139,8 +142,27 @@ def test_a_history_takes_no_bound_for_a_value(store: Path) -> None:
     for row in measured.work.run_rows:
         labels = {key: row[key] for key in ("frame_byte", "loaded")}
         followed = {key.figure: value for key, value in figures_of("e", "throughput", labels, row).items()}
-        assert CAP not in followed.values()
-        assert ("median" in followed) == ((row["frame_byte"], row["loaded"]) == ("1.518 kB", "1"))
+        assert Known(CAP) not in followed.values()
+        exact = followed["median"].side == "exact"
+        assert exact == ((row["frame_byte"], row["loaded"]) == ("1.518 kB", "1"))
+
+
+def test_what_is_only_a_bound_is_not_followed_and_named(store: Path) -> None:
+    measured = read_measured(store)
+    found = of_runs(measured.work.run_rows, measured.samples.files, measured.samples.keys)
+    assert len([one for one in found.bounds if "median" in one]) == 3
+    assert all("at least" in one for one in found.bounds)
+    assert not [one for one in found.series if one.key.figure == "median" and CAP in one.values]
+    console = Console(width=200, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    show_over_time(console, found, 0.05)
+    assert console.export_text().count("not followed, known only as a bound") == len(found.bounds)
+    collected = Collected({}, [])
+    for row in measured.work.run_rows:
+        labels = {key: row[key] for key in ("frame_byte", "loaded")}
+        for key, known in figures_of("e", "throughput", labels, row).items():
+            collected.values[key].append(known)
+    assert CAP not in collected.figures.values()
+    assert len([one for one in collected.bounds if "median" in one]) == 3
 
 
 def test_memory_at_the_floor_is_compared_with_nothing_even_where_the_other_command_takes_more() -> None:

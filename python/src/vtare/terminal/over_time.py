@@ -25,6 +25,8 @@ def show_over_time(console: Console, found: OverTime, margin: float) -> None:
     for change in found.changes:
         small = "" if magnitude(change.before, change.after) >= margin else f" (below the margin of {100 * margin:g} %)"
         console.print(f"{found.unit} {change.at}: {sentence(change)}{small}")
+    for bound in found.bounds:
+        console.print(f"not followed, known only as a bound: {bound}")
     table = Table()
     for heading in ("figure", f"{found.unit}s", "first", "newest", "least", "greatest", "changes"):
         table.add_column(heading)

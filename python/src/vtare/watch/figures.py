@@ -6,10 +6,14 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare.instruments import instrument, metric
+from vtare.plots.quantity import quantity_of
+from vtare.summary.rows import known_of
 from vtare.watch.history import SeriesKey
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from vtare.stats import Known
 
 #: Facts whose change may explain one of figures: words, and where the footer has them.
 _FACTS: Final = (
@@ -37,13 +41,18 @@ def facts_of(footer: Mapping[str, Any]) -> dict[str, Any]:
 
 def figures_of(
     experiment: str, instrument_name: str, labels: Mapping[str, str], figures: Mapping[str, Any]
-) -> dict[SeriesKey, float]:
+) -> dict[SeriesKey, Known]:
     """The median and the tail of a run, what cells are compared by, and what was lost; without what is missing."""
     record = instrument(instrument_name)
     own = [metric(name) for name in (record.quantity, record.compared, "lost_fraction") if name is not None]
     wanted = [(figure, own[0]) for figure in ("median", "p99")] + [(one.name, one) for one in own[1:]]
     return {
-        SeriesKey(experiment, tuple(labels.items()), name, about.name, about.better): float(value)
+        SeriesKey(experiment, tuple(labels.items()), name, about.name, about.better): known
         for name, about in wanted
-        if (value := figures.get(name)) is not None and math.isfinite(value)
+        if (known := known_of(figures, name)) is not None and math.isfinite(known.number)
     }
+
+
+def bound_text(key: SeriesKey, known: Known) -> str:
+    """A bound in words: `forward, loaded 12: median of throughput_packet_per_s: at least 2.00 kpacket/s`."""
+    return f"{key.text}: {known.prefix}{quantity_of(key.quantity).text(known.number)}"

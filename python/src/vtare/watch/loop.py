@@ -96,6 +96,7 @@ def watch(
     """
     tally = Tally()
     waiting: deque[dict[str, Any]] = deque(maxlen=_MOST_WAITING)
+    bounds: set[str] = set()
     due_s = clock.now_s() + first_s
     while rounds is None or tally.measured + tally.failed < rounds:
         if clock.wait_until(due_s):
@@ -115,6 +116,11 @@ def watch(
             tally.alerts += len(alerts)
             for alert in alerts:
                 _LOG.warning(f"alert: {alert['text']}")
+            # Once each: what is not followed can show no change.
+            for bound in document["bounds"]:
+                if bound not in bounds:
+                    _LOG.warning(f"not followed, known only as a bound: {bound}; raise the limit that its runs end at")
+            bounds |= {*document["bounds"]}
             if observer is not None:
                 observer.measured(document, alerts)
             waiting.extend(alerts)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from vtare import stats
 from vtare.errors import BadInput
-from vtare.watch.figures import facts_of, figures_of
+from vtare.watch.figures import bound_text, facts_of, figures_of
 from vtare.watch.history import FACTS_AFTER, FACTS_BEFORE, Change, History, Series, SeriesKey, changed_facts, magnitude
 from vtare.watch.sentences import WORDS, sentence
 from vtare.watch.store import is_watched
@@ -24,12 +24,14 @@ if TYPE_CHECKING:
 class OverTime:
     """Series of figures in order of time, and their changes in the order in which they were found.
 
-    `unit` is what a point is: a `round` of `vtare watch`, or a `run` of a campaign.
+    `unit` is what a point is: a `round` of `vtare watch`, or a `run` of a campaign. `bounds` are the figures, in words,
+    that a run knows only as a bound: they are not followed.
     """
 
     unit: str
     series: tuple[Series, ...]
     changes: tuple[Change, ...]
+    bounds: tuple[str, ...] = ()
 
     def alerts(self, margin: float) -> tuple[Change, ...]:
         """The changes by at least this share."""
@@ -47,6 +49,7 @@ class OverTime:
             "store": str(store),
             "unit": self.unit,
             "margin_percent": 100.0 * margin,
+            "bounds": list(self.bounds),
             "series": [
                 {
                     **one.key.document(),
@@ -98,6 +101,10 @@ def over_time(store: Path) -> OverTime:
 
         measured = read_measured(store)
         found = of_runs(measured.work.run_rows, measured.samples.files, measured.samples.keys)
+    if not found.series and found.bounds:
+        raise BadInput(
+            f"{store}: every figure is only a bound ({found.bounds[0]}): raise the limit that its runs end at"
+        )
     if not found.series:
         raise BadInput(f"{store}: found no figure, expected those of at least one round or run")
     return found
@@ -107,18 +114,25 @@ def of_runs(rows: Iterable[Mapping[str, Any]], files: Sequence[RunFile], keys: A
     """The runs of a campaign: their rows (`vtare.summary`, `runs`), their files, and the key columns of experiments."""
     footers = {file.run.run_id: file.footer for file in files}
     series: dict[SeriesKey, Series] = {}
+    bounds: dict[SeriesKey, str] = {}
     ordered = sorted((row for row in rows if row["control"] is None), key=lambda row: row["position"])
     for row in ordered:
         labels = {name: row[name] for name in keys(row["experiment"]) if row[name] is not None}
         footer = footers[row["run_id"]]
-        for key, value in figures_of(row["experiment"], row["instrument"], labels, row).items():
+        for key, known in figures_of(row["experiment"], row["instrument"], labels, row).items():
+            if known.side != "exact":
+                bounds.setdefault(key, bound_text(key, known))
+                continue
             one = series.setdefault(key, Series(key))
             one.rounds.append(len(one.rounds))
             one.at_s.append(footer["started_unix_ns"] / 1e9)
-            one.values.append(value)
+            one.values.append(known.number)
             one.facts.append(facts_of(footer))
+    # Where a run gives only a bound, the others are those that no limit ended: their history would be another one.
+    series = {key: one for key, one in series.items() if key not in bounds}
     changes = [change for one in series.values() for change in _changes(one)]
-    return OverTime("run", tuple(series.values()), tuple(sorted(changes, key=lambda change: change.found_s)))
+    return OverTime("run", tuple(series.values()), tuple(sorted(changes, key=lambda change: change.found_s)),
+                    tuple(bounds.values()))  # fmt: skip
 
 
 def _changes(one: Series) -> Iterable[Change]:

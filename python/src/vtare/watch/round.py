@@ -28,7 +28,7 @@ from vtare.plan import parse_plan
 from vtare.samples import open_samples
 from vtare.stored import read_regular
 from vtare.summary.figures import run_parts
-from vtare.watch.figures import facts_of, figures_of
+from vtare.watch.figures import bound_text, facts_of, figures_of
 from vtare.watch.history import History, Round, SeriesKey
 from vtare.watch.sentences import sentence
 from vtare.watch.store import PLAN, room, round_place
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from vtare.samples import RunFile
+    from vtare.stats import Known
     from vtare.summary.figures import Part
 
 #: Events of a run's clock (contract/README.md) that happen to a machine, and are no part of an ordinary run.
@@ -55,7 +56,7 @@ class Collected:
 
     facts: Mapping[str, Any]
     missing: list[str]
-    values: dict[SeriesKey, list[float]] = field(default_factory=lambda: defaultdict(list))
+    values: dict[SeriesKey, list[Known]] = field(default_factory=lambda: defaultdict(list))
     histograms: list[Mapping[str, Any]] = field(default_factory=list)
     causes: list[Mapping[str, Any]] = field(default_factory=list)
     clock: bool | None = None
@@ -63,8 +64,20 @@ class Collected:
 
     @property
     def figures(self) -> dict[SeriesKey, float]:
-        """Medians over the runs."""
-        return {key: float(np.median(some)) for key, some in self.values.items()}
+        """Medians over the runs, where no run gives only a bound: the others are the runs that were not capped."""
+        return {
+            key: float(np.median([known.number for known in some]))
+            for key, some in self.values.items()
+            if all(known.side == "exact" for known in some)
+        }
+
+    @property
+    def bounds(self) -> list[str]:
+        """What is known of figures only as a bound, in words; none of them is followed."""
+        found = {
+            key: next((known for known in some if known.side != "exact"), None) for key, some in self.values.items()
+        }
+        return [bound_text(key, known) for key, known in found.items() if known is not None]
 
 
 def measure(store: Path, binary: Path) -> dict[str, Any]:
@@ -98,7 +111,7 @@ def measure(store: Path, binary: Path) -> dict[str, Any]:
         "elapsed_s": made.elapsed_s,
         "changes": [{**change.document(), "text": sentence(change)} for change in changes],
         "figures": [{**key.document(), "value": value} for key, value in made.figures.items()],
-        **{name: getattr(found, name) for name in ("missing", "histograms", "causes", "clock", "events")},
+        **{name: getattr(found, name) for name in ("missing", "bounds", "histograms", "causes", "clock", "events")},
     }
 
 
