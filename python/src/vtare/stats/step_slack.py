@@ -81,7 +81,19 @@ def step_slack(
 
 def _hidden(side: FloatArray, step: float, *, by_ranks: bool) -> float:
     spread = float(side.std(ddof=1)) if len(side) > 1 else 0.0
-    return step / 2.0 if by_ranks and spread < step else hidden_by_step(step, spread)
+    return step / 2.0 if by_ranks and spread < step else hidden_by_step(step, _spread_beneath(side, step))
+
+
+def _spread_beneath(figures: FloatArray, step: float) -> float:
+    """The spread that figures had before they were rounded; 0 where they stand on one position or two neighbours.
+
+    Rounding adds step^2 / 12 to the variance. Figures on two neighbours may have had any smaller spread, next to the
+    border of the two, and then their mean is off by up to half a step: taken as their spread, what the step itself
+    makes of them called changes of 8 % equivalent in 37 % of comparisons.
+    """
+    if len(figures) < 2 or float(np.ptp(figures)) <= 1.5 * step:
+        return 0.0
+    return math.sqrt(max(float(figures.var(ddof=1)) - step * step / 12.0, 0.0))
 
 
 def _log_slack(m_a: float, m_b: float, half_a: float, half_b: float) -> tuple[float, float]:
