@@ -172,6 +172,8 @@ def _bounds(cells: list[RawCell], rows: list[dict[str, str]], answer: str) -> It
         for cell, shown in _sides(cells, row):
             if not any(cell.bounded):
                 continue
+            if _is_decided(row, *(one for one, _ in _sides(cells, row))):
+                continue
             if row["ratio (95 %)"][:1].isdigit() or row["verdict"].split()[0] != "inconclusive":
                 yield f"bound used as value: {row['here']} against {row['against']}: {row['ratio (95 %)']}"
             if all(cell.bounded) and ": " in shown and "at least" not in shown:
@@ -187,6 +189,22 @@ def _bounds(cells: list[RawCell], rows: list[dict[str, str]], answer: str) -> It
             and not prose[: match.start()].endswith("traffic ")
         ):  # fmt: skip
             yield f"bound used as value: {match.group(0)} in the answer"
+
+
+def _is_decided(row: dict[str, str], here: RawCell, there: RawCell) -> bool:
+    """Whether a row claims what bounds of one side alone show: the other side is exact, and lies on the right side."""
+    found = re.match(r"(at least|at most) (\d[\d.]*)", row["ratio (95 %)"])
+    if found is None or row["verdict"].split()[0] != {"at least": "higher", "at most": "lower"}[found.group(1)]:
+        return False
+    bounded, exact = (here, there) if found.group(1) == "at least" else (there, here)
+    # A marked reading is a least value: of the other side every run must be known.
+    means = [float(np.exp(np.mean(np.log(cell.medians)))) for cell in (here, there)]
+    return (
+        any(bounded.bounded)
+        and not any(exact.bounded)
+        and inference.close(float(found.group(2)), means[0] / means[1])
+        and (means[0] > means[1]) == (found.group(1) == "at least")
+    )
 
 
 def _mixed(answer: str) -> Iterator[str]:

@@ -14,14 +14,18 @@ from rich.console import Console
 from vtare.ab.figures import COUNTED
 from vtare.ab.trials import Measured
 from vtare.instruments import RECORDS
+from vtare.plan import Analysis, Experiment, Factor, Level
 from vtare.report.content import Content, content_of
 from vtare.report.overlay import overlay
 from vtare.report.plain import as_json, markdown
-from vtare.stats import Known, middle
+from vtare.stats import Known, Side, middle
 from vtare.summary import Summary, summarise
-from vtare.summary.between import compare_stores
+from vtare.summary.between import _compared, _Side, compare_stores, judge
+from vtare.summary.cells import Cell
+from vtare.summary.contrasts import compare
 from vtare.summary.measured import read_measured
-from vtare.summary.rows import known_of
+from vtare.summary.rows import apart, known_of
+from vtare.summary.verdicts import HIGHER, INCONCLUSIVE, LOWER, word_of
 from vtare.terminal.between import show_between
 from vtare.terminal.over_time import show_over_time
 from vtare.watch.figures import figures_of
@@ -73,14 +77,26 @@ def test_a_capped_figure_is_null_in_its_column_and_stands_beside_it_with_its_sid
                 assert (known.side == "at least", row[figure] is None) == (is_capped, is_capped)
 
 
-def test_a_bound_is_compared_with_nothing(summary: Summary) -> None:
+def test_a_bound_is_compared_only_where_it_decides_the_order(summary: Summary) -> None:
     assert summary.comparisons.height
+    decided = 0
     for frame in (summary.comparisons, summary.tails, summary.layers):
         capped = frame.filter(pl.col("reason").str.contains("bound")) if frame.height else frame
         for row in capped.iter_rows(named=True):
-            assert (row["ratio"], row["p_adjusted"]) == (None, None)
-            assert row["verdict"] in ("undecided", "inconclusive")
+            assert (row["ratio"], row["ratio_low"], row["ratio_high"]) == (None, None, None)
+            if row["ratio_side"] is None:
+                assert (row["p_adjusted"], row["ratio_bound"]) == (None, None)
+                assert row["verdict"] in ("undecided", "inconclusive")
+            else:
+                # Exactly 98 against at least 100: lower, whatever that is.
+                assert (row["ratio_side"], row["verdict"]) == ("at most", "differs")
+                assert 0.9 < row["ratio_bound"] < 1.0
+                assert "which decides the order" in row["reason"]
+                assert row["p_adjusted"] <= 0.05
+                decided += 1
+    assert decided
     assert summary.comparisons["reason"].str.contains(r"6 of 6 runs give only a bound \(at least\)").all()
+    assert summary.comparisons["ratio"].null_count() == summary.comparisons.height
     assert summary.comparisons["n_runs"].to_list() == [6] * summary.comparisons.height
     assert not summary.tests.height or summary.tests["refused"].is_not_null().all()
     own = pl.col("figure") == "throughput_packet_per_s"
@@ -95,6 +111,40 @@ def test_the_first_screen_names_bounds_first_and_decides_nothing_by_them(content
     assert "decided" not in screen
     assert "equivalent within" not in screen
     assert "1.00\N{MULTIPLICATION SIGN}" not in page
+    assert "at most 0.97" in page.replace("\N{NO-BREAK SPACE}", " ")
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "side", "word"),
+    [
+        (Known(2000.0, "at least"), Known(1500.0), "at least", HIGHER),
+        (Known(1500.0), Known(2000.0, "at least"), "at most", LOWER),
+        (Known(1500.0, "at most"), Known(2000.0), "at most", LOWER),
+        (Known(2000.0, "at least"), Known(2500.0), None, INCONCLUSIVE),
+        (Known(2000.0, "at least"), Known(1500.0, "at least"), None, INCONCLUSIVE),
+        (Known(2000.0, "at most"), Known(1500.0), None, INCONCLUSIVE),
+    ],
+)  # fmt: skip
+def test_a_verdict_follows_from_bounds_on_one_side_only(
+    here: Known, there: Known, side: Side | None, word: str
+) -> None:
+    rng = np.random.default_rng(1)
+
+    def cell(level: str, known: Known) -> Cell:
+        noise = rng.lognormal(0, 0.02, 6)
+        runs = [
+            apart({"quantity": "throughput_packet_per_s", "n": 9,
+                   "median": Known(known.number * (one if known.side == "exact" else 1.0), known.side)})
+            for one in noise
+        ]  # fmt: skip
+        return Cell({"loaded": level}, figures=list(runs), blocks=list(range(6)))
+
+    loaded = Factor("loaded", (Level("1", 1), Level("2", 2)), "1")
+    experiment = Experiment("e", "throughput", "e", {}, (loaded,))
+    (row,) = compare([cell("2", here), cell("1", there)], {"loaded": "1"}, Analysis(), experiment, quantum_ns=0.0)
+    assert (row.ratio, row.ratio_side, word_of(row)) == (None, side, word)
+    assert row.verdict != "equivalent"
+    assert (row.ratio_bound is None) == (side is None)
 
 
 def test_no_format_has_a_bound_as_a_number(content: Content) -> None:
@@ -135,6 +185,33 @@ def test_compare_refuses_bounds_on_either_side(store: Path, tmp_path: Path) -> N
         console = Console(width=200, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
         show_between(console, found)
         assert "6 of 6 runs give only a bound" in " ".join(console.export_text().split())
+
+
+def test_compare_decides_by_bounds_where_they_show_the_order() -> None:
+    """Campaigns of 70 kpacket/s against campaigns that end at 100: at least 1.4 times, and never equivalent."""
+
+    def campaigns(number: float, side: Side) -> _Side:
+        made = _Side()
+        rng = np.random.default_rng([int(number), side == "exact"])
+        for at in range(4):
+            runs = [
+                apart({"quantity": "throughput_packet_per_s", "n": 9,
+                       "median": Known(number * (one if side == "exact" else 1.0), side)})
+                for one in rng.lognormal(0, 0.02, 5)
+            ]  # fmt: skip
+            cell = Cell({"loaded": "1"}, figures=list(runs), blocks=list(range(5)))
+            made.cells.setdefault(("e", (("loaded", "1"),)), {})[at] = cell
+        return made
+
+    exact, capped = campaigns(70e3, "exact"), campaigns(100e3, "at least")
+    for old, new, word, side in (
+        (exact, capped, "higher", "at least"), (capped, exact, "lower", "at most"), (capped, capped, "refused", None),
+    ):  # fmt: skip
+        made = _compared(("e", (("loaded", "1"),)), "median", old, new, Analysis(), paired=False)
+        assert made is not None
+        (judged,) = judge([made.row], "f", "holm", Analysis())
+        assert (judged.ratio, judged.verdict, judged.ratio_side) == (None, word, side)
+        assert judged.change == {"higher": "better", "lower": "worse"}.get(word)
 
 
 def test_a_history_takes_no_bound_for_a_value(store: Path) -> None:

@@ -89,7 +89,7 @@ def test_a_raw_p_value_is_not_written_as_the_adjusted_one(reported: object) -> N
             continue
         for row in table.rows:
             raw, adjusted = row[keys.index("p_value")], row[keys.index("p_adjusted")]
-            if raw.order is not None and adjusted.order is not None and raw.order != adjusted.order:
+            if raw.order is not None and adjusted.order is not None and adjusted.order > 1.1 * raw.order:
                 assert raw.text != adjusted.text or raw.text.startswith("<"), (table.id, raw, adjusted)
                 checked += 1
     assert checked > 10

@@ -77,7 +77,11 @@ def _tails(summary: Summary, layout: Layout) -> Table | None:
             text.words(where_of(layout, row.labels, without=row.factor) or "everywhere"),
             text.words(change_text(layout, row.factor, row.level, row.baseline)),
             text.words(TAIL_NAMES[row.tail]),
-            text.ratio(row.ratio, row.ratio_low, row.ratio_high, "not estimable"),
+            text.bound_ratio(
+                row.ratio_bound,
+                row.ratio_side,
+                text.ratio(row.ratio, row.ratio_low, row.ratio_high, "not estimable"),
+            ),
             text.change(row.quantity, row.difference, "not estimable"),
             *_p(row),
             _of_runs(row), _family(row), text.words(row.refused),

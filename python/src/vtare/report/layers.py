@@ -64,7 +64,11 @@ def table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | None:
             text.words(figure_name(row.figure)),
             text.words(where_of(layout, row.labels, without=row.factor) or "everywhere"),
             text.words(change_text(layout, row.factor, row.level, row.against)),
-            text.ratio(row.ratio, row.ratio_low, row.ratio_high, why_no_ratio(row.reason, "not estimable")),
+            text.bound_ratio(
+                row.ratio_bound,
+                row.ratio_side,
+                text.ratio(row.ratio, row.ratio_low, row.ratio_high, why_no_ratio(row.reason, "not estimable")),
+            ),
             shown_verdict,
             missing("refused") if p is None else p_shown(p),
             text.words(row.family),

@@ -102,8 +102,8 @@ def _bounds(summary: Summary) -> list[Limit]:
     short = f"{len(cells)} of {text.plural(summary.cells.height, 'cell')} {are} known only as a bound"
     return [Limit(
         short,
-        f"{short[0].upper()}{short[1:]}: a limit of the plan or of the sender ended the runs. Bounds are compared with "
-        f"nothing; {RAISE_LIMIT}.",
+        f"{short[0].upper()}{short[1:]}: a limit of the plan or of the sender ended the runs. A bound is compared only "
+        f"where it decides which is higher; {RAISE_LIMIT}.",
     )]  # fmt: skip
 
 

@@ -62,6 +62,8 @@ class MainRow:
     reason: str
     reached: str
     reached_against: str
+    ratio_bound: float | None = None
+    ratio_side: str | None = None
 
 
 def main_rows(summary: Summary, layouts: Mapping[str, Layout], headline: str | None) -> list[MainRow]:
@@ -139,6 +141,8 @@ def _row(layout: Layout, cells: list[dict[str, Any]], row: LayerRow) -> MainRow:
         p_adjusted=row.p_adjusted,
         verdict=row.verdict,
         reason=row.reason or "",
+        ratio_bound=row.ratio_bound,
+        ratio_side=row.ratio_side,
     )
 
 
@@ -203,7 +207,11 @@ def _table(
             text.words(figure_name(row.figure, short=True)),
             _side(layout, row, row.level, row.value, row.reached),
             _side(layout, row, row.against, row.value_against, row.reached_against),
-            text.ratio(row.ratio, row.ratio_low, row.ratio_high, why_no_ratio(row.reason, "not estimable")),
+            text.bound_ratio(
+                row.ratio_bound,
+                row.ratio_side,
+                text.ratio(row.ratio, row.ratio_low, row.ratio_high, why_no_ratio(row.reason, "not estimable")),
+            ),
             verdict,
             text.words(where_of(layout, place, without=row.factor) or "everywhere"),
         ))  # fmt: skip

@@ -64,7 +64,7 @@ def shifts_of(summary: Summary, layout: Layout) -> Shifts:
             counterpart(layout.experiment, row.labels, row.factor, level) or {} for level in (row.level, row.baseline)
         ]
         sides = [cells.get(tuple(side.get(key) for key in layout.keys), []) for side in labels]
-        if str(row.reason).startswith(NOT_COMPARED):
+        if str(row.reason).startswith(NOT_COMPARED) or row.ratio_side is not None:
             left_out.append((row, str(row.reason)))
         elif any(is_capped(run) for side in sides for run in side):
             left_out.append((row, SURVIVORS))

@@ -159,7 +159,11 @@ def _verdict_row(
         text.words(where_of(layout, row.labels, without=row.factor) or "everywhere"),
         text.words(change_text(layout, row.factor, row.level, row.baseline)),
         text.words(figure_name(row.quantity, short=True)),
-        text.ratio(row.ratio, row.ratio_low, row.ratio_high, why_no_ratio(row.reason, "a median is not above 0")),
+        text.bound_ratio(
+            row.ratio_bound,
+            row.ratio_side,
+            text.ratio(row.ratio, row.ratio_low, row.ratio_high, why_no_ratio(row.reason, "a median is not above 0")),
+        ),
         *((_at_every_look(row),) if summary.pending_runs else ()),
         Shown(word + needs.mark(row), word, _VERDICT_ORDER[word], word, why + needs.tip(row)),
         cells.figure(row, row.level),

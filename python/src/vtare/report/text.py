@@ -146,6 +146,13 @@ def ratio(value: float | None, low: float | None, high: float | None, why: str) 
     return Shown(keep(text), raw, value)
 
 
+def bound_ratio(number: float | None, side: str | None, otherwise: Shown) -> Shown:
+    """What a ratio is known to be at least or at most, without a value in the CSV file; else `otherwise`."""
+    if number is None or side is None:
+        return otherwise
+    return Shown(keep(f"{side} {ratio_text(number)}"), "", number, title="a bound, no value")
+
+
 def percent(fraction: float | None, why: str) -> Shown:
     """A fraction in percent; the CSV file has the fraction."""
     return missing(why) if fraction is None else Shown(keep(percent_text(fraction)), _raw(fraction), fraction)

@@ -11,7 +11,7 @@ from vtare.stats.aligned_ranks import AlignedRankTest, aligned_rank_tests
 from vtare.stats.anytime import AnytimeInterval, anytime_ratio, confidence_sequence
 from vtare.stats.association import LevelAssociation, associate_levels, tau_bound
 from vtare.stats.autocorrelation import Autocorrelation, autocorrelation
-from vtare.stats.bounds import Known, Side, middle
+from vtare.stats.bounds import Known, Side, decided_side, middle
 from vtare.stats.changes import ChangePoint, change_points, newest_change
 from vtare.stats.clock_step import common_step, hidden_by_step, seen_step, step_of_runs, tied_step
 from vtare.stats.comparison import (
@@ -138,6 +138,7 @@ __all__ = [
     "common_step",
     "compare_runs",
     "confidence_sequence",
+    "decided_side",
     "dependence",
     "detectable_shift_sd",
     "dunn",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Literal
+from typing import Literal, TypeVar
 
+Key = TypeVar("Key", bound=Hashable)
 Side = Literal["exact", "at least", "at most"]
 
 
@@ -40,6 +41,27 @@ class Known:
         return math.inf if self.side == "at least" else self.number
 
 
+def decided_side(a: Mapping[Key, Known], b: Mapping[Key, Known]) -> Side | None:
+    """Return what the ratio of a to b can be shown to be where either holds bounds; None where they decide nothing.
+
+    *at least*: every figure of a has a least value and every one of b a greatest, so that a may be shown to be higher:
+    the means of what is known at least are no greater than the true ones. *at most*: the other way round.
+
+    >>> decided_side({1: Known(2000.0, "at least")}, {1: Known(1500.0)})
+    'at least'
+    >>> decided_side({1: Known(2000.0, "at least")}, {1: Known(2000.0, "at least")}) is None
+    True
+    """
+    sides = {value.side for value in a.values()} | {value.side for value in b.values()}
+    if not a or not b or sides == {"exact"}:
+        return None
+    if all(math.isfinite(v.low) for v in a.values()) and all(math.isfinite(v.high) for v in b.values()):
+        return "at least"
+    if all(math.isfinite(v.high) for v in a.values()) and all(math.isfinite(v.low) for v in b.values()):
+        return "at most"
+    return None
+
+
 def middle(values: Sequence[Known]) -> Known | None:
     """Return the median: exact where no bound can move it, else a bound, None where nothing is known of it.
 
@@ -60,4 +82,4 @@ def middle(values: Sequence[Known]) -> Known | None:
     return Known(high, "at most") if math.isfinite(high) else None
 
 
-__all__ = ["Known", "Side", "middle"]
+__all__ = ["Key", "Known", "Side", "decided_side", "middle"]

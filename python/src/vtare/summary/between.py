@@ -67,6 +67,8 @@ class BetweenRow:
     ones a side find a change as large as the margin with 80 %, allowing for the family and for what is unknown of the
     spread. Where a figure is not above 0, `ratio` and its ends are None and
     `difference` and its ends hold the same in the quantity's unit. `tail` is None for medians.
+    Of bounds that may decide the order there is no ratio but `ratio_bound`, which it is `at least` or `at most`
+    (`ratio_side`).
     """
 
     experiment: str
@@ -99,6 +101,8 @@ class BetweenRow:
     verdict: str = "refused"
     change: str | None = None
     reason: str | None = None
+    ratio_bound: float | None = None
+    ratio_side: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +315,8 @@ def _compared(key: _Key, figure: str, old: _Side, new: _Side, analysis: Analysis
     cell = next(iter(new.cells[key].values()))
     quantity = figure if figure not in ("median", *TAILS) else str(cell.figures[0]["quantity"])
     if (why := _why_not(key, figure, old, new)) is not None:
-        return _Made(replace(_without(key, cell.labels, quantity, old, new, analysis), reason=why))
+        without = replace(_without(key, cell.labels, quantity, old, new, analysis), reason=why)
+        return _Made(_of_bounds(without, key, figure, old, new, analysis))
     here, there = ({at: known for at, cell in side.cells[key].items() if (known := cell.compared(figure))}
                    for side in (new, old))  # fmt: skip
     if not here or not there:
@@ -359,6 +364,35 @@ def _compared(key: _Key, figure: str, old: _Side, new: _Side, analysis: Analysis
     )
     freedom = len(here) - 1 if paired else len(here) + len(there) - 2
     return _Made(row, found.spread if on_log else None, float(freedom), slack)
+
+
+def _of_bounds(row: BetweenRow, key: _Key, figure: str, old: _Side, new: _Side, analysis: Analysis) -> BetweenRow:
+    """The row of a cell with bounds, with the test of what is known at least (at most) where that can decide it."""
+    here, there = (
+        {
+            (at, block): value
+            for at, cell in side.cells[key].items()
+            for block, value in cell.known_by_block(figure).items()
+        }
+        for side in (new, old)
+    )
+    side = stats.decided_side(here, there)
+    if side is None or any(value.number <= 0 for one in (here, there) for value in one.values()):
+        return row
+    means = []
+    for one in (here, there):
+        campaigns: dict[int, list[float]] = {}
+        for (at, _), value in one.items():
+            campaigns.setdefault(at, []).append(math.log(value.number))
+        means.append([sum(values) / len(values) for values in campaigns.values()])
+    found = shift_between(*means, alpha=analysis.alpha)
+    if found.p is None:
+        return row
+    is_shown = (found.estimate > 0) == (side == "at least")
+    return replace(
+        row, p_value=found.p if is_shown else 1.0, ratio_bound=math.exp(found.estimate), ratio_side=side,
+        method_of_comparison=found.method,
+    )  # fmt: skip
 
 
 def _why_not(key: _Key, figure: str, old: _Side, new: _Side) -> str | None:
@@ -417,6 +451,10 @@ def _verdict(row: BetweenRow, p: float | None, analysis: Analysis) -> tuple[str,
     """The verdict of one row and why; direction, estimate, interval and p are one formula's."""
     if p is None:
         return "refused", row.reason or REFUSED
+    if row.ratio_side is not None:
+        decided = "higher" if row.ratio_side == "at least" else "lower"
+        why = str(row.reason).removeprefix("refused: ")
+        return (decided, why) if p <= analysis.alpha else ("inconclusive", f"{why}; the bounds do not decide the order")
     margin = analysis.margin_ratio
     low, high, centre = (
         (row.ratio_low, row.ratio_high, 1.0)

@@ -143,6 +143,13 @@ class Cell:
         """What every run that has this figure knows of it: exact values and bounds."""
         return [value for f in self.figures if (value := known_of(f, figure)) is not None]
 
+    def known_by_block(self, figure: str) -> dict[int, stats.Known]:
+        """What the run in each block knows of this figure, bounds too; empty where the level was not reached."""
+        if self.unreached() is not None:
+            return {}
+        pairs = zip(self.blocks, self.figures, strict=True)
+        return {block: value for block, f in pairs if (value := known_of(f, figure)) is not None}
+
     def bounds(self, figure: str) -> str | None:
         """How many runs know this figure only as a bound, in words; None where all have its value."""
         values = self.values(figure)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare import stats
@@ -48,8 +48,9 @@ class Place:
 class ComparisonRow:
     """One figure of a cell against that of its baseline (docs/statistics.md).
 
-    `memory` is that of the differences of blocks that the interval allows for, None where none was seen; `p_memory` and
-    `p_trend` test it and their trend.
+    Where a side holds bounds that decide the order, there is no `ratio` but a `ratio_bound`, which the ratio is `at
+    least` or `at most` (`ratio_side`). `memory` is that of the differences of blocks that the interval allows for, None
+    where none was seen; `p_memory` and `p_trend` test it and their trend.
 
     `median` and its like, `difference` and its ends have the unit of `quantity`. `without` and `without_baseline` count
     the runs that have no such figure. None: not estimable, or refused for the `reason`.
@@ -102,6 +103,8 @@ class ComparisonRow:
     modes: str | None = None
     modes_baseline: str | None = None
     runs_needed: int | None = None
+    ratio_bound: float | None = None
+    ratio_side: str | None = None
     memory: float | None = None
     p_memory: float | None = None
     p_trend: float | None = None
@@ -120,7 +123,8 @@ class Contrast:
     """Two cells compared, before the p-value is adjusted: `quantity` is what was compared.
 
     `without` and `without_baseline` count the runs that have no such figure (a p99 of too few readings). Where a side
-    has bounds only, or did not reach its level, there is no comparison, and `why_not` states it.
+    has bounds only, or did not reach its level, there is no comparison, and `why_not` states it. Where bounds can show
+    the order of the two, `comparison` is that of what is known at least (at most), and `side` states which.
     """
 
     about: Place
@@ -134,11 +138,14 @@ class Contrast:
     without: int = 0
     without_baseline: int = 0
     why_not: str | None = None
+    side: stats.Side | None = None
 
     @property
     def p(self) -> float | None:
-        """The raw p-value; None where inference was refused."""
-        return None if self.comparison is None else self.comparison.p
+        """The raw p-value; None where inference was refused. Of bounds that point the other way it is 1."""
+        if self.comparison is None or self.comparison.p is None or self.side is None:
+            return None if self.comparison is None else self.comparison.p
+        return self.comparison.p if (self.comparison.shift > 0) == (self.side == "at least") else 1.0
 
 
 def pairs(cells: Sequence[Cell], baselines: Mapping[str, str], at: Experiment) -> Iterator[tuple[Cell, Cell, Place]]:
@@ -191,6 +198,10 @@ def contrast_of(
     figure = figure or compared_figure((cell, other))
     quantity = str(cell.figures[0]["quantity"]) if figure in ("median", *TAILS) else figure
     if (reason := why_not(cell, other, figure, about)) is not None:
+        step = step_of((cell, other), figure, quantum_ns)
+        decided = _of_bounds(cell, other, about, family, analysis, figure, quantity, reason, step=step, paired=paired)
+        if decided is not None:
+            return decided
         here, there = (dict.fromkeys(one.blocks, math.nan) for one in (cell, other))
         return Contrast(about, family, quantity, None, None, here, there, paired, why_not=reason)
     here, there = cell.by_block(figure), other.by_block(figure)
@@ -210,6 +221,20 @@ def why_not(cell: Cell, other: Cell, figure: str, about: Place) -> str | None:
     found = [f"{why} at {level}" for level, one in sides if (why := one.unusable(figure)) is not None]
     remedy = RAISE_LIMIT if cell.bounds(figure) or other.bounds(figure) else ASK_FOR_LESS
     return f"{NOT_COMPARED}: {', '.join(found)}; {remedy}" if found else None
+
+
+def _of_bounds(
+    cell: Cell, other: Cell, about: Place, family: str, analysis: Analysis, figure: str, quantity: str, reason: str, *,
+    step: float, paired: bool,
+) -> Contrast | None:  # fmt: skip
+    """The contrast of what two cells know at least (at most), where that can show which is higher; else None."""
+    here, there = cell.known_by_block(figure), other.known_by_block(figure)
+    side = stats.decided_side(here, there)
+    if side is None:
+        return None
+    x, y = ({block: value.number for block, value in one.items()} for one in (here, there))
+    made = contrast_of_runs(x, y, about, family, analysis, quantity=quantity, step=step, paired=paired)
+    return replace(made, side=side, cliffs_delta=None, why_not=reason)
 
 
 def contrast_of_runs(
@@ -265,6 +290,8 @@ def judge(
 
 def _row(contrast: Contrast, p: stats.PValue | None, analysis: Analysis, adjustment: str) -> ComparisonRow:
     found = contrast.comparison
+    if found is not None and contrast.side is not None:
+        return _bound_row(contrast, found, p, analysis, adjustment)
     if found is None:
         return ComparisonRow(
             **_where(contrast.about),
@@ -344,6 +371,35 @@ def _row(contrast: Contrast, p: stats.PValue | None, analysis: Analysis, adjustm
         memory=follow.memory if follow is not None and follow.seen else None,
         p_memory=None if follow is None else follow.p_memory,
         p_trend=None if follow is None else follow.p_trend,
+    )
+
+
+def _bound_row(
+    contrast: Contrast, found: stats.Comparison, p: stats.PValue | None, analysis: Analysis, adjustment: str
+) -> ComparisonRow:
+    """The row of two cells of which bounds may show the order: never a ratio, never equivalence."""
+    differs = p is not None and p.adjusted <= analysis.alpha and found.ratio is not None
+    known = str(contrast.why_not).removeprefix(f"{NOT_COMPARED}: ").removesuffix(f"; {RAISE_LIMIT}")
+    decided = f"{known}: the ratio is known {contrast.side}, which decides the order"
+    return ComparisonRow(
+        **_where(contrast.about),
+        quantity=contrast.quantity,
+        n_runs=found.n_runs_a,
+        n_runs_baseline=found.n_runs_b,
+        design=found.design,
+        n_blocks=found.n_blocks,
+        inference=found.method,
+        p_value=None if p is None else p.raw,
+        p_adjusted=None if p is None else p.adjusted,
+        p_text=None if p is None else str(p),
+        family=contrast.family,
+        family_size=0 if p is None else p.size,
+        adjustment=adjustment,
+        verdict="differs" if differs else "undecided",
+        margin_ratio=analysis.margin_ratio,
+        reason=decided if differs else f"{contrast.why_not}; the bounds do not decide the order",
+        ratio_bound=found.ratio if differs else None,
+        ratio_side=contrast.side if differs else None,
     )
 
 

@@ -48,6 +48,8 @@ class LayerRow:
     family: str
     verdict: str
     reason: str | None
+    ratio_bound: float | None = None
+    ratio_side: str | None = None
 
 
 #: Factors whose levels are loads.
@@ -163,6 +165,8 @@ def from_comparison(row: ComparisonRow, kind: str) -> LayerRow:
         family=row.family,
         verdict=word_of(row),
         reason=row.reason,
+        ratio_bound=row.ratio_bound,
+        ratio_side=row.ratio_side,
     )
 
 

@@ -24,6 +24,8 @@ class Judged(Protocol):
     @property
     def ratio_high(self) -> float | None: ...
     @property
+    def ratio_side(self) -> str | None: ...
+    @property
     def difference(self) -> float | None: ...
     @property
     def difference_low(self) -> float | None: ...
@@ -41,6 +43,8 @@ def word_of(row: Judged) -> str:
         return EQUIVALENT
     if row.verdict != "differs":
         return INCONCLUSIVE
+    if row.ratio_side is not None:
+        return HIGHER if row.ratio_side == "at least" else LOWER
     estimate, low, high, centre = (
         (row.ratio, row.ratio_low, row.ratio_high, 1.0)
         if row.ratio is not None

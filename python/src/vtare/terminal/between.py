@@ -116,6 +116,8 @@ def figure_text(quantity: str, value: float) -> str:
 
 def _ratio(row: BetweenRow) -> str:
     """The ratio and its interval over campaigns; over the runs where there is one campaign on either side."""
+    if row.ratio_bound is not None and row.verdict in ("higher", "lower"):
+        return f"{row.ratio_side} {ratio_text(row.ratio_bound)}"
     if row.ratio is None:
         return "n/a"
     is_of_runs = row.method_of_comparison == "refused"
