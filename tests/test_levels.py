@@ -1,4 +1,4 @@
-"""The reduced campaigns of `tools/levels`: every level of the shipped plan is in its design."""
+"""The reduced campaigns of `tools/levels`: every level of the shipped plan is in its design and on its page."""
 
 from __future__ import annotations
 
@@ -33,3 +33,38 @@ def test_a_reduced_campaign_meets_every_level_of_its_plan(
         for factor in experiment.factors:
             met = {run.factors[factor.name] for run in own}
             assert met == {level.label for level in factor.levels}, (experiment.name, factor.name)
+
+
+def _levels_on_page(page: str) -> dict[tuple[str, str], str]:
+    """Experiment and factor -> the levels that the page's first table lists as measured and as not measured."""
+    table = page.partition("## Levels\n")[2].partition("\n## ")[0]
+    rows = [line for line in table.splitlines() if line.startswith("| ") and not line.startswith("| ---")]
+    found = {}
+    for line in rows[1:]:
+        experiment, factor, measured, left = (cell.strip().replace("\\", "") for cell in line.strip("| ").split(" | "))
+        found[experiment, factor] = f"{measured}, {left}"
+    return found
+
+
+def _without(text: str, labels: list[str]) -> str:
+    """The text without each label once; names a label that is not there."""
+    for label in sorted(labels, key=len, reverse=True):
+        assert label in text, f"{label} is missing in: {text}"
+        text = text.replace(label, "", 1)
+    return text
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_the_page_of_a_campaign_lists_exactly_the_levels_of_the_plan(root: Path, name: str) -> None:
+    page = (root / "docs" / "measured" / f"{name}.md").read_text(encoding="utf-8").replace("\N{NO-BREAK SPACE}", " ")
+    factors = {
+        (experiment.name, factor.name): [level.label for level in factor.levels]
+        for experiment in load_plan(root / "plans" / f"{name}.toml").experiments
+        for factor in experiment.factors
+    }
+    listed = _levels_on_page(page)
+    assert listed.keys() == factors.keys()
+    for factor, labels in factors.items():
+        rest = _without(listed[factor], labels).replace("none", "", 1)
+        assert set(rest) <= {",", " "}, (factor, rest)
+    assert f"make measured PLANS={name}" in page
