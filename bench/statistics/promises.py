@@ -114,8 +114,8 @@ def promised(rng: np.random.Generator, f: dict[str, float], trials: int) -> None
             found = 0
             shift = float(rng.uniform(0.8, 1.5))
             for _ in range(some):
-                pilot = rng.normal(size=(2, count))
-                spread = math.sqrt(float(pilot.var(axis=1, ddof=1).mean()))
+                campaigns = rng.normal(size=(2, count))
+                spread = math.sqrt(float(campaigns.var(axis=1, ddof=1).mean()))
                 needed = campaigns_needed(spread, shift, comparisons=family, freedom=2.0 * count - 2.0)
                 if needed is None:
                     continue

@@ -101,8 +101,8 @@ impl<'c> SocketLink<'c> {
 fn no_right_to_echo() -> LinkError {
     let group = vtare_sys::process::effective_group();
     let text = format!(
-        "this group is not in net.ipv4.ping_group_range: sudo sysctl -w net.ipv4.ping_group_range=\"{group} {group}\", or \
-         run as root"
+        "this group is not in net.ipv4.ping_group_range: sudo sysctl -w net.ipv4.ping_group_range=\"{group} {group}\", \
+         or run as root"
     );
     LinkError::System { doing: "send ICMP echo requests", source: std::io::Error::other(text) }
 }

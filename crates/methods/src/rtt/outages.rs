@@ -35,7 +35,7 @@ pub struct Outage {
     pub began_ns: u64,
     /// How long it lasted.
     pub length_ns: u64,
-    /// Packets that were not sent, lost, or held up by it.
+    /// Packets that were not sent, lost, or delayed by it.
     pub packets: u64,
 }
 
@@ -70,7 +70,7 @@ pub(super) struct Outages {
     missed: Option<(Timestamp<Monotonic>, u64)>,
     /// The send time of the first of the packets without a reply, and how many.
     lost: Option<(Timestamp<Monotonic>, u64)>,
-    /// Packets that were held up, and their round trips, until it is known whether they are an outage.
+    /// Packets that were delayed, and their round trips, until it is known whether they are an outage.
     held: Option<(Gap, Vec<i64>)>,
     newest_arrival: Option<Timestamp<Monotonic>>,
     least_rtt: Option<Span>,
@@ -106,7 +106,7 @@ impl Outages {
         }
     }
 
-    /// Whether the record is of a time in which this program stood still.
+    /// Whether the record is of a time in which this program stalled.
     fn sender(&mut self, record: &Record) -> bool {
         if let Some(last) = self.found.iter_mut().rev().find(|gap| gap.place == Place::Here)
             && record.scheduled < last.ended
@@ -161,7 +161,7 @@ impl Outages {
         self.least_rtt = Some(self.least_rtt.map_or(rtt, |least| least.min(rtt)));
     }
 
-    /// Decides on the packets that were held up.
+    /// Decides on the packets that were delayed.
     fn settle(&mut self) {
         let Some((gap, rtts)) = self.held.take() else { return };
         if !self.keep(gap) {
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn a_far_end_that_is_stopped_is_an_outage_beyond() {
-        // What comes while it stands still waits for it.
+        // What comes while it stalls waits for it.
         let (found, steady) = run(300, 10 * MS, |number, record| {
             if (100..200).contains(&number) {
                 record.arrived = Some(at(2_000 * MS + MS));

@@ -63,7 +63,7 @@ impl Running {
         // A responder that a busy machine delays loses nothing.
         let settling = Settling { first: PATIENCE, quiet: Span::from_secs(20) };
         let far = client::open(self.address, Some(&key()), &REQUEST, "test", PATIENCE).expect("it is granted");
-        let options = SocketOptions { local: Some(far.local_address().ip()), ..options };
+        let options = SocketOptions { local: Some(far.local_address()), ..options };
         let link = SocketLink::udp(clock, self.address, &options, "a test").expect("loopback is there");
         let grant = far.grant().clone();
         AvbSession::new(link, far, grant).with_settling(settling)

@@ -36,7 +36,7 @@ pub(super) fn of(outcome: &Outcome<RttCell>, parameters: &Parameters, line: &Com
     for cell in outcome.cells.iter().filter(|cell| cell.sent > 0 && cell.received == 0) {
         answer.limit(format!("{}: no reply to {} packets.", cell.peer, cell.sent));
     }
-    answer.limited_by(notes, "stood_still");
+    answer.limited_by(notes, "stalled");
     answer.limited_by(notes, "nothing_came_back");
     if answer.limited_by(notes, "lost_on_the_way_back") {
         answer.change("Take the frames with a program here.", line.with("--engine", "xdp"));
@@ -115,7 +115,7 @@ fn late(answer: &mut Answer, outcome: &Outcome<RttCell>, parameters: &Parameters
     // One thread serves all peers.
     if let Some((lost, longest)) = outcome.cells.first().and_then(|cell| cell.canary.lost())
         && lost > LOST_WORTH_A_CHANGE
-        && !outcome.notes.iter().any(|note| note.id == "stood_still")
+        && !outcome.notes.iter().any(|note| note.id == "stalled")
     {
         let who = if outcome.notes.iter().any(|note| note.id == CPU_QUOTA) { "A CPU quota" } else { "Other work" };
         answer.limit(format!(

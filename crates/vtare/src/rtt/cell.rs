@@ -166,13 +166,13 @@ impl RttCell {
         self.sent > 0 && self.received == 0 && self.lost_by.reverse == Some(self.sent)
     }
 
-    /// Packets of the times in which this program stood still; 0 where it never did.
+    /// Packets of the times in which this program stalled; 0 where it never did.
     pub(super) fn packets_of_standstills(&self) -> u64 {
         self.outages.iter().filter(|outage| outage.place == Place::Here).map(|outage| outage.packets).sum()
     }
 
     /// Whether standstills explain all but 1 % of the slots without a packet.
-    pub(super) fn only_stood_still(&self) -> bool {
+    pub(super) fn only_stalled(&self) -> bool {
         let (stood, unsent) = (self.packets_of_standstills(), self.unsent.too_late + self.unsent.no_room);
         stood > 0 && unsent.saturating_sub(stood) * 100 <= self.scheduled
     }
@@ -185,12 +185,12 @@ impl RttCell {
         let times = if found.len() == 1 { String::new() } else { format!(", the longest of {} times", found.len()) };
         let what = match place {
             Place::Here => format!(
-                "this program stood still for {length}, {began} after the start{times}: it was stopped, its machine \
+                "this program stalled for {length}, {began} after the start{times}: it was stopped, its machine \
                  suspended or moved, or its CPU taken"
             ),
             Place::Beyond => format!(
                 "nothing came back for {length}, {began} after the start{times}: the path was down, or the far end \
-                 stood still"
+                 stalled"
             ),
         };
         let steady = self.steady_rtt_ns.as_ref().and_then(|figures| figures.p99);

@@ -449,7 +449,7 @@ fn remarks(cells: &[RttCell], parameters: &Parameters) -> Vec<Note> {
         if let (Some(wanted), Some(got)) = (cell.intended_packet_per_s, cell.achieved_packet_per_s)
             && !parameters.flood
             && got < wanted * 0.99
-            && !cell.only_stood_still()
+            && !cell.only_stalled()
         {
             let text = format!(
                 "{}: {wanted:.0} packets/s asked, {got:.0} sent: this sender or this machine is too slow for it",
@@ -457,7 +457,7 @@ fn remarks(cells: &[RttCell], parameters: &Parameters) -> Vec<Note> {
             );
             notes.push(Note::new("rate_not_reached", text));
         }
-        for (place, id) in [(Place::Here, "stood_still"), (Place::Beyond, "nothing_came_back")] {
+        for (place, id) in [(Place::Here, "stalled"), (Place::Beyond, "nothing_came_back")] {
             notes.extend(cell.outage_text(place).map(|text| Note::new(id, text)));
         }
         if cell.all_lost_on_the_way_back() {

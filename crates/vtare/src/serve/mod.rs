@@ -67,7 +67,10 @@ pub(crate) struct ServeArguments {
 
     /// Reflect STAMP packets (RFC 8762), too: unauthenticated, unless there is --stamp-key-file; on other addresses
     /// than this host's own only where named
-    #[arg(long, value_name = "ADDR:PORT", value_parser = crate::peers::address, num_args = 0..=1, default_missing_value = "127.0.0.1:862")]
+    #[arg(
+        long, value_name = "ADDR:PORT", value_parser = crate::peers::address, num_args = 0..=1,
+        default_missing_value = "127.0.0.1:862"
+    )]
     stamp: Option<SocketAddr>,
 
     /// File with the key of STAMP's authenticated mode, as --new-key makes it; packets without its code get no answer

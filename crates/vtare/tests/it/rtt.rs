@@ -197,9 +197,9 @@ fn signal(process: u32, name: &str) {
 }
 
 #[test]
-fn a_process_that_is_stopped_stood_still_and_is_not_called_too_slow() {
+fn a_process_that_is_stopped_stalled_and_is_not_called_too_slow() {
     let responder = Responder::on_loopback();
-    for (at_far_end, id) in [(false, "stood_still"), (true, "nothing_came_back")] {
+    for (at_far_end, id) in [(false, "stalled"), (true, "nothing_came_back")] {
         let line = format!("rtt {} --rate 100 --seconds 1.6 --blocking --json", responder.address);
         let mut command = std::process::Command::new(crate::common::VTARE);
         command.args(line.split(' ')).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());

@@ -70,7 +70,7 @@ def power(
     `shift_sd` is the shift of the logarithms over their standard deviation: `paired`, that of the differences inside
     blocks; else that of the runs of one side, where the other side's is `ratio_sd` times as large. The rule itself is
     computed, over a grid of the spreads that may be found. `comparisons` divides alpha, as the first step of Holm's
-    adjustment does. `freedom`: the standard deviation is one that was measured with so many degrees of freedom, and
+    adjustment does. `freedom`: the standard deviation was measured with this number of degrees of freedom, and
     the chance is averaged over what the true one may be; None: it is known. 0 where inference is refused.
 
     >>> round(power(5, shift_sd=2.0), 2), round(power(17, shift_sd=1.0, paired=False), 2)
@@ -93,7 +93,7 @@ def power(
 def power_of_t(
     runs: int, *, shift_sd: float, alpha: float, paired: bool, ratio_sd: float = 1.0, freedom: float | None = None
 ) -> float:
-    """Return the `power` of one t test of so many values a side, whether or not the decision rule would refuse it.
+    """Return the `power` of one t test of `runs` values a side, whether or not the decision rule would refuse it.
 
     >>> round(power_of_t(3, shift_sd=4.0, alpha=0.05, paired=False), 2)
     0.89

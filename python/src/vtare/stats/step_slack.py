@@ -52,7 +52,7 @@ NO_SLACK = StepSlack(0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 def step_slack(
-    a: Values, b: Values, *, step: float, step_b: float | None = None, on_log: bool, by_ranks: bool = False
+    a: Values, b: Values, *, step: float, step_b: float | None = None, on_log: bool = True, by_ranks: bool = False
 ) -> StepSlack:
     """Return what a step hides of the difference of two sides, from one figure a run: of means, or `by_ranks`.
 
@@ -99,8 +99,8 @@ def _spread_beneath(figures: FloatArray, step: float) -> float:
 def _log_slack(m_a: float, m_b: float, half_a: float, half_b: float) -> tuple[float, float]:
     """How far the step on either mean may have raised and lowered the log of their ratio."""
     with np.errstate(divide="ignore"):
-        down = float(np.log(m_a) - np.log(max(m_a - half_a, 0.0)) + np.log(m_b + half_b) - np.log(m_b))
-        up = float(np.log(m_a + half_a) - np.log(m_a) + np.log(m_b) - np.log(max(m_b - half_b, 0.0)))
+        down = float(np.log1p(half_b / m_b) - np.log1p(-min(half_a / m_a, 1.0)))
+        up = float(np.log1p(half_a / m_a) - np.log1p(-min(half_b / m_b, 1.0)))
     return down, up
 
 

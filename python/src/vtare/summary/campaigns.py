@@ -104,8 +104,8 @@ def campaigns_needed(
     """Return how many campaigns a side find a `shift` with probability `chance` where one campaign spreads by `spread`.
 
     `comparisons` divides alpha, as the first step of Holm's adjustment does. `freedom`: the spread was measured with
-    so many degrees of freedom, and the chance is averaged over what the true one may be. `paired`: the spread is that
-    of the differences of pairs. None above 1000. `campaigns_needed(1.0, 1.0)` is 17.
+    that number of degrees of freedom, and the chance is averaged over what the true one may be. `paired`: the spread
+    is that of the differences of pairs. None above 1000. `campaigns_needed(1.0, 1.0)` is 17.
     """
     if spread <= 0 or shift <= 0:
         return LEAST_CAMPAIGNS if shift > 0 else None
