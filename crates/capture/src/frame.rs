@@ -6,7 +6,9 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::Direction;
-use crate::tunnel::{self, Inner, Tunnel};
+pub use crate::header::{NoPacket, Protocol, Tunnel};
+use crate::header::{byte, number, octets, rest};
+use crate::tunnel::{self, Inner};
 
 /// What a frame begins with; the numbers are the registry's of pcap link types (`LINKTYPE_...`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -78,56 +80,6 @@ pub struct Packet<'a> {
     pub direction: Option<Direction>,
     /// The outermost of the tunnels that it was in.
     pub tunnel: Option<Tunnel>,
-}
-
-/// A protocol that no probe is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Protocol {
-    /// By the number of its ethertype.
-    EtherType(u16),
-    /// By its number in the IP header.
-    Ip(u8),
-    /// A message of ICMP that is no echo, by its type.
-    Icmp(u8),
-    /// Something else in a tunnel.
-    Inside(Tunnel),
-    /// No version of IP.
-    NoIp,
-    /// UDP to and from other ports than those that are wanted.
-    OtherPorts,
-    /// An echo message where none is wanted.
-    Echo,
-}
-
-impl std::fmt::Display for Protocol {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::EtherType(0x0806) => f.write_str("ARP"),
-            Self::EtherType(kind) => write!(f, "ethertype 0x{kind:04x}"),
-            Self::Ip(6) => f.write_str("TCP"),
-            Self::Ip(50) => f.write_str("ESP"),
-            Self::Ip(number) => write!(f, "IP protocol {number}"),
-            Self::Icmp(kind) => write!(f, "ICMP type {kind}"),
-            Self::Inside(tunnel) => write!(f, "{} without IP", tunnel.as_str()),
-            Self::NoIp => f.write_str("no IP"),
-            Self::OtherPorts => f.write_str("UDP at other ports"),
-            Self::Echo => f.write_str("ICMP echo (read with --icmp)"),
-        }
-    }
-}
-
-/// Why a frame is no packet that could be a probe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum NoPacket {
-    /// Another protocol: ARP, TCP, ICMP errors and so on.
-    #[error("another protocol: {0}")]
-    Other(Protocol),
-    /// The second or a later fragment of a packet: its ports are in the first.
-    #[error("a later fragment")]
-    Fragment,
-    /// The headers were not captured whole.
-    #[error("cut before the end of its headers")]
-    Cut,
 }
 
 const ETHERTYPE_IPV4: u16 = 0x0800;
@@ -333,22 +285,6 @@ fn transport(
         direction: None,
         tunnel: outside.outermost,
     })
-}
-
-fn byte(bytes: &[u8], at: usize) -> Result<u8, NoPacket> {
-    bytes.get(at).copied().ok_or(NoPacket::Cut)
-}
-
-pub(crate) fn number(bytes: &[u8], at: usize) -> Result<u16, NoPacket> {
-    octets(bytes, at).map(u16::from_be_bytes)
-}
-
-pub(crate) fn octets<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], NoPacket> {
-    bytes.get(at..at + N).and_then(|slice| slice.try_into().ok()).ok_or(NoPacket::Cut)
-}
-
-pub(crate) fn rest(bytes: &[u8], at: usize) -> Result<&[u8], NoPacket> {
-    bytes.get(at..).ok_or(NoPacket::Cut)
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@
 
 mod direction;
 pub mod frame;
+mod header;
 pub mod pcap;
 pub mod probe;
 pub mod ring;
@@ -19,7 +20,7 @@ pub mod ring;
 mod sample;
 mod tally;
 pub mod tc;
-pub mod tunnel;
+mod tunnel;
 
 pub use direction::Direction;
 pub use tally::Tally;

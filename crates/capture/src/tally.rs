@@ -1,4 +1,4 @@
-use crate::frame::NoPacket;
+use crate::header::NoPacket;
 use crate::probe::Found;
 
 /// What a capture counted beside the probes that it gave.

@@ -1,47 +1,6 @@
 //! Headers of overlays: what a packet is wrapped in on its way.
 
-use crate::frame::{NoPacket, Protocol, number, octets, rest};
-
-/// What a packet was wrapped in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Tunnel {
-    /// IPv4 or IPv6 in IP (RFC 2003, RFC 4213).
-    IpInIp,
-    /// Generic routing encapsulation (RFC 2784, RFC 2890).
-    Gre,
-    /// Labels of MPLS (RFC 3032).
-    Mpls,
-    /// PPP over Ethernet (RFC 2516).
-    Pppoe,
-    /// Virtual extensible LAN (RFC 7348).
-    Vxlan,
-    /// Generic network virtualization encapsulation (RFC 8926).
-    Geneve,
-}
-
-impl Tunnel {
-    /// Its usual name.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::IpInIp => "IP in IP",
-            Self::Gre => "GRE",
-            Self::Mpls => "MPLS",
-            Self::Pppoe => "PPPoE",
-            Self::Vxlan => "VXLAN",
-            Self::Geneve => "GENEVE",
-        }
-    }
-
-    /// The tunnel whose packets go to this UDP port; 8472 is the one that Linux began with for VXLAN.
-    pub(crate) const fn of_port(port: u16) -> Option<Self> {
-        match port {
-            4789 | 8472 => Some(Self::Vxlan),
-            6081 => Some(Self::Geneve),
-            _ => None,
-        }
-    }
-}
+use crate::header::{NoPacket, Protocol, Tunnel, number, octets, rest};
 
 /// What is behind the header of a tunnel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,8 +4,7 @@
 use std::fmt;
 use std::io::IsTerminal as _;
 
-use crate::instrument::CPU_QUOTA;
-use crate::note::Note;
+use crate::note::{CPU_QUOTA, Note};
 use crate::terminal::{self, wrap};
 
 /// Lines are no longer than this, nor than the terminal.

@@ -18,7 +18,7 @@ use crate::arguments::CommonArguments;
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::limits::{self, Limit, Verdict};
-pub(crate) use crate::note::Note;
+pub(crate) use crate::note::{CPU_QUOTA, Note};
 use crate::output::{print, print_json, to_json};
 use crate::parameters::{Arguments, Parameters};
 use crate::run_file::RUN_SCHEMA;
@@ -29,8 +29,6 @@ use vtare_clock::Clock;
 
 /// The note of a run in which wall time was set.
 pub(crate) const WALL_TIME_SET: &str = "wall_time_set";
-/// The id of the note of a run that a CPU quota stopped.
-pub(crate) const CPU_QUOTA: &str = "cpu_quota";
 const SMALLEST_STEP: Span = Span::from_millis(1);
 
 /// One timing instrument.

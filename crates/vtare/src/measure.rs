@@ -12,6 +12,7 @@ use crate::instrument::{self, Instrument, RunHeader, Showing};
 use crate::instruments::instruments;
 use crate::limits::Limit;
 use crate::nearest::did_you_mean;
+use crate::quantities;
 use crate::run_file::{self, LARGEST_BYTE};
 
 /// Arguments of `vtare measure`.
@@ -83,12 +84,7 @@ pub(crate) fn read(path: &Path, kind: &str) -> Result<String, Failure> {
     if byte as u64 > LARGEST_BYTE {
         return Err(wrong(path, &format!("found more than {LARGEST_BYTE} B, expected a {kind}, which has less")));
     }
-    Ok(without_mark(&text).to_owned())
-}
-
-/// The text without the byte order mark that some editors put before it.
-pub(crate) fn without_mark(text: &str) -> &str {
-    text.strip_prefix('\u{feff}').unwrap_or(text)
+    Ok(quantities::without_mark(&text).to_owned())
 }
 
 /// The error that names the file; `why` names the key, what was found there and what is wanted.

@@ -2,6 +2,9 @@
 
 use serde::Serialize;
 
+/// The id of the note of a run that a CPU quota stopped.
+pub(crate) const CPU_QUOTA: &str = "cpu_quota";
+
 /// A remark on how the figures came about: what was missing, kept or capped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Note {

@@ -52,11 +52,10 @@ fn resolve(name: &str, port: u16) -> Result<Vec<SocketAddr>, Failure> {
 /// # Errors
 /// What is wrong with it.
 pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
+    let wrong = |why: &str| format!("'{text}': {why}; write it as 10.0.0.2:8462 or [fe80::2%eth0]:8462");
     let (host, port) = split_port(text);
-    let port =
-        port.and_then(|port| port.parse().ok()).ok_or("an address needs a port up to 65535, as 10.0.0.2:8462")?;
-    let forms = || "write the address as digits, 10.0.0.2:8462 or [fe80::2%eth0]:8462".to_owned();
-    numeric(host, port)?.ok_or_else(forms)
+    let port = port.and_then(|port| port.parse().ok()).ok_or_else(|| wrong("no port up to 65535"))?;
+    numeric(host, port).map_err(|why| wrong(&why))?.ok_or_else(|| wrong("no address in digits"))
 }
 
 /// Splits a port off. Without brackets an IPv6 address has none, since its last colon may be of the address.

@@ -1,4 +1,9 @@
-//! Quantities as people write them: times, rates, sizes, shares.
+//! Texts and quantities as people write them: times, rates, sizes, shares.
+
+/// The text without the byte order mark that some editors put before it.
+pub(crate) fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}
 
 /// Reads a length of time with its unit, `100us`, as whole nanoseconds.
 ///

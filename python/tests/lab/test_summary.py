@@ -15,6 +15,7 @@ from vtare.campaign import CampaignResult, Store
 from vtare.design import Run as RunRow
 from vtare.errors import BadInput
 from vtare.plan import Plan
+from vtare.plan.factors import FACTORS
 from vtare.samples import RunFile, other_clocks, refuse_mixture
 from vtare.summary import Summary, summarise
 from vtare.summary.cells import CELL_COLUMNS, ControlRow, OutlierRow, control_drift
@@ -60,6 +61,15 @@ def test_frames_have_the_described_columns(summary: Summary) -> None:
         "counter": ("argument",),
         "noise": ("cpu",),
     }
+
+
+def test_no_column_of_figures_has_the_name_of_a_factor() -> None:
+    """It would take the place of the factor's levels in every plan that has it."""
+    factors = {factor.name for factor in FACTORS}
+    rows = (ComparisonRow, RankTestRow, TailRow, OutlierRow, InteractionRow, LevelRow, ControlRow)
+    columns = {*FIGURE_COLUMNS, *CELL_COLUMNS, *(name for row in rows for name in columns_of(row))}
+    assert len(columns) > 100
+    assert columns & factors == set()
 
 
 def test_figures_of_a_run_are_those_of_its_file(summary: Summary, finished: Path) -> None:

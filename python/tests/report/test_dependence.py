@@ -39,18 +39,18 @@ def test_a_row_states_the_memory_that_its_interval_allows_for() -> None:
     flat = 1e4 * rng.lognormal(0, 0.001, 12)
     slow = flat * np.exp(0.05 * np.sin(np.arange(12) / 2.0))
     (row,) = rows_of_cells({"a": flat, "b": slow})
-    assert row.memory > 0.5
+    assert row.block_memory > 0.5
     assert row.p_memory <= 0.1
     assert "the interval allows for it" in needs.tip(row)
     (steady,) = rows_of_cells({"a": flat, "b": rng.permutation(flat) * 1.1})
-    assert (steady.memory is None) == (steady.p_memory > 0.1)
+    assert (steady.block_memory is None) == (steady.p_memory > 0.1)
     (short,) = rows_of_cells({"a": flat[:5], "b": slow[:5]})
-    assert (short.memory, short.p_memory, short.p_trend) == (None, None, None)
+    assert (short.block_memory, short.p_memory, short.p_trend) == (None, None, None)
 
 
 def test_the_report_names_comparisons_whose_blocks_follow_each_other(five_runs: Reported) -> None:
     compared = five_runs.summary.comparisons.with_columns(
-        pl.lit(0.6).alias("memory"), pl.lit(0.01).alias("p_memory"), pl.lit(1e-6).alias("p_trend")
+        pl.lit(0.6).alias("block_memory"), pl.lit(0.01).alias("p_memory"), pl.lit(1e-6).alias("p_trend")
     )
     lines = caveats_of(replace(five_runs.summary, comparisons=compared), five_runs.content.layouts)
     count = compared.height

@@ -5,10 +5,9 @@ use std::fs::File;
 use std::path::Path;
 
 use vtare_capture::Tally;
-use vtare_capture::frame::{self, LinkType, NoPacket, Protocol};
+use vtare_capture::frame::{self, LinkType, NoPacket, Protocol, Tunnel};
 use vtare_capture::pcap::Reader;
 use vtare_capture::probe::{self, Probe, Wanted};
-use vtare_capture::tunnel::Tunnel;
 
 use super::aggregate::Aggregate;
 use super::cell::{CaptureCell, FileFacts, NamedFrames};

@@ -4,9 +4,8 @@ use vtare_emulator::{Buffer, Jitter, JitterShape, LaneSpec, Layer, Phase};
 use vtare_pathsim::{Detour, Duplication, LossModel};
 
 use crate::failure::Failure;
-use crate::measure::without_mark;
 use crate::quantities::{
-    bit_rate, bit_rate_or_none, bytes_with_unit, nanoseconds, nanoseconds_or_none, positive, share,
+    bit_rate, bit_rate_or_none, bytes_with_unit, nanoseconds, nanoseconds_or_none, positive, share, without_mark,
 };
 
 /// Arguments of `vtare link`.

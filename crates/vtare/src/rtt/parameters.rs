@@ -13,9 +13,8 @@ use vtare_wire::{LARGEST_BYTE, full, short};
 use super::stamp::Extension;
 use crate::failure::Failure;
 use crate::instrument;
-use crate::measure::without_mark;
 use crate::parameters;
-use crate::quantities::{nanoseconds, nanoseconds_or_none, positive};
+use crate::quantities::{nanoseconds, nanoseconds_or_none, positive, without_mark};
 
 /// Packets of one run at most.
 const MOST_PACKETS: u64 = 3_600_000_000;

@@ -16,7 +16,7 @@ fn what_cannot_be_is_refused_by_name() {
     vtare_line("rpm").refused(2, &["peer: found none, expected a host"]);
     vtare_line("rpm a --max-time 1s").refused(2, &["most_ns (--max-time)", "6000000000"]);
     vtare_line("rpm a --fail-if rpn>1").refused(2, &["rpn", "rpm"]);
-    vtare_line("rpm-serve --listen x").refused(2, &["--listen: found 'x'"]);
+    vtare_line("rpm-serve --listen x").refused(2, &["--listen: 'x': no port"]);
     vtare_line("rpm-serve --max-connections 0").refused(2, &["--max-connections: 0 is not in 1..=8192"]);
 }
 

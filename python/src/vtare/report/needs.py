@@ -146,10 +146,10 @@ def dependent_tails(summary: Summary) -> list[str]:
 def _in_order(compared: list[ComparisonRow]) -> list[str]:
     """Comparisons whose blocks follow each other, with what was done about it and what to do."""
     tested = [row for row in compared if row.p_memory is not None]
-    seen = [row for row in tested if row.memory is not None]
+    seen = [row for row in tested if row.block_memory is not None]
     found = []
     if seen:
-        most = max(row.memory or 0.0 for row in seen)
+        most = max(row.block_memory or 0.0 for row in seen)
         found.append(
             f"In {len(seen)} of {text.plural(len(tested), 'comparison')} each block resembles the one before (memory "
             f"up to {significant(most, 2)}; about 1 in 10 shows one by chance): their intervals are wider by what it "
@@ -194,8 +194,8 @@ def mark(row: ComparisonRow) -> str:
 def tip(row: ComparisonRow) -> str:
     """What the tip of a verdict adds to its reason: the ratio by ranks, memory of blocks, runs of two kinds."""
     pieces = []
-    if row.memory is not None:
-        pieces.append(f"blocks follow each other (memory {significant(row.memory, 2)}): the interval allows for it")
+    if row.block_memory is not None:
+        pieces.append(f"blocks follow each other (memory {significant(row.block_memory, 2)}): the interval allows for it")
     if row.ratio_rank is not None:
         pieces.append(f"by ranks {significant(row.ratio_rank)}")
     pieces += [modes for modes in (row.modes, row.modes_baseline) if modes is not None]

@@ -49,7 +49,7 @@ class ComparisonRow:
     """One figure of a cell against that of its baseline (docs/statistics.md).
 
     Where a side holds bounds that decide the order, there is no `ratio` but a `ratio_bound`, which the ratio is `at
-    least` or `at most` (`ratio_side`). `memory` is that of the differences of blocks that the interval allows for, None
+    least` or `at most` (`ratio_side`). `block_memory` is that of the differences of blocks that the interval allows for, None
     where none was seen; `p_memory` and `p_trend` test it and their trend.
 
     `median` and its like, `difference` and its ends have the unit of `quantity`. `without` and `without_baseline` count
@@ -105,7 +105,7 @@ class ComparisonRow:
     runs_needed: int | None = None
     ratio_bound: float | None = None
     ratio_side: str | None = None
-    memory: float | None = None
+    block_memory: float | None = None
     p_memory: float | None = None
     p_trend: float | None = None
 
@@ -368,7 +368,7 @@ def _row(contrast: Contrast, p: stats.PValue | None, analysis: Analysis, adjustm
         runs_needed=None
         if p is None
         else stats.runs_needed(found, ratio=analysis.margin_ratio, alpha=analysis.alpha, comparisons=size),
-        memory=follow.memory if follow is not None and follow.seen else None,
+        block_memory=follow.memory if follow is not None and follow.seen else None,
         p_memory=None if follow is None else follow.p_memory,
         p_trend=None if follow is None else follow.p_trend,
     )
