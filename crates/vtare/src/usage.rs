@@ -60,7 +60,6 @@ fn in_words(message: &str) -> String {
         ("invalid digit found in string", "expected a whole number, 0 or more"),
         ("invalid float literal", "expected a number"),
         ("cannot parse integer from empty string", "expected a whole number"),
-        ("invalid socket address syntax", "expected ADDRESS:PORT in figures, as 10.0.0.2:5001 or [fd00::2]:5001"),
         ("number too large to fit in target type", "expected a smaller number"),
     ]
     .iter()

@@ -265,5 +265,5 @@ fn what_programs_do_not_do_is_refused_with_the_way_out() {
         outcome.refused(2, &["engine: found af_xdp with", "--engine socket"]);
     }
     let outcome = crate::common::vtare_line("serve --listen 127.0.0.1:0 --xdp no-such-interface");
-    outcome.refused(3, &["found 'no-such-interface'", "lo"]);
+    outcome.refused(2, &["no interface 'no-such-interface'", "lo"]);
 }

@@ -195,7 +195,9 @@ def tip(row: ComparisonRow) -> str:
     """What the tip of a verdict adds to its reason: the ratio by ranks, memory of blocks, runs of two kinds."""
     pieces = []
     if row.block_memory is not None:
-        pieces.append(f"blocks follow each other (memory {significant(row.block_memory, 2)}): the interval allows for it")
+        pieces.append(
+            f"blocks follow each other (memory {significant(row.block_memory, 2)}): the interval allows for it"
+        )
     if row.ratio_rank is not None:
         pieces.append(f"by ranks {significant(row.ratio_rank)}")
     pieces += [modes for modes in (row.modes, row.modes_baseline) if modes is not None]
