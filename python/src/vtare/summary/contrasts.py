@@ -49,8 +49,8 @@ class ComparisonRow:
     """One figure of a cell against that of its baseline (docs/statistics.md).
 
     Where a side holds bounds that decide the order, there is no `ratio` but a `ratio_bound`, which the ratio is `at
-    least` or `at most` (`ratio_side`). `block_memory` is that of the differences of blocks that the interval allows for, None
-    where none was seen; `p_memory` and `p_trend` test it and their trend.
+    least` or `at most` (`ratio_side`). `block_memory` is that of the differences of blocks that the interval allows
+    for, None where none was seen; `p_memory` and `p_trend` test it and their trend.
 
     `median` and its like, `difference` and its ends have the unit of `quantity`. `without` and `without_baseline` count
     the runs that have no such figure. None: not estimable, or refused for the `reason`.
