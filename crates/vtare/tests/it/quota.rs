@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::common::wire::Responder;
-use crate::common::{Outcome, VTARE};
+use crate::common::{Outcome, VTARE, pause};
 
 /// A control group that may use a tenth of a CPU; removed when dropped.
 struct Group(PathBuf);
@@ -36,7 +36,7 @@ impl Drop for Group {
             if std::fs::remove_dir(&self.0).is_ok() {
                 return;
             }
-            std::thread::sleep(std::time::Duration::from_millis(20));
+            pause(20);
         }
     }
 }

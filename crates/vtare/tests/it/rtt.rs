@@ -1,11 +1,9 @@
 //! `vtare rtt` against real responders: over loopback, and over a veth pair between two namespaces with injected
 //! losses.
 
-use std::time::Duration;
-
 use crate::common::skips::spoiled;
 use crate::common::wire::{Responder, Wire, new_key};
-use crate::common::{Outcome, Place, accepted, golden, undisturbed, until, vtare_line};
+use crate::common::{Outcome, Place, accepted, golden, pause, undisturbed, until, vtare_line};
 use serde_json::Value;
 
 /// One row of the samples.
@@ -205,9 +203,9 @@ fn a_process_that_is_stopped_stalled_and_is_not_called_too_slow() {
         command.args(line.split(' ')).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
         let child = command.spawn().expect("the binary starts");
         let stop = |name: &str| if at_far_end { responder.signal(name) } else { signal(child.id(), name) };
-        std::thread::sleep(Duration::from_millis(700));
+        pause(700);
         stop("STOP");
-        std::thread::sleep(Duration::from_millis(500));
+        pause(500);
         stop("CONT");
         let document = measured(&Outcome::of(child.wait_with_output().expect("it ends")));
         let notes: Vec<&str> =

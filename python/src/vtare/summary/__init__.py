@@ -76,8 +76,8 @@ anytime_high` (interval that holds at every look; null below 5 blocks), `fragile
 `decided_by` (the only one, in words), `modes, modes_baseline` (runs of two kinds, in words), `runs_needed` (blocks of
 a new campaign that find a difference as large as the margin with 80 %), `block_memory` (of the differences of blocks,
 that the interval allows for; null: none seen), `p_memory, p_trend` (null below 8 blocks). Estimate, interval, p-value
-and verdict are of one formula (docs/statistics.md). `quantity` is `read_cost_ns` for the timer, `cv` for the counter and
-`absolute_error_percent` (the error against the truth, without its sign) for avb where their runs have it.
+and verdict are of one formula (docs/statistics.md). `quantity` is `read_cost_ns` for the timer, `cv` for the counter
+and `absolute_error_percent` (the error against the truth, without its sign) for avb where their runs have it.
 
 `tails`: one row per comparison and tail (`p99`, `p999` of each run): keys, `tail`, the columns of `comparisons` (BH in
 place of Holm), `refused`.

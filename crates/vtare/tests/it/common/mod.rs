@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::Value;
 use skips::{Disturbance, Judged, first_good};
-use vtare_units::{Monotonic, Timestamp};
+use vtare_units::{Monotonic, Span, Timestamp};
 
 /// The binary.
 pub(crate) const VTARE: &str = env!("CARGO_BIN_EXE_vtare");
@@ -149,6 +149,11 @@ pub(crate) fn now() -> Timestamp<Monotonic> {
 /// Whole seconds since then.
 pub(crate) fn seconds_since(began: Timestamp<Monotonic>) -> u64 {
     (now() - began).as_nanos_unsigned() / 1_000_000_000
+}
+
+/// Waits for a number of milliseconds, where what happens meanwhile is what is tested.
+pub(crate) fn pause(milliseconds: i64) {
+    vtare_sys::clocks::sleep_until(now() + Span::from_millis(milliseconds)).expect("the kernel lets it sleep");
 }
 
 /// Asks until it is so; a minute is far above what anything here takes.
