@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
+import pytest
 from conftest import Reported
 from page import answer_of, cell, plain
 from planted import planted
@@ -20,6 +21,7 @@ from vtare.report import text
 from vtare.report.claims import answer
 from vtare.report.content import layouts_of
 from vtare.report.main_table import at_a_glance, main_rows, main_tables
+from vtare.report.needs import inconclusive
 from vtare.report.placement import standings
 from vtare.report.tables import cell_table, verdict_table
 from vtare.report.text import Shown
@@ -85,17 +87,29 @@ def test_the_answer_has_three_sentences_at_most_and_the_box_below_states_what_is
         assert all(len(sentence.split()) <= 32 for sentence in short), short
         assert certainty_of(report).startswith("Not certain: ")
         assert "Not certain" not in answer_of(report.html)
-    compared = rows_of(ComparisonRow, five_runs.summary.comparisons)
-    rows = [row for row in compared if word_of(row) == "inconclusive"]
-    needed = sorted(row.runs_needed for row in rows if row.runs_needed is not None)
-    wanted = f"{len(rows)} of {five_runs.summary.comparisons.height} comparisons are inconclusive; to decide "
-    found = re.search(rf"{wanted}(\d+ of )?them, a new campaign of about (\d+) to (\d+) blocks is needed "
-                      r"\(80 % power for 5 %\)", certainty_of(five_runs))  # fmt: skip
-    assert found is not None, certainty_of(five_runs)
-    assert (found.group(1) is None) == (len(needed) == len(rows))
-    for shown, exact in zip(found.groups()[1:], (needed[0], needed[-1]), strict=True):
-        # Two digits, never fewer blocks than it takes.
-        assert exact <= int(shown) < exact * 1.1 + 1
+
+
+@pytest.mark.parametrize("needed", [(None, None), (41, None), (41, 187), (41, 41)])
+def test_the_box_states_how_large_a_new_campaign_would_decide_what_is_inconclusive(
+    five_runs: Reported, needed: tuple[int | None, ...]
+) -> None:
+    """Two digits, never fewer blocks than it takes."""
+    comparisons = five_runs.summary.comparisons
+    open_rows = [word_of(row) == "inconclusive" for row in rows_of(ComparisonRow, comparisons)]
+    assert sum(open_rows) == len(needed)
+    counts = iter(needed)
+    changed = pl.Series("runs_needed", [next(counts) if is_open else None for is_open in open_rows], dtype=pl.Int64)
+    found = inconclusive(replace(five_runs.summary, comparisons=comparisons.with_columns(changed)))
+    assert found is not None
+    wanted = {
+        (None, None): "a new campaign of 1000 blocks would not decide them",
+        (41, None): "to decide 1 of them, a new campaign of about 41 blocks is needed",
+        (41, 187): "to decide them, a new campaign of about 41 to 190 blocks is needed",
+        (41, 41): "to decide them, a new campaign of about 41 blocks is needed",
+    }[needed]
+    short = f"2 of {comparisons.height} comparisons are inconclusive; {wanted} (80 % power for 5 %)"
+    assert found[0] == short
+    assert found[1].startswith(short.partition(";")[0])
 
 
 def test_a_campaign_without_limits_states_how_far_its_figures_carry(five_runs: Reported) -> None:
