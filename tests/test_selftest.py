@@ -27,8 +27,9 @@ def selftest(line: list[str | Path], code: set[int]) -> dict[str, Any]:
 def test_every_fault_that_can_be_injected_here_is_found(vtare: Path) -> None:
     found = selftest([vtare, "selftest", "--quick"], {0})
     assert (found["missed"], found["found"] + found["skipped"]) == (0, 11)
-    # Only the emulated link needs what a machine may not have.
-    assert all(row["by"] == "emulated_link" for row in found["faults"] if row["verdict"] == "skipped")
+    # The emulated link needs what a machine may not have; on a busy CPU the command itself measured that it was.
+    skipped = [row for row in found["faults"] if row["verdict"] == "skipped"]
+    assert all(row["by"] == "emulated_link" or "other programs used" in row["reason"] for row in skipped), skipped
 
 
 @pytest.mark.alone

@@ -103,6 +103,8 @@ struct Beside {
     busy_ns: Option<u64>,
     cpu_pressure_ns: Option<u64>,
     io_pressure_ns: Option<u64>,
+    /// Time that a CPU quota kept threads of the control group from running.
+    quota_ns: Option<u64>,
     span_ns: u64,
 }
 
@@ -173,6 +175,7 @@ impl Beside {
             busy_ns: all(|times| times.user + times.system + times.interrupts),
             cpu_pressure_ns: gained.cpu_pressure.map(|it| it.some.as_nanos_unsigned()),
             io_pressure_ns: gained.io_pressure.map(|it| it.some.as_nanos_unsigned()),
+            quota_ns: gained.throttled.map(|it| it.time.as_nanos_unsigned()),
             span_ns: span.as_nanos_unsigned(),
         }
     }

@@ -26,7 +26,7 @@ from vtare.ab.designs import Orders
 from vtare.ab.figures import COUNTED, judged_first
 from vtare.ab.publish import bencher, benchmark_action, github, junit, markdown
 from vtare.ab.trials import Beside, Measured, Trials
-from vtare.ab.verdict import Outcome, document, known_beside, read_limit, sentence
+from vtare.ab.verdict import Outcome, beside_text, document, known_beside, read_limit, sentence
 from vtare.cli import app
 from vtare.errors import BadInput
 
@@ -366,3 +366,19 @@ def test_no_design_is_tried_where_the_time_is_too_short_for_it(monkeypatch: pyte
     short = compared(1.0, quiet, most_s=2.0, most_pairs=8).chosen
     assert (short.design, short.why) == ("interleaved", "there is no time to try a duet")
     assert "pairs would take" in compared(1.0, quiet, most_s=60.0, most_pairs=8).chosen.why
+
+
+def test_what_a_quota_withheld_is_named_beside_other_programs() -> None:
+    class Limited(SimulatedTrials):
+        def run(
+            self, commands: Sequence[Command], cpus: Sequence[Sequence[int]] | None = None
+        ) -> tuple[list[Measured], Beside]:
+            runs, _ = super().run(commands, cpus)
+            return runs, Beside(0, 10, None, None, 10, quota_ns=9)
+
+    found = compare(Limited(1.0, quiet, none, 4), (A, B), COUNTED, Asked(most_pairs=8), rng=np.random.default_rng(1))
+    said = beside_text(found)
+    assert said is not None
+    assert "a CPU quota of this control group withheld 0.90" in said
+    free = beside_text(compared(1.0, quiet))
+    assert free is None or "quota" not in free

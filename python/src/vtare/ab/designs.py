@@ -98,6 +98,11 @@ class Pair:
         """The same for input and output."""
         return self._share("io_pressure_ns")
 
+    @property
+    def quota_cpus(self) -> float | None:
+        """CPUs that a CPU quota of the control group withheld; None where the system does not report it."""
+        return self._share("quota_ns")
+
     def _share(self, counter: str) -> float | None:
         values = [getattr(it, counter) for it in self.beside]
         return None if not values or None in values else sum(values) / sum(it.span_ns for it in self.beside)

@@ -73,6 +73,7 @@ class Beside:
     cpu_pressure_ns: int | None
     io_pressure_ns: int | None
     span_ns: int
+    quota_ns: int | None = None
 
 
 class Trials:

@@ -24,6 +24,7 @@ SCHEMA: Final = "vtare.ab/1"
 NOISE: Final = {
     "others_cpus": "CPUs that other programs took",
     "steal_cpus": "CPUs that the hypervisor took, as far as it states it",
+    "quota_cpus": "CPUs that a CPU quota of the control group withheld",
     "gaps": "gaps: share of the time ready to run without a CPU",
     "cpu_pressure": "share of the time in which programs waited for a CPU",
     "io_pressure": "share of the time in which programs waited for input or output",
@@ -170,10 +171,12 @@ def beside_text(found: Compared) -> str | None:
         return None
     steal, gaps = taken["steal_cpus_median"], taken["gaps_median"]
     stated = "does not state what it took" if steal is None else f"states that it took {steal:.2f}"
+    quota = taken["quota_cpus_median"]
+    withheld = "" if not quota else f", a CPU quota of this control group withheld {quota:.2f}"
     waited = "" if gaps is None else f"; gaps of the programs, ready without a CPU: {100 * gaps:.2g} % of their time"
     return (
         f"Beside the pairs other programs took {taken['others_cpus_median']:.2f} CPUs (median; at most "
-        f"{taken['others_cpus_most']:.2f}), the hypervisor {stated}{waited}."
+        f"{taken['others_cpus_most']:.2f}), the hypervisor {stated}{withheld}{waited}."
     )
 
 
