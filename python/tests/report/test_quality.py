@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import polars as pl
@@ -10,6 +11,7 @@ from forwarding_store import write_forwarding_store
 from planted import of_cells, of_columns, others, planted
 from synthetic_store import SMALL, Recipe, write_store
 
+from vtare.report.build import build
 from vtare.report.claims import Answer, answer
 from vtare.report.content import content_of, layouts_of
 from vtare.report.sentences import plain
@@ -43,7 +45,12 @@ def test_the_headline_is_that_of_the_cells_that_were_not_disturbed(routed_store:
         is_yaz = footer["run"]["parameters"]["method"] == "yaz"  # type: ignore[index]
         return others(1.5)(rows, footer, place) if is_yaz else rows
 
-    sentences, certainty = first_screen(planted(routed_store, tmp_path / "store", some))
+    store = planted(routed_store, tmp_path / "store", some)
+    title = re.search(r'<h2 class="plain">.*?<span class="range">(.*?)</span>', build(summarise(store)))
+    assert title is not None
+    assert title[1].endswith("; 4 of 8 cells cannot be trusted"), title[1]
+    assert "<code>vtare check</code>" in build(summarise(store))
+    sentences, certainty = first_screen(store)
     assert sentences[0].startswith("The figures of 4 of 8 cells cannot be trusted: 4 of 4 estimates were disturbed")
     assert "yaz" not in " ".join(sentences[1:])
     assert "vtare finds" in sentences[1]

@@ -18,6 +18,7 @@ from vtare.report.figures import slug
 from vtare.report.frame import environment, lab_version, stylesheet, template_text
 from vtare.report.method import caveats_of, method_of
 from vtare.summary.contrasts import ComparisonRow
+from vtare.summary.quality import HIDES, flawed
 from vtare.summary.rows import rows_of
 from vtare.summary.verdicts import EQUIVALENT, WORDS, word_of
 
@@ -57,7 +58,7 @@ def render(content: Content, *, live: bool = False) -> str:
         "main_all": content.main_all,
         "marked": _marked,
         "headline": content.headline,
-        "headline_title": layouts[found.headline].experiment.title if found.headline is not None else "",
+        "headline_title": _headline_title(summary, found.headline),
         "effects": content.effects,
         "layers": content.layers,
         "layers_title": layers.title(summary),
@@ -105,12 +106,25 @@ def render(content: Content, *, live: bool = False) -> str:
     return environment().get_template("report.html.j2").render(context)
 
 
+def _headline_title(summary: Summary, name: str | None) -> str:
+    """The experiment that the main figure shows, and how many of its cells no sentence uses."""
+    if name is None:
+        return ""
+    found = (one.row for one in flawed(summary, least=HIDES) if one.row["experiment"] == name)
+    hidden = {tuple(row[key] for key in summary.keys[name]) for row in found}
+    cells = summary.cells.filter(pl.col("experiment") == name).height
+    title = summary.plan.experiment(name).title
+    return f"{title}; {len(hidden)} of {text.plural(cells, 'cell')} cannot be trusted" if hidden else title
+
+
 def _marked(sentence: Sentence) -> Markup:
-    """The sentence with its figures set bold and their intervals set back."""
+    """The sentence with its figures set bold, their intervals set back, and commands as code."""
     pieces = []
     for piece in sentence:
         if isinstance(piece, str):
-            pieces.append(escape(text.keep(piece)))
+            words = piece.split("`")
+            pieces += [Markup("<code>{}</code>").format(part) if at % 2 else escape(text.keep(part))
+                       for at, part in enumerate(words)]  # fmt: skip
             continue
         pieces.append(Markup("<strong>{}</strong>").format(text.keep(piece.value)))
         if piece.interval:
