@@ -174,7 +174,7 @@ fn stamp_is_measured_against_our_own_reflector() {
     let responder = Responder::start(std::process::Command::new(crate::common::VTARE).args(arguments));
     let (place, at) = (Place::new(), responder.stamp.as_deref().expect("it was asked for"));
     let out = place.file("stamp.parquet");
-    let line = format!("rtt {at} --stamp --count 200 --rate 1000 --seed 11 --json --out {}", out.display());
+    let line = format!("rtt {at} --stamp --count 200 --rate 400 --seed 11 --json --out {}", out.display());
     let Some(document) = measured_in_time(|| vtare_line(&line)) else { return };
     let cell = &document["cells"][0];
     all_answered(cell, 200);
