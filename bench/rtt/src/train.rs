@@ -47,7 +47,7 @@ pub(crate) fn measure(asked: &Asked<'_>) -> Result<(), Failed> {
     let patience = Span::from_secs(5);
     let address = asked.address.parse()?;
     let far = client::open(address, Some(&key), &request, "bench", patience)?;
-    let options = SocketOptions { local: Some(far.local_address().ip()), ..options };
+    let options = SocketOptions { local: Some(far.local_address()), ..options };
     let link = SocketLink::udp(&clock, address, &options, "trains over UDP")?;
     let grant = far.grant().clone();
     let mut session = AvbSession::new(link, far, grant);
