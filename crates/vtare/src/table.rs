@@ -131,8 +131,7 @@ pub(crate) fn time(nanos: Option<f64>) -> String {
 const HALF_IQR: &str = "half IQR";
 
 /// What such a column is not: run medians of further starts differed by 26 to 127 times of it.
-const NO_ERROR_BAR: &str =
-    "half IQR: half the width of the middle half of the readings, no error bar: another start may differ by more\n";
+const NO_ERROR_BAR: &str = "half IQR: half the width of the middle half; starts may differ by more\n";
 
 /// The width of the middle half of readings for people, from half of it; below the steps of the clock it is named so,
 /// and it is nothing where it is not estimable.
@@ -168,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_table_with_a_spread_states_that_it_is_none_of_starts() {
-        assert!(Table::new(&["method", "half IQR"], 1).note().contains("another start may differ by more"));
+        assert!(Table::new(&["method", "half IQR"], 1).note().contains("starts may differ by more"));
         assert_eq!(Table::new(&["method", "median"], 1).note(), "");
     }
 
