@@ -64,9 +64,7 @@ pub(super) fn findings(figures: &Measured) -> Vec<Finding> {
 }
 
 fn busy(Busy { load_average, cpus }: Busy) -> Finding {
-    let text = format!(
-        "Other work ran meanwhile (load average {load_average:.1} on {cpus} CPUs), so this is no quiet machine."
-    );
+    let text = format!("The machine was not idle (load average {load_average:.1} on {cpus} CPUs).");
     Finding { id: "busy", text, figure: load_average, unit: "threads" }
 }
 

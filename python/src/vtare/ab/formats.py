@@ -48,7 +48,7 @@ def _pyperf(printed: str) -> list[Reading]:
             text_of(about, "unit", "second")
         )
         if unit is None:
-            raise NoReading(f"found the unit '{about['unit']}', expected second, byte or integer")
+            raise NoReading(f"unknown unit '{about['unit']}'; pyperf has second, byte and integer")
         readings.append(_reading(text_of(about, "name", ""), mean_of(values), unit))
     return readings
 

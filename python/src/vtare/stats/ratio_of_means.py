@@ -50,7 +50,7 @@ def ratio_of_means(
     """
     x, y = checked(a), checked(b)
     if len(x) == 0 or len(y) == 0 or x.min() <= 0 or y.min() <= 0:
-        raise ValueError("found a side without a value above 0, expected values above 0 on both")
+        raise ValueError("a ratio of means needs values above 0 on both sides")
     n = min(len(x), len(y))
     value = float(x.mean() / y.mean())
     if n < 2:
