@@ -19,9 +19,9 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 BIN := $(VENV)/bin
 DONE := $(VENV)/.done
 PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
-SOURCES = $(shell find crates counters python/src plans contract -type f -not -name '*.pyc' \
+SOURCES = $(shell find crates counters python/src plans -type f -not -name '*.pyc' \
 	  -not -path '*.egg-info/*' -not -path '*/fuzz/*' | LC_ALL=C sort) \
-	Cargo.toml Cargo.lock pyproject.toml setup.py tools/build README.md
+	Cargo.toml Cargo.lock pyproject.toml setup.py tools/build tools/schemas docs/json.md README.md
 BENCH_SCRIPTS := $(shell grep -ls '^\#!.*python' bench/*/run bench/*/real bench/*/sensitivity)
 BENCH_MODULES := $(wildcard bench/*/*.py)
 BENCH_PACKAGES := $(patsubst %/__init__.py,%,$(wildcard bench/*/*/__init__.py))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 import tempfile
 import tomllib
 from functools import cache
@@ -38,15 +39,16 @@ class AnyPythonWheel(bdist_wheel):
 
 
 class BuildPython(build_py):
-    """Copies the plans into the package: they stand at the root of the tree, where people look for them."""
+    """Adds what the package lacks in the tree: the plans, which stand at its root, and the schemas of documents."""
 
     def build_package_data(self) -> None:
-        """The package's data, and `plans/*.toml` as `vtare/plans/*.toml`."""
+        """The package's data, `plans/*.toml` as `vtare/plans/*.toml`, and the schemas as `vtare/schemas/*.json`."""
         super().build_package_data()
         folder = Path(self.build_lib) / "vtare" / "plans"
         self.mkpath(str(folder))
         for plan in sorted((ROOT / "plans").glob("*.toml")):
             self.copy_file(str(plan), str(folder / plan.name))
+        subprocess.run([sys.executable, ROOT / "tools" / "schemas", folder.with_name("schemas")], check=True)
 
 
 class BuildRust(build_rust):

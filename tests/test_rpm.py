@@ -14,12 +14,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
+from json_schemas import validate
 
 pytestmark = pytest.mark.e2e
 
-SCHEMA = Path(__file__).resolve().parent.parent / "docs/schemas/vtare.rpm.1.json"
 HERE, THERE, PORT = "10.116.0.1", "10.116.0.2", 4043
 RATE = 30_000_000
 #: What a full buffer of this size adds, ns.
@@ -88,7 +87,7 @@ def cells(*words: str | Path) -> dict[str, dict[str, Any]]:
     done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     document = json.loads(done.stdout)
-    jsonschema.validate(document, json.loads(SCHEMA.read_text("utf-8")))
+    validate(document)
     return {cell["direction"]: cell for cell in document["cells"]}
 
 

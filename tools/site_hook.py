@@ -1,6 +1,6 @@
 """What MkDocs does for this tree beyond its configuration (mkdocs.yml).
 
-- Pages that stand outside docs/ (the contract, the benchmarks, the changelog) become pages of the site.
+- Pages that stand outside docs/ (the benchmarks, the changelog) become pages of the site.
 - Links between docs/ and the rest of the tree: to a page of the site where there is one; else the text alone stays,
   since the site has no copy of the source.
 - Lists and tables that follow a line of text at once, as code forges allow, get the blank line that Markdown in Python
@@ -10,8 +10,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import runpy
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -21,7 +23,6 @@ OUTSIDE = {
     "CHANGELOG.md": "changelog.md",
     "README.md": "overview.md",
     "bench/README.md": "benchmarks.md",
-    "contract/README.md": "contract.md",
     "counters/README.md": "counters.md",
 }
 SOURCES = {page: source for source, page in OUTSIDE.items()}
@@ -40,11 +41,14 @@ def on_config(config: Any) -> Any:
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Add the pages that stand outside docs/."""
+    """Add the pages that stand outside docs/, and the JSON Schemas of documents."""
     from mkdocs.structure.files import File
 
     for page, source in SOURCES.items():
         files.append(File.generated(config, page, abs_src_path=str(ROOT / source)))
+    made = runpy.run_path(str(ROOT / "tools" / "schemas"))["schemas"]()
+    for name, schema in made.items():
+        files.append(File.generated(config, f"schemas/{name}", content=json.dumps(schema, indent=1) + "\n"))
     return files
 
 

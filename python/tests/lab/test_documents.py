@@ -1,4 +1,4 @@
-"""Documents that the lab prints of a finished store are as docs/schemas states."""
+"""Documents that the lab prints of a finished store are as their schemas state."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-import jsonschema
 import pytest
+from json_schemas import validate
 
-SCHEMAS = Path(__file__).resolve().parents[3] / "docs/schemas"
 #: STORE stands for the store. Comparisons of two: python/tests/stats/test_between.py.
 LINES = {
     "vtare.status/1": "status STORE --json",
@@ -36,4 +35,4 @@ def test_a_document_of_a_store_is_as_its_schema_states(
     written = tmp_path / "report.json"
     document = json.loads(written.read_text("utf-8") if written.exists() else done.stdout)
     assert document["schema"] == name, done.stderr
-    jsonschema.validate(document, json.loads((SCHEMAS / f"{name.replace('/', '.')}.json").read_text("utf-8")))
+    validate(document)
