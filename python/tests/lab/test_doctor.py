@@ -38,7 +38,7 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> Ways:
     [
         ("the program 'lxc-start' is missing; install lxc", "sudo apt-get install -y lxc"),
         ("the program 'runsc' is missing; install runsc", "sudo apt-get install -y runsc"),
-        ("the program 'firecracker' is missing; install it from https://github.com/x/releases", None),
+        ("the program 'hypervisor' is missing; install it from https://github.com/x/releases", None),
         ("the program 'VBoxManage' is missing; install VirtualBox", None),
         (NO_ROOT, "sudo vtare ..."),
         ("the Python package 'asyncssh' is missing; install it with `pip install asyncssh`", "pip install asyncssh"),
@@ -157,7 +157,7 @@ PLACES = (
     Place("host", {"rtt": NO_ROOT, "sleep": None}, None, None, False, None),
     Place("docker", {"rtt": LACKS, "sleep": LACKS}, LACKS, "sudo dockerd &", False, None),
     Place("ssh", {"rtt": "names no machine", "sleep": "names no machine"}, "names no machine", None, True, None),
-    Place("kata", {"rtt": None, "sleep": None}, None, None, False, "no Kata was run"),
+    Place("esxi", {"rtt": None, "sleep": None}, None, None, False, "no ESXi was run"),
 )
 
 
@@ -177,8 +177,8 @@ def here(monkeypatch: pytest.MonkeyPatch, fake: object) -> list[str]:
         (["sleep"], 0),
         (["sleep", "host"], 0),
         (["rtt", "host"], 3),
-        (["rtt", "kata"], 0),
-        (["rtt", "sleep", "kata", "docker"], 3),
+        (["rtt", "esxi"], 0),
+        (["rtt", "sleep", "esxi", "docker"], 3),
         (["docker"], 3),
         (["ssh"], 3),
     ],
@@ -188,7 +188,7 @@ def test_the_exit_code_answers_for_what_is_named(names: list[str], code: int, he
     assert done.exit_code == code, done.output
     found = json.loads(done.stdout)
     assert (found["able"], found["asked"]) == (code == 0, names)
-    assert [place["name"] for place in found["platforms"]] == ["host", "docker", "ssh", "kata"]
+    assert [place["name"] for place in found["platforms"]] == ["host", "docker", "ssh", "esxi"]
 
 
 def test_a_misspelt_name_finds_its_neighbour(here: list[str]) -> None:
@@ -202,7 +202,7 @@ def test_each_cell_and_each_way_out_is_shown(here: list[str]) -> None:
     rows = {
         line.split("│")[1].strip(): [cell.strip() for cell in line.split("│")[2:4]] for line in lines if "│" in line
     }
-    assert rows == {"host": ["-", "yes"], "docker": ["-", "-"], "ssh": ["plan", "plan"], "kata*": ["yes", "yes"]}
+    assert rows == {"host": ["-", "yes"], "docker": ["-", "-"], "ssh": ["plan", "plan"], "esxi*": ["yes", "yes"]}
     shown = "\n".join(lines)
     assert "  docker: no daemon\n  docker: no library\n" in shown
     assert shown.endswith("as far as commands get it\n  docker:\n    sudo dockerd &")

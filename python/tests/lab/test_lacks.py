@@ -15,7 +15,7 @@ from vtare.doctor import Ways
 from vtare.doctor.ways import for_this_user
 from vtare.platforms import KINDS, cloud, docker, gvisor, lacks, network, open_platform, uml, virtualbox
 from vtare.platforms.esxi import EsxiPlatform
-from vtare.platforms.guest import stdio_machine, xen_tools
+from vtare.platforms.guest import xen_tools
 from vtare.platforms.qemu import QemuPlatform
 
 #: What plans name, for the platforms that look at nothing without it.
@@ -25,7 +25,7 @@ SETTINGS: dict[str, dict[str, str | int]] = {
     "esxi": {"server": "there", "account": "me", "template": "one"},
     "cloud": {"driver": "dummy", "image": "1", "size": "1"},
 }
-ROOT, KVM, DAEMON, STATIC, XEN, KEY = "root", "KVM", "daemon", "static binary", "Xen", "key of the cloud"
+ROOT, DAEMON, STATIC, XEN, KEY = "root", "daemon", "static binary", "Xen", "key of the cloud"
 #: A static program without program headers.
 ELF = b"\x7fELF\x02\x01" + bytes(48) + b"\x38" + bytes(9)
 
@@ -44,7 +44,6 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
         monkeypatch.setattr(lacks, "find_spec", lambda module: SimpleNamespace() if has(module) else None)
         monkeypatch.setattr(os, "geteuid", lambda: 0 if has(ROOT) else 1000)
         monkeypatch.setattr(network, "_has_capabilities", lambda: has(ROOT))
-        monkeypatch.setattr(stdio_machine, "os", SimpleNamespace(access=lambda *_: has(KVM), R_OK=4, W_OK=2))
         socket, binary, root = tmp_path / "socket", tmp_path / "vtare", tmp_path / "root"
         for path, there in ((socket, has(DAEMON)), *((root / part, has(XEN)) for part in XEN_FILES)):
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -193,7 +193,7 @@ def _kernel() -> Iterator[Feature]:
         "this CPU shows no virtualization: turn it on in the firmware, or nested virtualization at the machine's host"
     )
     lacks = "/dev/kvm cannot be opened" if kvm.exists() else "there is no /dev/kvm" if load else none
-    yield Feature("KVM", "guests of qemu at the speed of hardware, firecracker, cloudhypervisor, kata",
+    yield Feature("KVM", "guests of qemu at the speed of hardware",
                   None if usable else lacks,
                   None if usable else "sudo usermod -aG kvm $USER" if kvm.exists() else load)  # fmt: skip
 
