@@ -10,8 +10,6 @@ use crate::frame::{Packet, Transport};
 
 /// The port of STAMP reflectors (RFC 8762).
 pub const STAMP_PORT: u16 = 862;
-/// Ports that one capture can look for.
-pub const MOST_PORTS: usize = 16;
 
 /// What is looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -80,7 +80,7 @@ pub struct Departure {
 /// Datagrams that were lost on this host, as far as it counts them. `None`: not counted by this link, which is not 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LocalDrops {
-    /// Arrived, but the socket's or ring's buffer was full (SO_RXQ_OVFL, ring statistics).
+    /// Arrived, but the socket's or ring's buffer was full (SO_MEMINFO, ring statistics).
     pub receive_buffer: Option<u64>,
     /// Accepted by the kernel and dropped before the wire (the interface's counters).
     pub interface_tx: Option<u64>,

@@ -29,7 +29,7 @@ mod udp_frame;
 pub use checksum::{internet_checksum, internet_sum};
 pub use error::WireError;
 pub use form::{Form, Kind, first_byte, peek};
-pub use format::{ETHERNET_BYTE, IPV4_UDP_BYTE, IPV6_UDP_BYTE, LARGEST_BYTE, VERSION, payload_of_frame};
+pub use format::{IPV4_UDP_BYTE, IPV6_UDP_BYTE, LARGEST_BYTE, VERSION};
 pub use key::{SessionId, SessionKey};
 pub use shape::Shape;
 pub use udp_frame::{UDP_FRAME_HEADERS_BYTE, udp_frame_headers};

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use vtare_units::{Span, Timestamp};
 
-use super::{Form, Kind, LARGEST_BYTE, SessionId, SessionKey, WireError, full, payload_of_frame, peek, short};
+use super::{Form, Kind, LARGEST_BYTE, SessionId, SessionKey, WireError, full, peek, short};
 
 static KEY: SessionKey = SessionKey::new([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
 
@@ -85,12 +85,6 @@ fn the_tag_is_the_published_function() {
     let message: Vec<u8> = (0..15).collect();
     assert_eq!(sip_hash_2_4(&message), 0xa129_ca61_49be_45e5);
     assert_eq!(KEY.tag(&message), 0xa129_ca61_49be_45e5);
-}
-
-#[test]
-fn a_64_byte_frame_carries_the_short_form_and_a_128_byte_frame_the_full_one_even_under_ipv6() {
-    assert_eq!(payload_of_frame(64, super::IPV4_UDP_BYTE), Some(short::HEADER_BYTE));
-    assert!(payload_of_frame(128, super::IPV6_UDP_BYTE).is_some_and(|room| room >= full::HEADER_BYTE));
 }
 
 #[test]

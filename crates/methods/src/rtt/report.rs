@@ -73,7 +73,7 @@ pub struct Report {
 
 impl Run {
     /// Ends the run: gives the remaining records to `sink` and returns the report. Call it a timeout after the
-    /// last packet, or when [`Run::is_complete`]; `counters` are the responder's last ones, where there is one.
+    /// last packet, or when all are answered; `counters` are the responder's last ones, where there is one.
     #[must_use]
     pub fn finish(
         mut self,

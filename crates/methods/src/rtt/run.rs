@@ -360,12 +360,6 @@ impl Run {
         self.interval = LogHistogram::default();
     }
 
-    /// Whether every packet sent has been answered: nothing is left to wait for.
-    #[must_use]
-    pub const fn is_complete(&self) -> bool {
-        self.tally.sent == self.tally.received + self.tally.late
-    }
-
     /// Gives the remaining records to `sink`.
     pub(super) fn settle_all(&mut self, sink: &mut dyn FnMut(&Record)) {
         while !self.window.is_empty() {

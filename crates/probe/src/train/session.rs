@@ -95,11 +95,6 @@ impl<L: ProbeLink, F: Far<L>> AvbSession<L, F> {
         &self.link
     }
 
-    /// What carries the packets.
-    pub const fn link_mut(&mut self) -> &mut L {
-        &mut self.link
-    }
-
     /// What was granted.
     pub const fn grant(&self) -> &Grant {
         &self.grant

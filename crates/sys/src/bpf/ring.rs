@@ -72,12 +72,6 @@ impl RingBuffer {
         }
     }
 
-    /// Bytes that lie unread.
-    #[must_use]
-    pub fn unread_byte(&self) -> u64 {
-        self.produced().load(Ordering::Acquire).saturating_sub(self.consumed().load(Ordering::Relaxed))
-    }
-
     fn consumed(&self) -> &AtomicU64 {
         // SAFETY: the first word of the page that holds the reader's place; mapped as long as `self`, used atomically
         // by both sides.

@@ -80,7 +80,6 @@ fn a_ring_gives_every_record_in_order_over_its_edge_and_drops_none_that_fits() {
         for number in 0..9 {
             program.run_once(&[if number == 4 { 9 } else { round }; 14]).expect("it runs");
         }
-        assert_eq!(ring.unread_byte(), 9 * 24);
         ring.drain(&mut |record| got.push((record.len(), record[8])));
         let expected: Vec<(usize, u8)> =
             (0..9).map(|n| if n == 4 || round == 9 { (9, 9) } else { (16, round) }).collect();

@@ -136,9 +136,6 @@ pub struct ReceiveControl {
     pub software_ns: Option<u64>,
     /// Stamp of the network card, ns on its own clock.
     pub hardware_ns: Option<u64>,
-    /// Datagrams that this socket has dropped so far because its buffer was full (SO_RXQ_OVFL); counts from the
-    /// socket's birth, wraps.
-    pub overflow: Option<u32>,
     /// The datagram is several of this size, the last may be shorter (UDP_GRO).
     pub segment_byte: Option<u16>,
     /// TTL or hop limit.
@@ -200,7 +197,6 @@ impl ReceiveControl {
                 // The second of the three has been empty since Linux 3.5.
                 self.hardware_ns = time_at(data, 2);
             }
-            (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => self.overflow = number(data, 0).map(u32::from_ne_bytes),
             (libc::SOL_UDP, libc::UDP_GRO) => {
                 let segment = number(data, 0).map(c_int::from_ne_bytes);
                 self.segment_byte = segment.and_then(|size| u16::try_from(size).ok()).filter(|size| *size > 0);

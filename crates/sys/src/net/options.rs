@@ -130,14 +130,6 @@ impl Socket {
         self.set_for_real(libc::SOL_SOCKET, libc::SO_TIMESTAMPING, bits.cast_signed(), &call, "")
     }
 
-    /// Has the kernel count datagrams that found the receive buffer full (SO_RXQ_OVFL).
-    ///
-    /// # Errors
-    /// Where the kernel refuses.
-    pub fn count_overflow(&self) -> Result<(), SysError> {
-        self.set_for_real(libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1, "setsockopt(SO_RXQ_OVFL)", "")
-    }
-
     /// Datagrams that this socket has dropped so far, whether or not one arrived since (SO_MEMINFO).
     ///
     /// # Errors
@@ -331,25 +323,5 @@ impl Socket {
         } else {
             self.set(libc::SOL_RAW, ICMP_FILTER, filter_of(kinds), "setsockopt(ICMP_FILTER)", "")
         }
-    }
-
-    /// Has the kernel keep refusals of the path in the error queue, where they have more detail than an error number.
-    ///
-    /// # Errors
-    /// Where the kernel refuses.
-    pub fn queue_refusals(&self) -> Result<(), SysError> {
-        let (level, option) = match self.is_ipv6() {
-            true => (libc::IPPROTO_IPV6, libc::IPV6_RECVERR),
-            false => (libc::IPPROTO_IP, libc::IP_RECVERR),
-        };
-        self.set(level, option, 1_i32, "setsockopt(IP_RECVERR)", "")
-    }
-
-    /// Lets several sockets share this local port.
-    ///
-    /// # Errors
-    /// Where the kernel refuses.
-    pub fn share_port(&self) -> Result<(), SysError> {
-        self.set(libc::SOL_SOCKET, libc::SO_REUSEPORT, 1_i32, "setsockopt(SO_REUSEPORT)", "")
     }
 }

@@ -134,19 +134,6 @@ impl Socket {
         self.inner.set_read_timeout(Some(most))?;
         self.inner.set_nonblocking(false)
     }
-
-    /// Leaves the receive buffer empty.
-    pub fn discard_arrivals(&self) {
-        let mut byte = [0_u8; 1];
-        // WouldBlock ends it; a pending error is taken by the read and the queue goes on.
-        for _ in 0..1 << 20 {
-            if let Err(error) = self.inner.recv(&mut byte)
-                && error.kind() == io::ErrorKind::WouldBlock
-            {
-                return;
-            }
-        }
-    }
 }
 
 impl AsRawFd for Socket {

@@ -126,7 +126,6 @@ fn arrivals_and_departures_are_stamped_between_send_and_receipt() {
 #[test]
 fn a_full_receive_buffer_is_counted() {
     let (one, other, _) = pair();
-    other.count_overflow().expect("SO_RXQ_OVFL is everywhere");
     // Not `set_buffers`, which may go past the system's limit.
     let bytes = vec![0_u8; 1_000];
     let parts = [IoSlice::new(&bytes)];
@@ -146,12 +145,6 @@ fn a_full_receive_buffer_is_counted() {
         }
     }
     assert_eq!(received + dropped, 64 * 64);
-    // The count travels with the next arrival.
-    batch.send(&one, &[message]).expect("there is room again");
-    wait(&other);
-    assert_eq!(arrivals.receive(&other, 1).expect("one is there"), 1);
-    let told = arrivals.get(0).expect("one came").control.overflow;
-    assert_eq!(told.unwrap_or(0), dropped);
 }
 
 #[test]

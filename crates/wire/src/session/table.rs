@@ -382,8 +382,7 @@ impl Table {
         Some(session.count(self.socket_drops) + there)
     }
 
-    /// Ends every session whose time is over, and gives them. Call it when [`Table::next_expiry`] comes, or once a
-    /// second.
+    /// Ends every session whose time is over, and gives them. Call it once a second.
     pub fn expire(&mut self, now: Timestamp<Monotonic>) -> Vec<(SessionId, Counters)> {
         if let Some(offload) = &self.offload {
             for session in self.sessions.iter_mut().flatten() {
@@ -402,12 +401,6 @@ impl Table {
         let over: Vec<SessionId> =
             self.sessions.iter().flatten().filter(|s| s.ends() <= now).map(|s| s.grant.session).collect();
         over.into_iter().filter_map(|id| Some((id, self.close(id)?))).collect()
-    }
-
-    /// When the next session ends if nothing more is received of any.
-    #[must_use]
-    pub fn next_expiry(&self) -> Option<Timestamp<Monotonic>> {
-        self.sessions.iter().flatten().map(Session::ends).min()
     }
 
     fn get_mut(&mut self, session: SessionId) -> Option<&mut Session> {

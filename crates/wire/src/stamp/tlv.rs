@@ -353,12 +353,6 @@ impl<'a> Tlv<'a> {
         }
     }
 
-    /// Whether it is the code over those before it.
-    #[must_use]
-    pub const fn is_code(&self) -> bool {
-        self.kind == HMAC
-    }
-
     /// Whether it is padding.
     #[must_use]
     pub const fn is_padding(&self) -> bool {
