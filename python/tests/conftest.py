@@ -165,7 +165,7 @@ class FakeBinary:
         self.path = directory / "vtare"
         source = Path(__file__).with_name("fake_vtare.py").read_text(encoding="utf-8")
         source = source.replace("CACHE = HERE\n", f"CACHE = Path({str(cache)!r})\n")
-        schema = Path(__file__).resolve().parents[2] / "contract" / "run.schema.json"
+        schema = Path(__file__).resolve().parents[1] / "src/vtare/data/run.schema.json"
         source = source.replace('SCHEMA = HERE / "run.schema.json"\n', f"SCHEMA = Path({str(schema)!r})\n")
         self.path.write_text(f"#!{sys.executable}\n{source}", encoding="utf-8")
         self.path.chmod(0o755)

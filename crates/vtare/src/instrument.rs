@@ -106,7 +106,7 @@ pub(crate) struct Outcome<Cell> {
     pub(crate) interrupted: bool,
 }
 
-/// One resolved run, as run.json has it (contract/README.md).
+/// One resolved run, as run.json has it (docs/contract.md).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct RunHeader {
     /// The lab's name for the run; null where a person started it.

@@ -19,7 +19,7 @@ use crate::output::to_json;
 use crate::quantities::{bit_rate, nanoseconds, positive, show_bit_rate};
 use crate::samples::{Column, Row as _, Samples, SamplesError, count};
 
-/// The columns of a net load's bins, as contract/README.md has them.
+/// The columns of a net load's bins, as docs/contract.md has them.
 pub(crate) const COLUMNS: &[Column] = NetBin::COLUMNS;
 
 columns!(bin: NetBin {

@@ -1,4 +1,4 @@
-//! run.json (contract/README.md), before its instrument has read the parameters. Pure: text in, a checked run or an
+//! run.json (docs/contract.md), before its instrument has read the parameters. Pure: text in, a checked run or an
 //! error message out.
 
 use std::path::PathBuf;

@@ -19,7 +19,7 @@ use crate::run_file::parse_document;
 /// Arguments of `vtare shaper`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ShaperArguments {
-    /// The steps, as contract/README.md describes them
+    /// The steps, as docs/contract.md describes them
     #[arg(value_name = "JOB.json")]
     job: PathBuf,
     /// Write a line for each change to this file

@@ -1,6 +1,6 @@
 """The contract with the instruments: which parameters each takes, which columns each writes.
 
-The checked form of `contract/README.md`: `run.schema.json` and `columns.json`, emitted by the binary (`vtare schema`,
+The checked form of `docs/contract.md`: `run.schema.json` and `columns.json`, emitted by the binary (`vtare schema`,
 `vtare schema --columns`). Copies travel with the package; where a binary is at hand its own schema is used, so that a
 newer binary's parameters can be planned with.
 """

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from vtare.plan import Control, Experiment, Plan
 
-#: Threads of `vtare load cpu` where the plan names none (contract/README.md).
+#: Threads of `vtare load cpu` where the plan names none (docs/contract.md).
 DEFAULT_LOAD_THREADS: Final = 100
 DESIGN_SCHEMA: Final = "vtare.design/1"
 CONTROL_EXPERIMENT: Final = "control"
@@ -156,7 +156,7 @@ def run_seed(seed: int, run_id: str) -> int:
 
 
 def design_frame(runs: tuple[Run, ...], factor_names: tuple[str, ...]) -> pl.DataFrame:
-    """Return the design as a frame: the columns of contract/README.md, one string column per factor."""
+    """Return the design as a frame: the columns of docs/contract.md, one string column per factor."""
     import polars as pl
 
     columns: dict[str, list[Any]] = {name: [getattr(run, name) for run in runs] for name in (*_COUNTS, *_WORDS)}

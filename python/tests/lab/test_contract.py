@@ -13,11 +13,6 @@ ROOT = Path(__file__).resolve().parents[3]
 DATA = ROOT / "python" / "src" / "vtare" / "data"
 
 
-@pytest.mark.parametrize("name", ["run.schema.json", "columns.json"])
-def test_copy_in_the_package_is_the_contract(name: str) -> None:
-    assert (DATA / name).read_bytes() == (ROOT / "contract" / name).read_bytes()
-
-
 def test_every_instrument_has_parameters_columns_and_a_quantity() -> None:
     contract = load_contract()
     assert set(contract.instruments) == set(columns()) == {record.name for record in RECORDS}

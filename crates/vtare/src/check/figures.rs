@@ -1,5 +1,5 @@
 //! The figures that `check` draws conclusions from: those of the instruments' cells, by the names of
-//! contract/README.md.
+//! docs/contract.md.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -122,12 +122,12 @@ impl Measured {
                 return Ok(Vec::new());
             }
             let wrong =
-                |error| Failure::Machine(format!("the {name} cells are not as contract/README.md has them: {error}"));
+                |error| Failure::Machine(format!("the {name} cells are not as docs/contract.md has them: {error}"));
             Vec::deserialize(cells).map_err(wrong)
         }
         Ok(Self {
             clock: ClockFigures::deserialize(clock).map_err(|error| {
-                Failure::Machine(format!("the clock object is not as contract/README.md has it: {error}"))
+                Failure::Machine(format!("the clock object is not as docs/contract.md has it: {error}"))
             })?,
             timer: list("timer", &cells.timer)?,
             sleep: list("sleep", &of_all_asked(&cells.sleep))?,

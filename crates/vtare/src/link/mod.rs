@@ -32,7 +32,7 @@ const MOST_BYTE: usize = 1 << 30;
 /// The thread's turn must come soon: frames are due.
 const NICE: i32 = -19;
 
-/// The columns of the truth, as contract/README.md has them.
+/// The columns of the truth, as docs/contract.md has them.
 pub(crate) const COLUMNS: &[Column] = BinRow::COLUMNS;
 
 /// What passed in 10 ms.

@@ -199,6 +199,6 @@ fn the_contract_holds_what_this_binary_emits() {
     for (line, file) in [("schema", "run.schema.json"), ("schema --columns", "columns.json")] {
         let outcome = vtare_line(line);
         assert_eq!(outcome.code, 0);
-        golden(&format!("../../contract/{file}"), &outcome.stdout);
+        golden(&format!("../../python/src/vtare/data/{file}"), &outcome.stdout);
     }
 }

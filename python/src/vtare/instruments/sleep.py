@@ -9,7 +9,7 @@ from vtare.instruments.model import QUIET, Asked, Exceed, Flaw, Instrument, Limi
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: What a plan measures that names no targets and no methods (contract/README.md), and its time limit a target.
+#: What a plan measures that names no targets and no methods (docs/contract.md), and its time limit a target.
 _TARGETS_NS: Final = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 _METHODS: Final = 5
 _LIMIT_S: Final = 2.0

@@ -36,7 +36,7 @@ class Note:
 class MachineFacts:
     """Facts of one machine, from the footers of its runs.
 
-    `machine`, `clock` and `program` are the footer's objects of the first run (contract/README.md names the keys);
+    `machine`, `clock` and `program` are the footer's objects of the first run (docs/contract.md names the keys);
     `residual_ppm_max`, `load_average_max` and `steal_ns` (sum of after minus before) span all its runs, null where the
     system does not state them.
     """
