@@ -6,9 +6,9 @@ Like the rank tests, they want one figure per run, never raw samples.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy import stats as scipy_stats
@@ -38,13 +38,14 @@ def dunn(groups: Sequence[Values], *, family: str, adjustment: Adjustment = "hol
     Raises:
         ValueError: fewer than 2 groups, or an empty one.
     """
-    # Here, not above: the import draws in a plotting library and costs a second.
-    import scikit_posthocs
-
     arrays = _groups(groups)
-    table = scikit_posthocs.posthoc_dunn([array.tolist() for array in arrays], p_adjust=None).to_numpy()
+    ranks, parts = _joint_ranks(arrays)
+    _, tied = np.unique(ranks, return_counts=True)
+    n = len(ranks)
+    variance = n * (n + 1) / 12.0 - float((tied**3 - tied).sum()) / (12.0 * max(n - 1, 1))
     pairs = list(itertools.combinations(range(len(arrays)), 2))
-    values = adjust([float(table[i, j]) for i, j in pairs], family=family, adjustment=adjustment)
+    raw = [2.0 * float(scipy_stats.norm.sf(_distance(parts[i], parts[j], variance))) for i, j in pairs]
+    values = adjust(raw, family=family, adjustment=adjustment)
     return tuple(PairTest(i, j, p) for (i, j), p in zip(pairs, values, strict=True))
 
 
@@ -58,11 +59,11 @@ def nemenyi(groups: Sequence[Values], *, family: str) -> tuple[PairTest, ...]:
     Raises:
         ValueError: fewer than 2 groups, or an empty one.
     """
-    import scikit_posthocs
-
     arrays = _groups(groups)
-    table = scikit_posthocs.posthoc_nemenyi([array.tolist() for array in arrays], dist="tukey").to_numpy()
-    return _from_range(table, len(arrays), family)
+    ranks, parts = _joint_ranks(arrays)
+    variance = len(ranks) * (len(ranks) + 1) / 12.0
+    distances = [_distance(one, other, variance) for one, other in itertools.combinations(parts, 2)]
+    return _from_range(_range_p(distances, len(arrays)), len(arrays), family)
 
 
 def nemenyi_friedman(blocks: Sequence[Values], *, family: str) -> tuple[PairTest, ...]:
@@ -75,15 +76,16 @@ def nemenyi_friedman(blocks: Sequence[Values], *, family: str) -> tuple[PairTest
     Raises:
         ValueError: blocks of unequal length, fewer than 2 blocks or 2 levels.
     """
-    import scikit_posthocs
-
     rows = [checked(block) for block in blocks]
     if len(rows) < 2 or len({len(row) for row in rows}) != 1 or len(rows[0]) < 2:
         raise ValueError(
             f"expected 2 or more complete blocks of 2 or more levels, found lengths {[len(row) for row in rows]}"
         )
-    table = scikit_posthocs.posthoc_nemenyi_friedman(np.array(rows)).to_numpy()
-    return _from_range(table, len(rows[0]), family)
+    blocks_of, levels = len(rows), len(rows[0])
+    means = scipy_stats.rankdata(np.array(rows), axis=1).mean(axis=0)
+    error = math.sqrt(levels * (levels + 1) / (6.0 * blocks_of))
+    distances = [abs(float(one - other)) / error for one, other in itertools.combinations(means, 2)]
+    return _from_range(_range_p(distances, levels), levels, family)
 
 
 def tukey_on_ranks(groups: Sequence[Values], *, family: str) -> tuple[PairTest, ...]:
@@ -101,9 +103,11 @@ def tukey_on_ranks(groups: Sequence[Values], *, family: str) -> tuple[PairTest, 
     arrays = _groups(groups)
     if min(len(array) for array in arrays) < 2:
         raise ValueError("needs 2 figures in each group")
-    ranks = scipy_stats.rankdata(np.concatenate(arrays))
-    parts = np.split(ranks, np.cumsum([len(array) for array in arrays])[:-1])
-    return _from_range(np.asarray(scipy_stats.tukey_hsd(*parts).pvalue), len(arrays), family)
+    _, parts = _joint_ranks(arrays)
+    table = np.asarray(scipy_stats.tukey_hsd(*parts).pvalue)
+    return _from_range(
+        [float(table[i, j]) for i, j in itertools.combinations(range(len(parts)), 2)], len(parts), family
+    )
 
 
 def _groups(groups: Sequence[Values]) -> list[FloatArray]:
@@ -113,10 +117,25 @@ def _groups(groups: Sequence[Values]) -> list[FloatArray]:
     return arrays
 
 
-def _from_range(table: Any, count: int, family: str) -> tuple[PairTest, ...]:
+def _joint_ranks(arrays: Sequence[FloatArray]) -> tuple[FloatArray, list[FloatArray]]:
+    """The ranks over all groups, and those of each group."""
+    ranks = scipy_stats.rankdata(np.concatenate(arrays))
+    return ranks, np.split(ranks, np.cumsum([len(array) for array in arrays])[:-1])
+
+
+def _distance(one: FloatArray, other: FloatArray, variance: float) -> float:
+    """How far two mean ranks are apart, in their standard error; 0 where all ranks are tied."""
+    error = math.sqrt(variance * (1.0 / len(one) + 1.0 / len(other)))
+    return abs(float(one.mean() - other.mean())) / error if error > 0.0 else 0.0
+
+
+def _range_p(distances: Sequence[float], count: int) -> list[float]:
+    return [float(scipy_stats.studentized_range.sf(one * math.sqrt(2.0), count, np.inf)) for one in distances]
+
+
+def _from_range(values: Sequence[float], count: int, family: str) -> tuple[PairTest, ...]:
     pairs = list(itertools.combinations(range(count), 2))
-    values = [min(1.0, max(0.0, float(table[i, j]))) for i, j in pairs]
     return tuple(
         PairTest(i, j, PValue(p, p, family, len(pairs), "studentized range", False))
-        for (i, j), p in zip(pairs, values, strict=True)
+        for (i, j), p in zip(pairs, (min(1.0, max(0.0, value)) for value in values), strict=True)
     )
