@@ -18,7 +18,7 @@ from vtare.summary.cells import unreached_words
 from vtare.summary.rows import known_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     import polars as pl
 
@@ -177,6 +177,16 @@ _USUAL_TARGET_NS: Final = 1e6
 def usual_level(layout: Layout, key: str) -> str | None:
     """The level of a key that is described where it was measured: a sleep of 1 ms; None where there is none."""
     return layout.label(key, _USUAL_TARGET_NS) if key == "target_ns" else None
+
+
+def described_level(layout: Layout, key: str, present: Collection[Any]) -> str | None:
+    """The level of a key that sentences and figures describe, of those `present`: the one that is compared with.
+
+    A sleep of 1 ms, else the baseline of a factor, else the first; None where none is there.
+    """
+    baseline = next((factor.baseline for factor in layout.experiment.factors if factor.name == key), None)
+    wanted = (usual_level(layout, key), baseline, *layout.order[key])
+    return next((label for label in wanted if label is not None and label in present), None)
 
 
 def fixed_parts(layout: Layout, cells: pl.DataFrame) -> dict[str, str]:

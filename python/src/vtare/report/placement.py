@@ -13,7 +13,7 @@ from vtare.papers.published import LAMPE_CV_QUANTUM
 from vtare.papers.standing import lampe_lines
 from vtare.report import text
 from vtare.report.figures import Panel, Question, slug
-from vtare.report.layout import usual_level
+from vtare.report.layout import described_level
 from vtare.report.pages import page_of
 from vtare.report.parts import Column, Table
 from vtare.report.text import Shown
@@ -73,7 +73,8 @@ def _one_group(layout: Layout, rows: list[dict[str, Any]]) -> list[dict[str, Any
 def _chosen(layout: Layout) -> dict[str, str]:
     """The level of each key that the papers do not have, at which cells are placed."""
     keys = [key for key in layout.keys if key not in (layout.series, "load")]
-    return {key: usual_level(layout, key) or layout.order[key][0] for key in keys}
+    levels = {key: described_level(layout, key, layout.order[key]) for key in keys}
+    return {key: level for key, level in levels.items() if level is not None}
 
 
 def placement_figures(summary: Summary, layouts: Mapping[str, Layout]) -> list[Question]:

@@ -16,7 +16,7 @@ from vtare.plots.format import (
 )
 from vtare.plots.quantity import quantity_of
 from vtare.report import text
-from vtare.report.layout import LATE, fixed_parts, key_name, usual_level
+from vtare.report.layout import LATE, described_level, fixed_parts, key_name
 from vtare.report.pages import page_of
 from vtare.report.parts import FigureText, Sentence
 from vtare.summary.contrasts import ComparisonRow
@@ -145,7 +145,7 @@ class Scene:
 def scene_of(summary: Summary, layout: Layout) -> Scene | None:
     """What sentences describe, at the level of each part of a run that the first table has; None where nothing ran.
 
-    Sleeps are those of 1 ms if they were measured. Of a factor it is the baseline, or the middle one of numbers.
+    Sleeps are those of 1 ms if they were measured. Of a factor it is the baseline.
     """
     rows = cell_rows(summary, layout)
     if not rows:
@@ -155,11 +155,10 @@ def scene_of(summary: Summary, layout: Layout) -> Scene | None:
     for key in layout.keys:
         if key in (layout.series, "load"):
             continue
-        present = [label for label in layout.order[key] if any(row[key] == label for row in rows)]
-        # A nested factor is not in every cell: where it is, its baseline.
+        present = {row[key] for row in rows}
+        # A nested factor is not in every cell.
         nested = key in layout.experiment.nested
-        usual = layout.experiment.factor(key).baseline if nested else parts.get(key) or usual_level(layout, key)
-        chosen = usual if usual in present else _home(layout, key, present)
+        chosen = parts[key] if parts.get(key) in present else described_level(layout, key, present)
         rows = [row for row in rows if row[key] == chosen or (nested and row[key] is None)]
         if len(layout.order[key]) > 1 and key != "target_ns" and not nested:
             picked.append(layout.key_text(key, chosen))
@@ -169,13 +168,6 @@ def scene_of(summary: Summary, layout: Layout) -> Scene | None:
     first = [row for row in rows if loads[0] is None or row["load"] == loads[0]]
     system, ours = _pair(layout, first)
     return Scene(layout, tuple(rows), tuple(loads), system, ours, f" ({', '.join(picked)})" if picked else "")
-
-
-def _home(layout: Layout, key: str, present: Sequence[str]) -> str:
-    """The level that is described of a key: of a kind of machine the plan's baseline, of a quantity the middle one."""
-    baseline = next((factor.baseline for factor in layout.experiment.factors if factor.name == key), None)
-    numbers = any(layout.number(key, label) is not None for label in present)
-    return baseline if baseline is not None and baseline in present and not numbers else present[len(present) // 2]
 
 
 def _pair(layout: Layout, rows: Sequence[Mapping[str, Any]]) -> tuple[str, str | None]:

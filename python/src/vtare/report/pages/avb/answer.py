@@ -9,7 +9,7 @@ import polars as pl
 from vtare.plan import PATH_FACTORS
 from vtare.plots.format import byte_text, percent_points, rate_range_text, rate_text, time_text
 from vtare.report import text
-from vtare.report.pages.avb.rows import estimates_of, rows_at_baseline
+from vtare.report.pages.avb.rows import estimates_of, rows_at_baseline, rows_described
 from vtare.report.parts import FigureText, Sentence
 from vtare.report.sentences import answered_rows
 from vtare.summary.bandwidth import reasons
@@ -38,13 +38,12 @@ def _methods(layout: Layout) -> tuple[str, ...]:
 
 
 def _one_path(layout: Layout, rows: Sequence[dict[str, Any]]) -> Sentence:
-    """Method beside method on the middle path, at the baseline of all else; a capacity that changes is no one path."""
+    """Method beside method at the baseline of all else; a capacity that changes is no one path."""
     if "capacity_steps" in layout.keys:
         return ()
     rows = rows_at_baseline(layout, rows)
     for key in (key for key in layout.keys if key in PATH_FACTORS):
-        present = [label for label in layout.order[key] if any(row[key] == label for row in rows)]
-        rows = [row for row in rows if row[key] == present[len(present) // 2]] if present else []
+        rows = rows_described(layout, key, rows)
     if not rows:
         return ()
     varying = [key for key in layout.keys if key != layout.series and len(layout.order[key]) > 1]

@@ -12,6 +12,7 @@ from vtare.instruments import end_column
 from vtare.plan import PATH_FACTORS
 from vtare.report import text
 from vtare.report.figures import Panel, Question, slug
+from vtare.report.layout import described_level
 from vtare.report.pages.avb.rows import estimates_of, rows_at_baseline
 from vtare.report.sentences import answered_rows
 from vtare.summary.bandwidth import truth_line
@@ -168,13 +169,13 @@ def _errors(layout: Layout, known: pl.DataFrame) -> Question | None:
 
 
 def _over_time(summary: Summary, layout: Layout, estimates: pl.DataFrame) -> Question | None:
-    """The first run of each cell, on the middle path where there are too many."""
+    """The first run of each cell, on the baseline's path where there are too many."""
     files = {file.run.run_id: file for file in summary.sample_set.files}
     cells = _cells(layout, estimates)
     if len(cells) > _MOST_COURSES:
         for key in (key for key in layout.keys if key in PATH_FACTORS):
-            levels = layout.order[key]
-            cells = [cell for cell in cells if cell[0][key] == levels[len(levels) // 2]]
+            level = described_level(layout, key, layout.order[key])
+            cells = [cell for cell in cells if cell[0][key] == level]
     drawn = []
     for row, part in cells[:_MOST_COURSES]:
         run = part.filter(pl.col("run_id") == part.sort("block")["run_id"][0])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from vtare.plan import PATH_FACTORS
+from vtare.report.layout import described_level
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,12 +24,13 @@ def estimates_of(summary: Summary, layout: Layout) -> pl.DataFrame:
 def rows_at_baseline(layout: Layout, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The cells of every path and method at the baseline of all else, or its first level that has a figure."""
     found = list(rows)
-    usual = {factor.name: factor.baseline for factor in layout.experiment.factors}
     for key in layout.keys:
-        if key == layout.series or key in PATH_FACTORS or not found:
-            continue
-        present = {row[key] for row in found}
-        first = next((label for label in layout.order[key] if label in present), None)
-        chosen = usual[key] if usual.get(key) in present else first
-        found = [row for row in found if row[key] in (None, chosen)]
+        if key != layout.series and key not in PATH_FACTORS:
+            found = rows_described(layout, key, found)
     return found
+
+
+def rows_described(layout: Layout, key: str, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The cells at the level of a key that sentences describe, and those that do not have the key."""
+    level = described_level(layout, key, {row[key] for row in rows})
+    return [row for row in rows if row[key] in (None, level)]
