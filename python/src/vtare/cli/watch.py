@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -61,6 +62,7 @@ def watch(
     from vtare.campaign.store import DEFAULT_PARENT
     from vtare.plan import find_plan, load_plan
     from vtare.watch import loop
+    from vtare.watch.alerts import Webhook
     from vtare.watch.history import History
     from vtare.watch.store import drop_old, held_store
 
@@ -91,16 +93,17 @@ def watch(
 
         # After a restart the rounds keep their distance; a clock that was set back is no reason to wait.
         passed_s = every_s if last_s is None else time.time() - last_s
-        tally = loop.watch(
-            measure,
-            loop.SystemClock(stop),
-            every_s=every_s,
-            first_s=max(0.0, every_s - passed_s) if passed_s >= 0 else 0.0,
-            rounds=rounds,
-            margin=margin / 100.0,
-            observer=observer,
-            send=None if webhook is None else loop.webhook(webhook, target),
-        )
+        with nullcontext() if webhook is None else Webhook(webhook, target, stop.fd) as hook:
+            tally = loop.watch(
+                measure,
+                loop.SystemClock(stop),
+                every_s=every_s,
+                first_s=max(0.0, every_s - passed_s) if passed_s >= 0 else 0.0,
+                rounds=rounds,
+                margin=margin / 100.0,
+                observer=observer,
+                send=None if hook is None else hook.post,
+            )
     if not tally.measured:
         raise CampaignStopped(f"{target}: none of {tally.failed} rounds could be made")
     if tally.alerts:

@@ -7,11 +7,9 @@ import logging
 import os
 import sys
 import time
-import urllib.request
-from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from vtare.errors import CampaignStopped, Interrupted, VtareError
 from vtare.platforms.child import start_child, wait_readable
@@ -23,9 +21,6 @@ if TYPE_CHECKING:
     from vtare.campaign import StopRequest
 
 _LOG = logging.getLogger(__name__)
-_WEBHOOK_S: Final = 10.0
-#: Alerts that wait for a webhook that does not answer; the oldest are dropped beyond.
-_MOST_WAITING: Final = 1000
 
 
 class Clock(Protocol):
@@ -84,23 +79,24 @@ def watch(
     rounds: int | None = None,
     margin: float = 0.05,
     observer: Observer | None = None,
-    send: Callable[[dict[str, Any]], None] | None = None,
+    send: Callable[[list[dict[str, Any]]], None] | None = None,
 ) -> Tally:
     """Measure a round every `every_s` s, the first in `first_s` s, until `rounds` are over; return how they ended.
 
     A round that fails is reported and costs itself alone. One that takes longer than `every_s` is followed by the next
-    that is due; none is made up for. Changes of at least `margin` (a share) are alerts: logged, and given to `send`.
+    that is due; none is made up for. Changes of at least `margin` (a share) are alerts: logged, and given to `send`,
+    which is called after each round and must not block.
 
     Raises:
         Interrupted: a stop was requested.
     """
     tally = Tally()
-    waiting: deque[dict[str, Any]] = deque(maxlen=_MOST_WAITING)
     bounds: set[str] = set()
     due_s = clock.now_s() + first_s
     while rounds is None or tally.measured + tally.failed < rounds:
         if clock.wait_until(due_s):
             raise Interrupted(f"interrupted after {tally.measured} rounds; all are kept")
+        alerts: list[dict[str, Any]] = []
         try:
             document = measure()
         except Interrupted:
@@ -123,38 +119,10 @@ def watch(
             bounds |= {*document["bounds"]}
             if observer is not None:
                 observer.measured(document, alerts)
-            waiting.extend(alerts)
-        _deliver(waiting, send)
+        if send is not None:
+            send(alerts)
         due_s += every_s * max(1.0, (clock.now_s() - due_s) // every_s + 1.0)
     return tally
-
-
-def _deliver(waiting: deque[dict[str, Any]], send: Callable[[dict[str, Any]], None] | None) -> None:
-    """Send what waits, the oldest first; what cannot be sent is tried again after the next round."""
-    if send is None:
-        waiting.clear()
-    while waiting:
-        try:
-            assert send is not None
-            send(waiting[0])
-        except (OSError, ValueError) as error:
-            _LOG.warning(f"webhook: {error}; {len(waiting)} alerts wait for the next round")
-            return
-        waiting.popleft()
-
-
-def webhook(url: str, store: Path) -> Callable[[dict[str, Any]], None]:
-    """What posts an alert to a URL as one JSON document, `vtare.alert/1`."""
-
-    def send(alert: dict[str, Any]) -> None:
-        document = {"schema": "vtare.alert/1", "store": str(store), **alert}
-        request = urllib.request.Request(
-            url, json.dumps(document).encode(), {"Content-Type": "application/json"}, method="POST"
-        )
-        with urllib.request.urlopen(request, timeout=_WEBHOOK_S):
-            pass
-
-    return send
 
 
 def round_process(store: Path, binary: Path, stop: StopRequest) -> dict[str, Any]:
