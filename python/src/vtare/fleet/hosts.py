@@ -21,6 +21,7 @@ from vtare.named_hosts import (
     host_kinds,
 )
 from vtare.platforms import open_platform
+from vtare.platforms.endpoint_names import refusal
 
 if TYPE_CHECKING:
     from vtare.platforms.protocol import Settings
@@ -123,6 +124,8 @@ class _Reader:
         for key, value in table.items():
             if key != "roles" and (isinstance(value, bool) or not isinstance(value, str | int)):
                 raise self._error(f"{where}.{key}", f"found {value!r}, expected a text or an integer")
+            if key in _SPEC_KEYS and (reason := refusal(key, value)) is not None:
+                raise self._error(f"{where}.{key}", reason)
         spec = {key: str(table[key]) for key in _SPEC_KEYS if key in table}
         settings = {key: value for key, value in table.items() if key not in (*_SPEC_KEYS, "roles", "agent")}
         settings.setdefault("kind", "ssh")

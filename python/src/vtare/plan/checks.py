@@ -10,6 +10,7 @@ from typing import Any
 from vtare.contract import Contract
 from vtare.errors import BadInput, did_you_mean
 from vtare.plan.positions import Positions
+from vtare.platforms.endpoint_names import refusal
 from vtare.quantities import QuantityError, Unit, parse, refuse_above_a_year
 from vtare.stored import plain_text
 
@@ -67,6 +68,13 @@ class Checks:
         if plain_text(found) != found:
             raise self.error(path, f"found {found!r}, expected a string without control characters")
         return found.strip()
+
+    def endpoint(self, found: Any, path: str, key: str) -> str:
+        """The name of a machine or a device, by the key that has it (`endpoint_names`)."""
+        name = self.text(found, path)
+        if (reason := refusal(key, name)) is not None:
+            raise self.error(path, reason)
+        return name
 
     def name(self, found: Any, path: str) -> str:
         """A name that the plan gives."""

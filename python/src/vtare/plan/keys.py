@@ -7,7 +7,9 @@ from typing import Final
 from vtare.named_hosts import ROLES
 from vtare.plan.kinds import (
     ANY,
+    DEVICE_NAME,
     FACTOR_NAMES,
+    MACHINE_NAME,
     NAME,
     SECONDS,
     TEXT,
@@ -54,13 +56,13 @@ CONTROL: Final[Table] = {
 
 HOST: Final[Table] = {
     "platform": Key(TEXT, "The platform that reaches this machine, or 'host', this one.", needed=True),
-    "address": Key(TEXT, "The address for measurements."),
-    "interface": Key(TEXT, "The device to capture on."),
+    "address": Key(MACHINE_NAME, "The address for measurements."),
+    "interface": Key(DEVICE_NAME, "The device to capture on."),
 }
 ROUTER_HOST: Final[Table] = {
     **HOST,
-    "inward": Key(TEXT, "The router's device towards the sender."),
-    "outward": Key(TEXT, "The router's device towards the responder."),
+    "inward": Key(DEVICE_NAME, "The router's device towards the sender."),
+    "outward": Key(DEVICE_NAME, "The router's device towards the responder."),
 }
 
 EXPERIMENT: Final[Table] = {

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from vtare.platforms.endpoint_names import DEVICE, MACHINE
 from vtare.quantities import Unit, pattern_of, unit_of
 
 if TYPE_CHECKING:
@@ -109,6 +110,12 @@ def described(key: Key) -> Schema:
 
 
 TEXT: Final = Kind(lambda checks, found, path: checks.text(found, path), {"type": "string", "pattern": r"\S"})
+MACHINE_NAME: Final = Kind(
+    lambda checks, found, path: checks.endpoint(found, path, "address"), {"type": "string", "pattern": MACHINE}
+)
+DEVICE_NAME: Final = Kind(
+    lambda checks, found, path: checks.endpoint(found, path, "interface"), {"type": "string", "pattern": DEVICE}
+)
 NAME: Final = Kind(lambda checks, found, path: checks.name(found, path), {"type": "string", "pattern": NAME_PATTERN})
 WORDS: Final = Kind(
     lambda checks, found, path: checks.texts(found, path, 'a program and its words, such as ["iperf3", "--version"]'),

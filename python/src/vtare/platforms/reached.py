@@ -7,8 +7,9 @@ from abc import abstractmethod
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from vtare.errors import MachineCannot, PlatformFailed
+from vtare.errors import BadInput, MachineCannot, PlatformFailed
 from vtare.platforms.base import BasePlatform, Layer
+from vtare.platforms.endpoint_names import refusal
 from vtare.platforms.protocol import DEFAULT_RESOURCES, Need, Resources
 from vtare.platforms.ssh import CONNECTION, SshInstance, SshPlatform, refuse_site
 
@@ -96,6 +97,9 @@ class MadePlatform(BasePlatform[SshInstance]):
     def _checked(self, settings: dict[str, str | int]) -> dict[str, str | int]:
         """The platform's own settings; those of the way in go to `Reached`."""
         own = {key: settings.pop(key) for key in self.OWN if key in settings}
+        for key, value in own.items():
+            if (reason := refusal(key, value)) is not None:
+                raise BadInput(f"platform '{self.name}': {key}: {reason}")
         self._reached = Reached(self._binary, self._owner, settings)
         return own
 

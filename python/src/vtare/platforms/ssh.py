@@ -18,6 +18,7 @@ from vtare.errors import BadInput, MachineCannot, PlatformFailed
 from vtare.platforms import network
 from vtare.platforms.base import BasePlatform, Layer
 from vtare.platforms.binary import digest, not_static
+from vtare.platforms.endpoint_names import refusal
 from vtare.platforms.intake import Incoming, printable
 from vtare.platforms.lacks import together
 from vtare.platforms.notes import Notes
@@ -255,4 +256,15 @@ def _checked(settings: dict[str, str | int]) -> dict[str, str | int]:
             raise BadInput(f"platform 'ssh': unknown setting '{key}'; expected: {', '.join((*_TEXTS, 'port'))}")
         elif not isinstance(value, str) or not value.strip():
             raise BadInput(f"platform 'ssh': {key}: found {value!r}, expected a string")
+        else:
+            _check_names(key, value)
     return settings
+
+
+def _check_names(key: str, value: str) -> None:
+    """Refuse what could be an option or words for a shell; `host` may name several machines, each with an account."""
+    for one in value.split(",") if key == "host" else [value]:
+        user, at, name = one.strip().rpartition("@") if key == "host" else ("", "", one)
+        reason = refusal(key, name) or (refusal("user", user) if at else None)
+        if reason is not None:
+            raise BadInput(f"platform 'ssh': {key}: {reason}")
