@@ -7,10 +7,12 @@ import json
 import logging
 import re
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
 import textwrap
+import threading
 import urllib.request
 from dataclasses import replace
 from pathlib import Path
@@ -111,19 +113,15 @@ def test_a_round_that_fails_costs_itself_alone_and_a_stop_ends_the_wait() -> Non
     assert families(metrics)["vtare_rounds"] == {(("outcome", "measured"),): 4.0, (("outcome", "failed"),): 1.0}
 
 
-def test_alerts_are_changes_beyond_the_margin_and_wait_for_a_webhook_that_does_not_answer() -> None:
-    sent: list[dict[str, Any]] = []
-    answers = iter([OSError("refused"), OSError("refused"), None, None])
+def test_alerts_are_changes_beyond_the_margin_and_each_round_offers_its_own() -> None:
+    offered: list[list[float]] = []
     rounds = iter([document(0, [change()]), document(1, [change(61e3)]), document(2, [change(30e3)]), document(3)])
-
-    def send(alert: dict[str, Any]) -> None:
-        if (error := next(answers)) is not None:
-            raise error
-        sent.append(alert)
-
-    tally = watch(lambda: next(rounds), Jumping(), every_s=1.0, rounds=4, margin=0.05, send=send)
+    tally = watch(
+        lambda: next(rounds), Jumping(), every_s=1.0, rounds=4, margin=0.05,
+        send=lambda alerts: offered.append([one["after"] for one in alerts]),
+    )  # fmt: skip
     assert tally.alerts == 2
-    assert [alert["after"] for alert in sent] == [90e3, 30e3]
+    assert offered == [[90e3], [], [30e3], []]
 
 
 def test_a_bound_is_named_once_and_not_in_every_round(caplog: pytest.LogCaptureFixture) -> None:
@@ -264,6 +262,37 @@ def families(metrics: Metrics) -> dict[str, dict[tuple[tuple[str, str], ...], fl
         }
         for family in text_string_to_metric_families(text)
     }
+
+
+@pytest.mark.attack
+def test_silent_connections_take_no_thread_each_and_keep_nobody_from_the_metrics() -> None:
+    host, port = serve(Metrics(), "127.0.0.1", 0)
+    silent = [socket.create_connection((host, port), timeout=60) for _ in range(600)]
+    try:
+        with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=60) as answer:
+            assert b"vtare_rounds" in answer.read()
+        assert threading.active_count() < 100
+    finally:
+        for connection in silent:
+            connection.close()
+
+
+@pytest.mark.parametrize(
+    "names", [("a-b", "a_b"), ("a.b", "a b"), ("experiment", "cause"), ("figure", "le"), ("1", "_1")]
+)
+def test_factors_whose_names_map_to_one_label_keep_a_series_each(names: tuple[str, str]) -> None:
+    metrics = Metrics()
+    figures = [
+        {"experiment": "sleep", "labels": dict(zip(names, levels, strict=True)), "figure": "median",
+         "quantity": "miss_ns", "value": value}
+        for value, levels in enumerate(itertools.product(("x", "y"), repeat=2))
+    ]  # fmt: skip
+    metrics.measured({**document(0), "figures": figures}, [])
+    found = families(metrics)["vtare_figure"]
+    assert sorted(found.values()) == [0.0, 1.0, 2.0, 3.0]
+    for labels in found:
+        assert {"experiment", "figure", "quantity"} < {name for name, _ in labels}
+        assert ("experiment", "sleep") in labels
 
 
 def test_what_was_not_measured_is_absent_and_what_was_adds_up() -> None:

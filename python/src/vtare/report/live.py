@@ -20,31 +20,26 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from vtare.campaign.status import STATUSES, read_state
 from vtare.errors import BadInput, VtareError
+from vtare.http_server import IDLE_S, BoundedServer
 from vtare.process import start
 from vtare.report.build import build
 from vtare.report.frame import environment, stylesheet, template_text
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable
     from types import FrameType
 
     from vtare.process import Process
 
 ADDRESS: Final = "127.0.0.1"
-_MOST_CONNECTIONS: Final = 16
-_IDLE_S: Final = 10.0
-"""A connection that sends nothing for this time is closed."""
-_POLICY: Final = (
-    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
+#: What a page cannot state itself; the rest is in its head.
+_POLICY: Final = "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 _VERSION: Final = "@PAGE@"
 
 
@@ -225,7 +220,7 @@ class _Handler(BaseHTTPRequestHandler):
     """Answers for one connection."""
 
     server: LiveServer
-    timeout = _IDLE_S
+    timeout = IDLE_S
     server_version = "vtare"
     sys_version = ""
 
@@ -276,11 +271,8 @@ class _Handler(BaseHTTPRequestHandler):
         """Print nothing: the terminal belongs to the person who started the server."""
 
 
-class LiveServer(ThreadingHTTPServer):
-    """Serves one page on the loopback address; connections beyond a bound are closed at once."""
-
-    daemon_threads = True
-    allow_reuse_address = True
+class LiveServer(BoundedServer):
+    """Serves one page on the loopback address."""
 
     def __init__(self, page: LivePage, port: int) -> None:
         """Bind to `port`, 0 for any free one.
@@ -289,30 +281,7 @@ class LiveServer(ThreadingHTTPServer):
             OSError: the port is taken.
         """
         self.page = page
-        self._free = threading.BoundedSemaphore(_MOST_CONNECTIONS)
         super().__init__((ADDRESS, port), _Handler)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Take a connection, or close it where there are too many."""
-        if not self._free.acquire(blocking=False):
-            self.shutdown_request(request)
-            return
-        try:
-            super().process_request(request, client_address)
-        except RuntimeError:
-            # No thread could be started.
-            self._free.release()
-            self.shutdown_request(request)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answer one connection and free its place."""
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._free.release()
-
-    def handle_error(self, request: socket.socket | tuple[bytes, socket.socket], client_address: Any) -> None:
-        """Print nothing of clients that hang up or send nonsense."""
 
 
 def serve(store: Path, *, port: int, every_s: float, say: Callable[[str], object]) -> None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 import threading
 from collections import defaultdict
-from socketserver import ThreadingMixIn
 from typing import TYPE_CHECKING, Any, Final
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from vtare.errors import BadInput, MachineCannot
+from vtare.http_server import IDLE_S, BoundedServer
 from vtare.quantities import stem_of
 
 try:
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 #: Causes of gaps that share out the time that was lost.
 _CAUSES: Final = ("steal", "quota", "other_threads", "unattributed")
+#: Labels that no factor may have: their own, and `le`, which histograms have.
+_OWN_LABELS: Final = frozenset({"experiment", "figure", "quantity", "cause", "le"})
 _UNITS: Final = {"ns": "seconds", "bit/s": "bits_per_second", "packet/s": "packets_per_second"}
 _HELP: Final = {
     "vtare_timer_cost_seconds": "Cost of one reading of the time.",
@@ -158,7 +160,17 @@ def histogram_name(instrument: str, quantity: str, unit: str) -> str:
 
 
 def _labels(one: Mapping[str, Any]) -> Labels:
-    named = {re.sub(r"\W", "_", name): str(level) for name, level in one["labels"].items()}
+    """The experiment and each factor with its level, under names that differ as the factors' do.
+
+    >>> _labels({"experiment": "e", "labels": {"a-b": 1, "a_b": 2, "cause": 3, "2x": 4}})
+    (('experiment', 'e'), ('_2x', '4'), ('a_b', '1'), ('a_b_', '2'), ('cause_', '3'))
+    """
+    named: dict[str, str] = {}
+    for factor, level in sorted(one["labels"].items()):
+        name = re.sub(r"^(?=\d)|\W", "_", factor, flags=re.ASCII)
+        while name in named or name in _OWN_LABELS:
+            name += "_"
+        named[name] = str(level)
     return (("experiment", one["experiment"]), *named.items())
 
 
@@ -186,12 +198,14 @@ def _filled(kind: Any, name: str, about: str, series: Mapping[Labels, float]) ->
 
 
 class _Quiet(WSGIRequestHandler):
+    timeout = IDLE_S
+
     def log_message(self, format: str, *args: Any) -> None:
         pass
 
 
-class _Server(ThreadingMixIn, WSGIServer):
-    daemon_threads = True
+class _Server(BoundedServer, WSGIServer):
+    """Serves the metrics."""
 
 
 def serve(metrics: Metrics, host: str, port: int) -> tuple[str, int]:
