@@ -111,7 +111,8 @@ def test_a_report_carries_out_nothing_that_a_store_states(content: Content) -> N
             json.loads(text)
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)
     assert policy is not None
-    assert "default-src 'none'" in policy[1]
+    assert "default-src &#39;none&#39;" in policy[1]
+    assert "unsafe" not in policy[1]
 
 
 def test_figures_carry_out_nothing_that_a_store_states(content: Content) -> None:

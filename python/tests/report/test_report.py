@@ -55,7 +55,12 @@ def test_a_chart_beyond_the_room_for_them_stays_a_still_figure(
 
 
 def test_the_policy_in_the_file_forbids_fetching(five_runs: Reported) -> None:
-    assert "default-src 'none'" in html.unescape(five_runs.html)
+    policy = html.unescape(five_runs.html.partition('Content-Security-Policy" content="')[2].partition('"')[0])
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    # Whatever comes with data is none of the scripts that the policy names, and a style is none either.
+    assert policy.count("'sha256-") == 1 + len(re.findall(r"<script(?! type=\"application/json\")", five_runs.html))
+    assert ' style="' not in five_runs.html
 
 
 def test_the_file_stays_under_five_megabytes(five_runs: Reported, all_instruments: Reported) -> None:

@@ -33,6 +33,13 @@ _LEFT_IN, _RIGHT_IN, _TOP_IN, _BOTTOM_IN, _GAP_IN = 0.72, 0.08, 0.3, 0.46, 0.24
 """Margins around axes below each other, and the room between them: a line of text."""
 _FRACTION: Final = re.compile(r"(\.\d\d)\d+")
 
+#: What styles of matplotlib may become: SVG has attributes of the same names.
+_ATTRIBUTES: Final = frozenset({
+    "fill", "fill-opacity", "font-family", "font-size", "font-style", "font-weight", "letter-spacing", "opacity",
+    "stroke", "stroke-dasharray", "stroke-dashoffset", "stroke-linecap", "stroke-linejoin", "stroke-miterlimit",
+    "stroke-opacity", "stroke-width", "text-anchor",
+})  # fmt: skip
+
 _STYLE: Final[dict[str, Any]] = {
     "svg.hashsalt": "vtare",
     "svg.fonttype": "none",
@@ -145,6 +152,26 @@ def _unique_ids(svg: str, name: str) -> str:
     return re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", svg)
 
 
+def _without_styles(svg: str) -> str:
+    """The same with attributes in place of styles, which the policy of a page refuses: the picture is no other."""
+    svg = re.sub(r"<defs>\s*<style[^>]*>\*{stroke-linejoin: round; stroke-linecap: butt}</style>\s*</defs>", "", svg)
+    # Comments repeat labels, which may hold anything.
+    svg = re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL)
+    if "<style" in svg:
+        raise ValueError("found a style sheet in an SVG of matplotlib that is not the one known")
+    return re.sub(r"<[^<>]+>", lambda tag: re.sub(r' style="([^"]*)"', _attributes, tag[0]), svg)
+
+
+def _attributes(style: re.Match[str]) -> str:
+    found = []
+    for one in filter(None, (part.strip() for part in style[1].split(";"))):
+        name, _, value = one.partition(":")
+        if name not in _ATTRIBUTES:
+            raise ValueError(f"found the style {one!r} in an SVG of matplotlib, expected one of {sorted(_ATTRIBUTES)}")
+        found.append(f' {name}="{value.strip()}"')
+    return "".join(found)
+
+
 def _escape(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
 
@@ -174,14 +201,15 @@ def to_drawing(figure: Figure, name: str, text: str, data: pl.DataFrame | Sequen
     body = re.sub(r"\s*<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
     # A hundredth of a point is a tenth of a screen's pixel: more digits would double the size of a report.
     body = re.sub(r'(?<= )(?:d|x|y|transform)="[^"]*"', lambda match: _FRACTION.sub(r"\1", match[0]), body)
-    body = _unique_ids(_colours_to_variables(body), name)
+    body = _unique_ids(_colours_to_variables(_without_styles(body)), name)
     body = body.replace("xlink:href", "href")
     box = re.search(r'viewBox="0 0 ([0-9.]+) ([0-9.]+)"', body)
     if box is None:
         raise ValueError("found an SVG without a view box, expected matplotlib's own")
     width, height = float(box.group(1)), float(box.group(2))
     inner = body[body.index(">", body.index("<svg")) + 1 :]
-    head = f'viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{_escape(text)}"'
+    lines = 'stroke-linejoin="round" stroke-linecap="butt"'
+    head = f'viewBox="0 0 {width:g} {height:g}" {lines} role="img" aria-label="{_escape(text)}"'
     light, dark = css_colours()
     look = f"<style>:root{{{light}}}@media (prefers-color-scheme:dark){{:root{{{dark}}}}}</style>"
     alone = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}pt" height="{height:g}pt" {head}>{look}{inner}'

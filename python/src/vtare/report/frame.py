@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
+from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import jinja2
 
 from vtare.plots import css_colours
 from vtare.plots.svg import PANEL_WIDTH_IN
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _WIDEST_PX: Final = 1.3 * 96 * PANEL_WIDTH_IN
 """A figure wider than this has a row of its own; one column would make its text too small to read."""
@@ -25,7 +30,20 @@ def environment() -> jinja2.Environment:
     )
     # Of every page: the macros ask for it.
     made.globals["widest"] = _WIDEST_PX
+    made.globals["policy"] = policy
     return made
+
+
+def policy(styles: Sequence[str], scripts: Sequence[str], *, connects: bool = False) -> str:
+    """What a page may do: apply these styles, run these scripts by their hashes, and nothing that came with data."""
+    sources = {"style-src": _hashes(styles), "script-src": _hashes(scripts), "img-src": "data:"}
+    if connects:
+        sources["connect-src"] = "'self'"
+    return "; ".join(["default-src 'none'", *(f"{name} {allowed}" for name, allowed in sources.items())])
+
+
+def _hashes(texts: Sequence[str]) -> str:
+    return " ".join(f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in texts)
 
 
 def lab_version() -> str:

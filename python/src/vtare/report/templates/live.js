@@ -1,6 +1,6 @@
 "use strict";
 (() => {
-  const shown = "@PAGE@";
+  const shown = document.documentElement.dataset.page;
   const bar = document.createElement("p");
   bar.className = "live";
   const words = document.createElement("span");
