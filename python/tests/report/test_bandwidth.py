@@ -35,7 +35,7 @@ def main_figure(summary: Summary) -> tuple[list[str], list[str]]:
 def test_the_answer_sets_methods_beside_the_truth(summary: Summary) -> None:
     sentences, details = main_figure(summary)
     assert sentences[0].replace(NO_BREAK, " ") == (
-        "With cross traffic 150 Mbit/s, timers vtare, where 150 Mbit/s are available, vtare finds at least 150 "
+        "With cross traffic 0 Mbit/s, timers vtare, where 300 Mbit/s are available, vtare finds at least 150 "
         "Mbit/s and yaz finds at least 150 Mbit/s."
     )
     # Half of the estimates stand beside 300 Mbit/s: errors of 50 and 45 %; the others of 0 and 10. A bound has none.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -34,10 +35,23 @@ def test_where_all_estimates_were_disturbed_there_is_no_headline_but_the_reason(
 ) -> None:
     sentences, certainty = first_screen(planted(routed_store, tmp_path / "store", others(1.5)))
     assert sentences == [
-        "No figure here can be trusted: 4 of 4 estimates were disturbed in the worst of them. Find what else uses the "
-        "CPUs (`vtare check`), then run the plan again."
+        "No figure here can be trusted: in the worst cell, 4 of 4 estimates were disturbed by other work. Find what "
+        "else uses the CPUs (`vtare check`), then run the plan again."
     ]
-    assert certainty.startswith("Not certain: 32 of 32 estimates were disturbed")
+    assert certainty.startswith("Not certain: 32 of 32 estimates were disturbed by other work")
+
+
+def test_a_disturbance_has_the_remedy_of_its_own_reason(routed_store: Path, tmp_path: Path) -> None:
+    def late(rows: pl.DataFrame, _footer: dict[str, object], place: Path) -> pl.DataFrame:
+        (place / "link.json").write_text(json.dumps({"directions": [{"late_share": 0.5}]}))
+        return rows
+
+    sentences, certainty = first_screen(planted(routed_store, tmp_path / "store", late))
+    assert sentences == [
+        "No figure here can be trusted: in the worst cell, 4 of 4 estimates were disturbed by an emulated link that "
+        "was late. Leave the link a CPU of its own, or give it fewer bits per second."
+    ]
+    assert "vtare check" not in certainty
 
 
 def test_the_headline_is_that_of_the_cells_that_were_not_disturbed(routed_store: Path, tmp_path: Path) -> None:
@@ -51,10 +65,10 @@ def test_the_headline_is_that_of_the_cells_that_were_not_disturbed(routed_store:
     assert title[1].endswith("; 4 of 8 cells cannot be trusted"), title[1]
     assert "<code>vtare check</code>" in build(summarise(store))
     sentences, certainty = first_screen(store)
-    assert sentences[0].startswith("The figures of 4 of 8 cells cannot be trusted: 4 of 4 estimates were disturbed")
+    assert sentences[0].startswith("The figures of 4 of 8 cells cannot be trusted: in the worst cell, 4 of 4 ")
     assert "yaz" not in " ".join(sentences[1:])
     assert "vtare finds" in sentences[1]
-    assert "16 of 16 estimates were disturbed in 4 cells" in certainty
+    assert "16 of 16 estimates were disturbed by other work in 4 cells" in certainty
 
 
 def test_an_interval_that_excludes_nothing_is_no_answer_and_others_have_their_width(

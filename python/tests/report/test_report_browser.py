@@ -6,6 +6,8 @@ Filter, sorting and download are tried, too.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import html
 import json
 import os
@@ -177,7 +179,7 @@ def probe(report: Reported, directory: Path, width: int) -> tuple[dict[str, Any]
     page = directory / "report.html"
     # The script of the charts holds the words of a page, too: the body's own end is the last one.
     start, end, rest = report.html.replace("<head>", "<head>" + LISTEN, 1).rpartition("</body>")
-    document = start + PROBE + end + rest
+    document = allowed(start + PROBE + end + rest, PROBE)
     # A window cannot be narrower than 500 px; a frame can.
     frame = f'<iframe style="border:0;width:{width}px;height:900px" srcdoc="{html.escape(document)}"></iframe>'
     page.write_text(f'<!doctype html><meta charset="utf-8"><body>{frame}</body>', encoding="utf-8")
@@ -187,6 +189,13 @@ def probe(report: Reported, directory: Path, width: int) -> tuple[dict[str, Any]
     if keep := os.environ.get("VTARE_SCREENSHOTS"):
         keep_pictures(report, directory, width, Path(keep).absolute())
     return json.loads(html.unescape(found.group(1))), done.stderr
+
+
+def allowed(page: str, script: str) -> str:
+    """The page with one script more in its policy: that of a test."""
+    text = script.removeprefix("<script>").removesuffix("</script>")
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return page.replace("script-src ", f"script-src &#39;sha256-{digest}&#39; ", 1)
 
 
 def keep_pictures(report: Reported, directory: Path, width: int, keep: Path) -> None:
@@ -221,6 +230,32 @@ def test_no_error_reaches_the_console(opened: Opened) -> None:
     _, result, log, _ = opened
     assert result["problems"] == []
     assert not [line for line in log.splitlines() if "CONSOLE" in line]
+
+
+@pytest.mark.attack
+@pytest.mark.parametrize(
+    "planted",
+    ["<script>ran('script')</script>", "<img src=x onerror=\"ran('handler')\">", "<p style='color:red'>",
+     "<style>*{color:red}</style>", "<iframe srcdoc='&lt;script&gt;parent.ran(1)&lt;/script&gt;'></iframe>"],
+)  # fmt: skip
+def test_what_gets_past_the_escaping_is_still_refused(planted: str, five_runs: Reported, tmp_path: Path) -> None:
+    tell = (
+        "<script>addEventListener('load', () => setTimeout(() => { document.title = 'refused ' + refused.join(' '); }, "
+        "500)); const refused = []; addEventListener('securitypolicyviolation', (event) => "
+        "refused.push(event.effectiveDirective)); const ran = (what) => refused.push('RAN ' + what);</script>"
+    )
+    page = tmp_path / "page.html"
+    held = five_runs.html.replace("<head>", "<head>" + tell, 1).replace(
+        '<section id="answer"', f'{planted}<section id="answer"', 1
+    )
+    page.write_text(held, encoding="utf-8")
+    done = browse(page, tmp_path / "profile", 1280, "--dump-dom", "--virtual-time-budget=20000")
+    title = re.search(r"<title>(.*?)</title>", done.stdout)
+    assert title is not None
+    assert title[1].startswith("refused ")
+    assert "RAN" not in title[1]
+    # A frame reports to itself.
+    assert "iframe" in planted or re.search(r"-src", title[1]), title[1]
 
 
 def test_the_page_never_scrolls_sideways(opened: Opened) -> None:

@@ -20,6 +20,27 @@ _AROUND_S: Final = 0.5
 #: Estimates in 1 s at most, interim ones too.
 _ESTIMATE_PER_S: Final = 1_000
 
+#: Reason in the column `disturbed` (`vtare.truth`) -> what was wrong with the estimates, and what to do.
+_DISTURBANCES: Final = {
+    "other work on the machine": ("estimates were disturbed by other work", QUIET),
+    "link was late": (
+        "estimates were disturbed by an emulated link that was late",
+        "leave the link a CPU of its own, or give it fewer bits per second",
+    ),
+    "sink missed packets": (
+        "estimates were disturbed by a sink of cross traffic that missed packets",
+        "give the far end a CPU of its own (`responder_cpu`)",
+    ),
+    "receiver overloaded": (
+        "estimates were disturbed by a far end that could not keep up",
+        "give the far end a CPU of its own (`responder_cpu`)",
+    ),
+    "clocks too far from each other": (
+        "estimates were disturbed by clocks of hosts that are too far apart",
+        "measure for longer, or synchronize the hosts",
+    ),
+}
+
 
 def _expected_s(asked: Asked) -> float:
     """Each estimate takes what its method takes, at most the time it may."""
@@ -81,7 +102,8 @@ RECORD: Final = Instrument(
     exceed=Exceed(),
     estimates=True,
     flaws=(
-        Flaw(("disturbed_estimates",), ("estimates",), "estimates were disturbed", QUIET, made_by_load=True),
+        Flaw(("disturbed_estimates",), ("estimates",), "estimates were disturbed", QUIET, made_by_load=True,
+             reason="disturbed", by_reason=_DISTURBANCES),
         Flaw(("unanswered",), ("estimates",), "estimates gave no answer", "give the method more time (`most_ns`)"),
         Flaw(("open_intervals",), ("intervals", "open_intervals"), "intervals exclude nothing",
              "give the method more time (`most_ns`)"),

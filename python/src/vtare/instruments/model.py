@@ -114,7 +114,8 @@ class Flaw:
     """Readings that a reader must know of before any figure: how many columns of a cell count, `of` how many.
 
     `counts` and `of` are summed; without `of` the column is a share. `words` complete "80 % of the", `remedy` is what
-    to do. `made_by_load`: a load that the plan makes causes it, and is then what the plan asks about.
+    to do. `made_by_load`: a load that the plan makes causes it, and is then what the plan asks about. Where estimates
+    state the reason in the column `reason`, `by_reason` has words and remedy for it.
     """
 
     counts: tuple[str, ...]
@@ -122,6 +123,8 @@ class Flaw:
     words: str
     remedy: str
     made_by_load: bool = False
+    reason: str | None = None
+    by_reason: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,8 +96,8 @@ def _of_sound_cells(summary: Summary, layout: Layout) -> tuple[list[Sentence], l
     gone = cells - kept.cells.filter((pl.col("experiment") == name) & (pl.col("n_runs") > 0)).height
     which = "No figure here can" if gone == cells else f"The figures of {gone} of {cells} cells cannot"
     count = f"{worst.count:g} of {worst.total:g}" if worst.flaw.of else f"{percent_text(worst.share)} of the"
-    where = " in the worst of them" if gone > 1 else ""
-    why: Sentence = (f"{which} be trusted: {count} {worst.flaw.words}{where}. {worst.remedy}.",)
+    where = "in the worst cell, " if gone > 1 else ""
+    why: Sentence = (f"{which} be trusted: {where}{count} {worst.flaw.words}. {worst.remedy}.",)
     return [why, *first], later
 
 

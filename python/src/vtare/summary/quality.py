@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -51,7 +52,7 @@ def flawed(summary: Summary, *, least: float = MENTIONED) -> list[Flawed]:
         if not row["n_runs"]:
             continue
         own = [
-            Flawed(row, flaw, count, total)
+            Flawed(row, _explained(summary, row, flaw), count, total)
             for flaw in (*instrument(row["instrument"]).flaws, _RUNS)
             if not (flaw.made_by_load and row.get("load") not in (None, "idle"))
             for count, total in [_counts(row, flaw)]
@@ -59,6 +60,18 @@ def flawed(summary: Summary, *, least: float = MENTIONED) -> list[Flawed]:
         ]
         found += sorted(own, key=lambda one: -one.share)
     return found
+
+
+def _explained(summary: Summary, row: Mapping[str, Any], flaw: Flaw) -> Flaw:
+    """The flaw with the words and the remedy of the reason that most estimates of the cell state."""
+    if flaw.reason is None:
+        return flaw
+    keys = [key for key in ("experiment", *summary.keys[row["experiment"]]) if key in summary.estimates.columns]
+    same = [pl.col(key).eq_missing(pl.lit(row[key], pl.String)) for key in keys]
+    stated = summary.estimates.filter(pl.all_horizontal(same))[flaw.reason].drop_nulls().to_list()
+    reasons = Counter(reason for text in stated for reason in text.split("; "))
+    words, remedy = flaw.by_reason.get(max(reasons, key=reasons.__getitem__, default=""), (flaw.words, flaw.remedy))
+    return replace(flaw, words=words, remedy=remedy)
 
 
 def _counts(row: Mapping[str, Any], flaw: Flaw) -> tuple[float, float]:
