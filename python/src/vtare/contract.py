@@ -14,6 +14,8 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
+from vtare import parquet_check
+from vtare.control_group import free_memory_byte
 from vtare.errors import BadInput, did_you_mean
 from vtare.process import run_tool
 from vtare.quantities import QuantityError, parse, refuse_above_a_year, unit_of, write
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 #: No number of a plan is larger: the binary keeps them in 64 bits.
 _LARGEST: Final = 2**63 - 1
+#: Rows of samples beyond which none are read.
+_MOST_ROWS: Final = 10**10
 RUN_SCHEMA: Final = "vtare.run/1"
 SAMPLES_SCHEMA: Final = "vtare.samples/1"
 # What every figure stands on; other parts of the footer may be missing.
@@ -209,6 +213,7 @@ def check_samples_file(path: Path, *, run_id: str, instrument: str) -> dict[str,
     import polars as pl
 
     try:
+        shape = parquet_check.check(path, most_rows=_MOST_ROWS)
         footer: dict[str, Any] = plain_values(parse_json(pl.read_parquet_metadata(path)["vtare"]))
         found = pl.read_parquet_schema(path)
     except FileNotFoundError as error:
@@ -217,6 +222,13 @@ def check_samples_file(path: Path, *, run_id: str, instrument: str) -> dict[str,
         raise BadInput(f"{path}: cannot be read: permission denied; give yourself read access") from error
     except (OSError, KeyError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise BadInput(f"{path}: damaged, or not written by vtare ({error})") from error
+    wanted, free = 8 * shape.rows * len(shape.columns), free_memory_byte()
+    # 0: this machine states none.
+    if 0 < free < wanted:
+        raise BadInput(
+            f"{path}: its {shape.rows} rows take {wanted / 1e9:.3g} GB of memory to read, {free / 1e9:.3g} GB are "
+            "free; read it on a larger machine"
+        )
     schema = footer.get("schema") if isinstance(footer, dict) else None
     if schema != SAMPLES_SCHEMA:
         raise BadInput(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 from vtare.stored import open_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 _MAGIC: Final = b"PAR1"
@@ -36,6 +36,8 @@ _ENCODINGS: Final = frozenset({0, 2, 3, 4, 5, 8})
 #: A value in a page: 64 bits, or a text of some words; and what a page has besides its values.
 _VALUE_BYTE: Final = 64
 _PAGE_BYTE: Final = 1 << 21
+#: The type of a column of texts.
+_BYTE_ARRAY: Final = 6
 _DATA_PAGE, _INDEX_PAGE, _DICTIONARY_PAGE, _DATA_PAGE_V2 = 0, 1, 2, 3
 
 
@@ -60,10 +62,34 @@ def check(path: Path, *, most_rows: int) -> Shape:
         OSError: it cannot be read, or is no regular file.
     """
     with os.fdopen(open_regular(path), "rb") as file:
-        return _checked(file, os.fstat(file.fileno()).st_size, most_rows)
+        shape, texts = _checked(file, os.fstat(file.fileno()).st_size, most_rows)
+        if texts and shape.rows:
+            file.seek(0)
+            _check_texts(file, texts, shape.rows)
+    return shape
 
 
-def _checked(file: BinaryIO, size: int, most_rows: int) -> Shape:
+def _check_texts(file: BinaryIO, columns: Sequence[str], rows: int) -> None:
+    """Refuse texts that are short in the file only: one entry of a dictionary stands for any number of rows.
+
+    Readers keep such rows as views of one text, and unfold them where they group or sort.
+    """
+    import polars as pl
+
+    sums = [pl.col(name).cast(pl.String).str.len_bytes().cast(pl.UInt64).sum() for name in columns]
+    try:
+        unfolded = pl.read_parquet(file, columns=[*columns]).select(sums).row(0)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise BadParquet(f"found texts that cannot be read ({error})") from error
+    for name, byte in zip(columns, unfolded, strict=True):
+        if byte > (allowed := _PAGE_BYTE + rows * _VALUE_BYTE):
+            raise BadParquet(
+                f"found {byte} B of texts in '{name}' once they are unfolded, expected at most {allowed} B"
+            )
+
+
+def _checked(file: BinaryIO, size: int, most_rows: int) -> tuple[Shape, list[str]]:
+    """What the file holds, and its columns of texts."""
     if size < 3 * len(_MAGIC) or file.read(len(_MAGIC)) != _MAGIC:
         raise BadParquet("found no Parquet file")
     file.seek(size - 8)
@@ -94,7 +120,8 @@ def _checked(file: BinaryIO, size: int, most_rows: int) -> Shape:
     pairs = list(_pairs(about))
     if len(pairs) != len(dict(pairs)):
         raise BadParquet("found key-value metadata with the same key twice")
-    return Shape(rows, columns, dict(pairs))
+    texts = [name for name, leaf in zip(columns, _list(about, 2)[1:], strict=True) if leaf.get(1) == _BYTE_ARRAY]
+    return Shape(rows, columns, dict(pairs)), texts
 
 
 def _columns(schema: list[Any]) -> tuple[str, ...]:

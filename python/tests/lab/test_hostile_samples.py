@@ -9,6 +9,7 @@ import struct
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 from vtare import parquet_check
 from vtare.campaign.allowance import Allowance, allowance
 from vtare.campaign.left import check_left, check_load
-from vtare.contract import columns, load_contract
+from vtare.contract import check_samples_file, columns, load_contract
 from vtare.design import Run
 from vtare.errors import BadInput
 from vtare.overhead import read_capture
@@ -113,6 +114,28 @@ def test_texts_that_unfold_to_more_than_a_page_may_hold_are_refused(tmp_path: Pa
         parquet_check.BadParquet, match=r"found pages of \d+ values and \d+ B, expected at most 900 values"
     ):
         parquet_check.check(path, most_rows=1000)
+
+
+def test_one_entry_of_a_dictionary_is_no_text_of_every_row(tmp_path: Path) -> None:
+    # A third of a megabyte that readers unfold to 120 GB where they group by it.
+    path = tmp_path / "s.parquet"
+    duckdb.connect().execute(
+        f"COPY (SELECT repeat('x', 400000) AS cpu, range AS at_ns, range AS gap_ns FROM range(300000)) TO '{path}' "
+        "(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 100000)"
+    )
+    assert path.stat().st_size < 5_000_000
+    with pytest.raises(parquet_check.BadParquet, match="found 120000000000 B of texts in 'cpu' once they are unfolded"):
+        parquet_check.check(path, most_rows=300_000)
+
+
+def test_rows_that_memory_does_not_hold_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = pl.DataFrame({name: pl.zeros(3_000_000, pl.Int64, eager=True) for name in ("cpu", "at_ns", "gap_ns")})
+    path = written(tmp_path / "s.parquet", frame=frame)
+    monkeypatch.setattr("vtare.contract.free_memory_byte", lambda: 50_000_000)
+    with pytest.raises(BadInput, match=r"its 3000000 rows take 0\.072 GB of memory to read, 0\.05 GB are free"):
+        check_samples_file(path, run_id=RUN.run_id, instrument="noise")
+    monkeypatch.setattr("vtare.contract.free_memory_byte", lambda: 80_000_000)
+    check_samples_file(path, run_id=RUN.run_id, instrument="noise")
 
 
 def test_nested_columns_and_missing_values_are_refused(tmp_path: Path) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import tempfile
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from vtare.control_group import free_memory_byte, left, lines_of
 from vtare.errors import MachineCannot
 from vtare.platforms import Need
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _PROC: Final = Path("/proc")
-_CGROUPS: Final = Path("/sys/fs/cgroup")
 #: What the rest of the machine keeps.
 _SPARE: Final = Need(memory_byte=256 << 20, processes=256, disk_byte=256 << 20, cpus=0.5)
 
@@ -46,42 +45,14 @@ def free_capacity() -> Need:
     """What this machine, and the control group of this process, still have; of CPUs, all that there are."""
     disk = os.statvfs(tempfile.gettempdir())
     cpus = float(len(os.sched_getaffinity(0)))
-    return Need(_free_memory(), _free_processes(), disk.f_bavail * disk.f_frsize, cpus)
-
-
-def _free_memory() -> int:
-    found = [_number(line.split()[1]) * 1024 for line in _lines("meminfo") if line.startswith("MemAvailable:")]
-    for limit, used in (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")):
-        found += _left("memory", limit, used)
-    return min(found, default=0)
+    return Need(free_memory_byte(), _free_processes(), disk.f_bavail * disk.f_frsize, cpus)
 
 
 def _free_processes() -> int:
     running = sum(1 for entry in _PROC.iterdir() if entry.name.isdigit())
-    threads = next((_number(line.split()[3].split("/")[1]) for line in _lines("loadavg")), running)
+    threads = next((_number(line.split()[3].split("/")[1]) for line in lines_of("loadavg")), running)
     most = [_number((_PROC / "sys" / "kernel" / name).read_text()) for name in ("pid_max", "threads-max")]
-    return min([*(one - threads for one in most), *_left("pids", "pids.max", "pids.current")])
-
-
-def _left(controller: str, limit: str, used: str) -> list[int]:
-    """What each control group that holds this process has left of one controller."""
-    found = []
-    for line in _lines("self/cgroup"):
-        _, names, path = line.split(":", 2)
-        root = _CGROUPS / controller if controller in names.split(",") else _CGROUPS if not names else None
-        place = None if root is None else root / path.lstrip("/")
-        while root is not None and place is not None and root in (place, *place.parents):
-            with suppress(OSError, ValueError):
-                # "max" is no number: no limit.
-                found.append(int((place / limit).read_text()) - int((place / used).read_text()))
-            place = place.parent
-    return found
-
-
-def _lines(name: str) -> list[str]:
-    with suppress(OSError):
-        return (_PROC / name).read_text(encoding="utf-8", errors="replace").splitlines()
-    return []
+    return min([*(one - threads for one in most), *left("pids", "pids.max", "pids.current")])
 
 
 def _number(text: str) -> int:
