@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from contextlib import nullcontext
 from pathlib import Path
@@ -29,7 +30,8 @@ def watch(
         Path | None, typer.Option("--store", metavar="DIR", help="Where to keep it (default vtare-store/watch-NAME).")
     ] = None,
     keep: Annotated[
-        str, typer.Option("--keep", metavar="TIME", help="How long samples are kept; figures are kept for ever.")
+        str,
+        typer.Option("--keep", metavar="TIME", help="How long samples are kept (in rounds); figures stay for ever."),
     ] = "168 h",
     rounds: Annotated[
         int | None,
@@ -67,7 +69,7 @@ def watch(
     from vtare.watch.store import drop_old, held_store
 
     every_s = _seconds("--every", every, 1.0)
-    keep_s = _seconds("--keep", keep, 0.0)
+    kept = math.ceil(_seconds("--keep", keep, 0.0) / every_s)
     if webhook is not None and not webhook.startswith(("http://", "https://")):
         raise BadInput(f"--webhook: found '{webhook}', expected a URL that begins with http:// or https://")
     address = None if metrics is None else _address(metrics)
@@ -88,7 +90,7 @@ def watch(
 
         def measure() -> dict[str, Any]:
             # First: it may be what makes room.
-            drop_old(target, keep_s)
+            drop_old(target, kept)
             return loop.round_process(target, program, stop)
 
         # After a restart the rounds keep their distance; a clock that was set back is no reason to wait.

@@ -20,6 +20,12 @@ MOST_TEXT_BYTE: Final = 64 << 20
 _RUN_ID: Final = re.compile(r"[0-9a-f]{16}")
 #: Control characters but tab and line feed: on a terminal they would be commands.
 _CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+#: Commands to GitHub Actions: `::error file=x::text`.
+_COMMAND: Final = re.compile(
+    "::(?=(?:error|warning|notice|debug|group|endgroup|add-mask|add-path|set-output|set-env|save-state|stop-commands"
+    r"|echo)\b[^\n]*::)",
+    re.IGNORECASE,
+)
 
 
 def is_run_id(text: object) -> bool:
@@ -113,8 +119,14 @@ def parse_json(content: str | bytes) -> Any:
 
 
 def plain_text(text: str) -> str:
-    """The text with each control character, and each that changes the direction of writing, as U+FFFD."""
-    return _CONTROL.sub("\ufffd", text)
+    r"""The text with each control character, and each that changes the direction of writing, as U+FFFD.
+
+    So is the first colon of a command to a CI service (`::error::`), which it carries out where it begins a line.
+
+    >>> ascii(plain_text("a\x07::error file=x::b fe80::1"))
+    "'a\\ufffd\\ufffd:error file=x::b fe80::1'"
+    """
+    return _CONTROL.sub("\ufffd", _COMMAND.sub("\ufffd:", text))
 
 
 def plain_line(text: str) -> str:

@@ -38,6 +38,12 @@ CREATE TABLE IF NOT EXISTS changes (series INTEGER NOT NULL, round INTEGER NOT N
 """
 
 
+#: What a history may hold: names as long as those of plans, times to the year 2500, figures of any unit.
+_MOST_TEXT: Final = 1000
+_LATEST_S: Final = 1.7e10
+_MOST_VALUE: Final = 1e30
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class SeriesKey:
     """One figure of one cell: `labels` are its factors and parts, `figure` is `median`, `p99` or another figure's name.
@@ -204,9 +210,10 @@ class History:
         found = self._connection.execute("SELECT at_s FROM rounds ORDER BY number DESC LIMIT 1").fetchone()
         return None if found is None else float(found[0])
 
-    def numbers_since(self, at_s: float) -> set[int]:
-        """The numbers of the rounds that began then or later."""
-        return {row[0] for row in self._connection.execute("SELECT number FROM rounds WHERE at_s >= ?", (at_s,))}
+    def newest(self, count: int) -> set[int]:
+        """The numbers of the last `count` rounds."""
+        rows = self._connection.execute("SELECT number FROM rounds ORDER BY number DESC LIMIT ?", (count,))
+        return {row[0] for row in rows}
 
     def append(self, made: Round) -> list[Change]:
         """Add a round and return the changes that it shows. All of it is on the disk afterwards, or nothing.
@@ -252,7 +259,11 @@ class History:
         (_, old), (_, new), (at_s, _), (found_s, _) = (
             self._connection.execute(query, (one,)).fetchone() for one in (previous, following, place, number)
         )
-        return Change(key, place, number, at_s, found_s, before, after, changed_facts(_facts(old), _facts(new)))
+        times, levels = (
+            (_number(one, _LATEST_S) for one in (at_s, found_s)),
+            (_number(one, _MOST_VALUE) for one in (before, after)),
+        )
+        return Change(key, int(place), int(number), *times, *levels, changed_facts(_facts(old), _facts(new)))
 
     def changes(self) -> list[Change]:
         """All changes so far, in the order in which they were found.
@@ -270,7 +281,7 @@ class History:
         )
         try:
             return [self._change(_key(key), *others) for key, *others in self._connection.execute(query)]
-        except (sqlite3.Error, ValueError, TypeError, KeyError) as error:
+        except (sqlite3.Error, ValueError, TypeError, KeyError, OverflowError) as error:
             raise self._damaged(error) from error
 
     def series(self) -> list[Series]:
@@ -289,19 +300,35 @@ class History:
             with closing(self._connection.execute(query)) as rows:
                 for key, number, at_s, value, written in rows:
                     one = found.setdefault(key, Series(_key(key)) if key not in found else found[key])
-                    one.rounds.append(number)
-                    one.at_s.append(float(at_s))
-                    one.values.append(float(value))
+                    one.rounds.append(int(number))
+                    one.at_s.append(_number(at_s, _LATEST_S))
+                    one.values.append(_number(value, _MOST_VALUE))
                     one.facts.append(facts.setdefault(written, _facts(written)))
-        except (sqlite3.Error, ValueError, TypeError, KeyError) as error:
+        except (sqlite3.Error, ValueError, TypeError, KeyError, OverflowError) as error:
             raise self._damaged(error) from error
         return sorted(found.values(), key=lambda one: (one.key.experiment, one.key.labels, one.key.figure))
 
 
 def _key(written: str) -> SeriesKey:
     found = plain_values(parse_json(written))
-    labels = tuple((str(name), str(level)) for name, level in found["labels"].items())
-    return SeriesKey(str(found["experiment"]), labels, str(found["figure"]), str(found["quantity"]), found["better"])
+    labels = tuple((_text(name), _text(level)) for name, level in dict(found["labels"]).items())
+    better = found["better"]
+    if better not in (None, "less", "more"):
+        raise ValueError("found a direction that is none")
+    return SeriesKey(_text(found["experiment"]), labels, _text(found["figure"]), _text(found["quantity"]), better)
+
+
+def _text(found: object) -> str:
+    """A name as it may be shown: the history may come from somebody else."""
+    if not isinstance(found, str) or len(found) > _MOST_TEXT:
+        raise ValueError("found a name that is no text, or too long")
+    return found
+
+
+def _number(found: object, most: float) -> float:
+    if isinstance(found, bool) or not isinstance(found, int | float) or not -most <= found <= most:
+        raise ValueError(f"found {str(found)[:40]}, expected a number up to {most:g}")
+    return float(found)
 
 
 def _facts(written: str) -> dict[str, Any]:

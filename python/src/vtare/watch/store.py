@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -89,15 +88,15 @@ def room(store: Path) -> None:
         )
 
 
-def drop_old(store: Path, keep_s: float, *, now_s: float | None = None) -> int:
-    """Remove the samples of rounds that began more than `keep_s` ago, and what killed rounds left; their number.
+def drop_old(store: Path, keep: int) -> int:
+    """Remove the samples of all rounds but the last `keep`, and what killed rounds left; their number.
 
-    Their figures stay in the history.
+    Their figures stay in the history. Rounds are counted and not dated: a clock that is set forward by mistake would
+    take all of them.
     """
-    now = time.time() if now_s is None else now_s
     files = Files()
     with History(store, read_only=True) as history:
-        kept = {round_place(store, number).name for number in history.numbers_since(now - keep_s)}
+        kept = {round_place(store, number).name for number in history.newest(keep)}
     gone = [path for path in sorted((store / _ROUNDS).iterdir()) if path.name not in kept]
     for path in gone:
         files.remove_tree(path)
