@@ -139,12 +139,12 @@ def main() -> None:
         sys.exit(130)
     except OSError as error:
         _end(refusal_of(error))
-    except MemoryError:
-        _end(MachineCannot("this process may not take the memory that it needs (see `ulimit -v`); nothing is lost"))
     except KeyboardInterrupt:
         _LOG.error("interrupted")
         sys.exit(130)
     except Exception as error:
+        if _is_of_memory(error):
+            _end(MachineCannot("this process may not take the memory that it needs (see `ulimit -v`); nothing is lost"))
         _end_unexpected(error)
     sys.exit(code if isinstance(code, int) else 0)
 
@@ -184,6 +184,15 @@ def _report(text: str, exit_code: int) -> None:
 
         print_json({"schema": "vtare.error/1", "error": text, "exit_code": exit_code})
     _LOG.error("%s", text)
+
+
+def _is_of_memory(error: BaseException) -> bool:
+    """Whether memory is short: libraries have errors of their own for that, the loader of modules only words."""
+    words = ("failed to map segment", "cannot allocate memory", "not enough memory", "memory allocation")
+    return isinstance(error, MemoryError) or (
+        type(error).__name__ in ("OutOfMemoryException", "ComputeError", "ImportError", "PanicException")
+        and any(word in str(error).lower() for word in (*words, "out of memory"))
+    )
 
 
 def _end_unexpected(error: Exception) -> NoReturn:
