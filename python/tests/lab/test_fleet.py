@@ -334,6 +334,17 @@ def _runs() -> Sequence[object]:
         ('host = "192.0.2.12"', 'host = "192.0.2.12"\nagent = "python3"', "hosts.left.agent: missing"),
         ('host = "192.0.2.11"', 'host = "192.0.2.11"\nagent = 3', "hosts.left.agent: found 3"),
         ('kind = "host"', 'kind = "host"\nagent = "python3"', "hosts.here.agent: found 'python3' for a host of kind"),
+        (
+            'host = "192.0.2.11"',
+            'host = "-oProxyCommand=reboot"',
+            "host: found '-oProxyCommand=reboot', expected a name",
+        ),
+        ('host = "192.0.2.11"', 'host = "a;reboot"', "host: found 'a;reboot', expected a name or an address"),
+        ('host = "192.0.2.11"', 'host = "$(reboot)"', "host: found '$(reboot)', expected a name or an address"),
+        ('host = "192.0.2.11"', 'host = "a b"', "host: found 'a b', expected a name or an address"),
+        ('user = "measure"', 'user = "-l root"', "user: found '-l root', expected the name of an account"),
+        ('address = "10.0.0.9"', 'address = "-h"', "hosts.here.address: found '-h', expected a name"),
+        ('kind = "host"', 'kind = "host"\ninterface = "a|b"', "hosts.here.interface: found 'a|b', expected the name"),
     ],
 )
 def test_a_file_of_hosts_that_is_wrong_is_refused(before: str, after: str, message: str, tmp_path: Path) -> None:
