@@ -122,8 +122,6 @@ def main() -> None:
     elif tool == "polars":
         import polars  # noqa: F401
     else:
-        import duckdb  # noqa: F401
-
         import vtare.summary  # noqa: F401
     began = time.perf_counter()
     answers = []

@@ -13,7 +13,6 @@ HEAVY = (
     "altair",
     "asyncssh",
     "docker",
-    "duckdb",
     "jinja2",
     "matplotlib",
     "numpy",
