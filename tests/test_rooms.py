@@ -38,7 +38,7 @@ MAY_TOUCH: dict[str, set[str]] = {
     "vtare-tester": {"vtare-units", "vtare-sys", "vtare-clock", "vtare-bpf", "vtare-wire"},
     "vtare-load": {"vtare-units", "vtare-sys", "vtare-clock", "vtare-wire", "vtare-pathsim"},
 }
-MAY_TOUCH["vtare-responsiveness"] = {"vtare-units", "vtare-sys", "vtare-methods"}
+MAY_TOUCH["vtare-responsiveness"] = {"vtare-units", "vtare-sys", "vtare-wire", "vtare-methods"}
 MAY_TOUCH["vtare"] = set(MAY_TOUCH) - {"vtare-capi", "vtare-preload", "vtare-responsiveness"}
 # What tests of a room may use on top: estimators are tested on the simulated path, and never run on it.
 TESTS_MAY_TOUCH: dict[str, set[str]] = {

@@ -62,7 +62,7 @@ impl Connector {
                 Ok(stream) => {
                     choose_congestion(&stream);
                     let congestion = tcp::congestion(&stream).map_err(|error| RpmError::Machine(error.to_string()))?;
-                    let tls = TlsConnector::from(Arc::new(client_config()?));
+                    let tls = tls(b"h2")?;
                     return Ok(Self { address, name, congestion, tls });
                 }
                 Err(error) => last = error.to_string(),
@@ -201,17 +201,21 @@ pub(crate) fn provider() -> Arc<CryptoProvider> {
     Arc::new(crypto::ring::default_provider())
 }
 
-fn client_config() -> Result<ClientConfig, RpmError> {
+/// Makes TLS 1.3 of a TCP connection, for this protocol in it; takes any certificate.
+///
+/// # Errors
+/// [`RpmError::Machine`] where the cryptography cannot be set up.
+pub fn tls(protocol: &[u8]) -> Result<TlsConnector, RpmError> {
     let provider = provider();
     let any = Arc::new(AnyCertificate(Arc::clone(&provider)));
     let builder = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(|error| RpmError::Machine(error.to_string()))?;
     let mut config = builder.dangerous().with_custom_certificate_verifier(any).with_no_client_auth();
-    config.alpn_protocols = vec![b"h2".to_vec()];
+    config.alpn_protocols = vec![protocol.to_vec()];
     // Each probe makes a whole handshake.
     config.resumption = Resumption::disabled();
-    Ok(config)
+    Ok(TlsConnector::from(Arc::new(config)))
 }
 
 /// Takes any certificate: a far end has a self-signed one, and nothing that is sent is secret. The handshake is

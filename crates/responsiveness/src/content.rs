@@ -7,6 +7,7 @@ use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream};
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http::uri::Authority;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use tokio::time::timeout;
 
@@ -21,43 +22,69 @@ pub const LARGE: &str = "/nq/large";
 pub const UPLOAD: &str = "/nq/upload";
 /// Bytes of the large download, by the draft.
 pub const LARGE_BYTE: u64 = 8 << 30;
-/// A request that does not move for so long is ended.
+/// A connection with a request that does not move for so long is ended.
 pub const STALL_TIME: Duration = Duration::from_secs(10);
 
 /// The large download, over and over.
 static ZEROS: [u8; UNSENT_MOST] = [0; UNSENT_MOST];
 
-/// Answers one request. `place` names this far end where the request does not.
+/// Why a request got no whole answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Unanswered {
+    /// The client takes nothing, or sends nothing, for [`STALL_TIME`].
+    #[error("it did not move for {} s", STALL_TIME.as_secs())]
+    Stalled,
+    /// The stream or its connection ended early.
+    #[error(transparent)]
+    Ended(#[from] h2::Error),
+}
+
+/// What is left to do for a request. Holds nothing of it but the body of an upload: what a client sends beside that is
+/// thrown away at once, since many requests would make it much.
+pub(crate) enum Task {
+    Upload(RecvStream),
+    Small,
+    Large,
+    Configuration(Vec<u8>),
+    Refuse(StatusCode),
+}
+
+impl Task {
+    /// What a request asks for. `place` names this far end where the request does not.
+    pub(crate) fn of(request: Request<RecvStream>, place: &str) -> Self {
+        let path = request.uri().path();
+        let wanted = if path == UPLOAD { Method::POST } else { Method::GET };
+        if ![SMALL, LARGE, UPLOAD, WELL_KNOWN].contains(&path) {
+            return Self::Refuse(StatusCode::NOT_FOUND);
+        }
+        if request.method() != wanted {
+            return Self::Refuse(StatusCode::METHOD_NOT_ALLOWED);
+        }
+        match path {
+            UPLOAD => Self::Upload(request.into_body()),
+            SMALL => Self::Small,
+            LARGE => Self::Large,
+            _ => Self::Configuration(configuration(request.uri().authority().map_or(place, Authority::as_str))),
+        }
+    }
+}
+
+/// Answers one request.
 ///
 /// # Errors
 /// Where the stream or its connection ends early, or does not move.
-pub async fn answer(
-    request: Request<RecvStream>,
-    mut respond: SendResponse<Bytes>,
-    place: String,
-) -> Result<(), h2::Error> {
-    let path = request.uri().path().to_owned();
-    let uploads = path == UPLOAD;
-    let wanted = if uploads { Method::POST } else { Method::GET };
-    if ![SMALL, LARGE, UPLOAD, WELL_KNOWN].contains(&path.as_str()) {
-        return refuse(&mut respond, StatusCode::NOT_FOUND);
-    }
-    if request.method() != wanted {
-        return refuse(&mut respond, StatusCode::METHOD_NOT_ALLOWED);
-    }
-    if uploads {
-        drain(request.into_body()).await?;
-        respond.send_response(headers(None, 0), true)?;
-        return Ok(());
-    }
-    match path.as_str() {
-        SMALL => whole(&mut respond, "application/octet-stream", Bytes::from_static(&ZEROS[..1])),
-        LARGE => large(&mut respond).await,
-        _ => {
-            let place = request.uri().authority().map_or(place, ToString::to_string);
-            whole(&mut respond, "application/json", Bytes::from(configuration(&place)))
+pub(crate) async fn answer(task: Task, mut respond: SendResponse<Bytes>) -> Result<(), Unanswered> {
+    match task {
+        Task::Upload(body) => {
+            drain(body).await?;
+            respond.send_response(headers(None, 0), true)?;
         }
+        Task::Small => whole(&mut respond, "application/octet-stream", Bytes::from_static(&ZEROS[..1]))?,
+        Task::Large => large(&mut respond).await?,
+        Task::Configuration(text) => whole(&mut respond, "application/json", Bytes::from(text))?,
+        Task::Refuse(status) => refuse(&mut respond, status)?,
     }
+    Ok(())
 }
 
 /// The configuration of a far end that its clients know by this name.
@@ -88,16 +115,13 @@ fn whole(respond: &mut SendResponse<Bytes>, kind: &'static str, content: Bytes) 
 }
 
 /// Sends the large download as fast as it is taken.
-async fn large(respond: &mut SendResponse<Bytes>) -> Result<(), h2::Error> {
+async fn large(respond: &mut SendResponse<Bytes>) -> Result<(), Unanswered> {
     let mut body = respond.send_response(headers(Some("application/octet-stream"), LARGE_BYTE), false)?;
     let mut left = LARGE_BYTE;
     while left > 0 {
         body.reserve_capacity(ZEROS.len());
         let ready = timeout(STALL_TIME, poll_fn(|context| body.poll_capacity(context))).await;
-        let Ok(Some(byte)) = ready else {
-            body.send_reset(Reason::CANCEL);
-            return Err(Reason::CANCEL.into());
-        };
+        let Some(byte) = ready.map_err(|_| Unanswered::Stalled)? else { return Err(gone()) };
         let byte = (byte?.min(ZEROS.len()) as u64).min(left);
         left -= byte;
         body.send_data(Bytes::from_static(&ZEROS[..byte as usize]), left == 0)?;
@@ -105,8 +129,13 @@ async fn large(respond: &mut SendResponse<Bytes>) -> Result<(), h2::Error> {
     Ok(())
 }
 
+/// The client has reset its stream.
+fn gone() -> Unanswered {
+    h2::Error::from(Reason::CANCEL).into()
+}
+
 /// Throws away what is posted.
-async fn drain(mut body: RecvStream) -> Result<(), h2::Error> {
+async fn drain(mut body: RecvStream) -> Result<(), Unanswered> {
     loop {
         match timeout(STALL_TIME, body.data()).await {
             Ok(Some(chunk)) => {
@@ -114,7 +143,7 @@ async fn drain(mut body: RecvStream) -> Result<(), h2::Error> {
                 body.flow_control().release_capacity(byte)?;
             }
             Ok(None) => return Ok(()),
-            Err(_) => return Err(Reason::CANCEL.into()),
+            Err(_) => return Err(Unanswered::Stalled),
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Responsiveness over HTTP/2 and TLS: drives a measurement, and is its far end for clients of any make. May touch:
-//! units, sys, methods.
+//! units, sys, wire, methods.
 //!
 //! What to do and what the probes mean is decided in [`vtare_methods::rpm`]. This room alone has an executor and
 //! somebody else's TLS; its program, `vtare-rpm`, is one of its own, so that none of it is in `vtare`.
@@ -17,6 +17,7 @@ mod http1;
 mod load;
 pub mod measure;
 pub mod meter;
+mod places;
 pub mod serve;
 pub mod site;
 

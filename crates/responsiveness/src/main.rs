@@ -67,7 +67,7 @@ fn stop_at_end_of_input() -> watch::Receiver<bool> {
 /// Serves until SIGTERM or SIGINT, which are its ordinary end.
 fn serve(listen: SocketAddr, limits: RpmLimits) -> Result<u8, RpmError> {
     let listener = listener(listen)?;
-    let confinement = Confinement::before_threads(limits.connections)?;
+    let confinement = Confinement::before_threads(Server::most_connections(&limits))?;
     // Each thread is confined by itself: this one still needs sockets for signals. What it is refused, they are, too.
     let runtime = runtime(|| drop(Confinement::default().and_system_calls()))?;
     runtime.block_on(serve_at(listener, limits, confinement))

@@ -1,9 +1,8 @@
 //! The far end: takes connections of strangers, within bounds.
 
-use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
@@ -13,20 +12,27 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio_rustls::rustls::{self, ServerConfig};
 use vtare_methods::rpm::RpmLimits;
+use vtare_sys::errno::{EMFILE, ENFILE};
 use vtare_sys::net::tcp;
 
 use crate::connect::{choose_congestion, provider, unqueued};
-use crate::content::{STALL_TIME, answer};
+use crate::content::{STALL_TIME, Task, Unanswered, answer};
 use crate::meter::{Metered, Rates, SharedRate};
+use crate::places::{Place, Places, place_limits};
 use crate::{RpmError, UNSENT_MOST, http1};
 
+/// Memory that a connection takes at most, bytes, in the mean of all: up to 64 kB of a handshake that is not whole or
+/// [`WINDOW_BYTE`] of payload, a record of TLS and one of HTTP/2 each way, and 0.6 kB for each of [`STREAMS`].
+pub const CONNECTION_MEMORY_BYTE: usize = 192 << 10;
 /// For each handshake, TLS and HTTP/2, and for the first or the next request.
 const QUIET_TIME: Duration = STALL_TIME;
 /// Requests of a connection at the same time.
 const STREAMS: u32 = 100;
-/// Payload that may be under way to here, on a stream and on a connection.
-const WINDOW_BYTE: u32 = 1 << 20;
-const CONNECTION_WINDOW_BYTE: u32 = 4 << 20;
+/// Payload that may be under way to here on a connection: from its begin, as RFC 9113 has it, and once it uploads.
+const WINDOW_BYTE: u32 = 65_535;
+const UPLOAD_WINDOW_BYTE: u32 = 4 << 20;
+/// Payload that may be under way to here on a stream.
+const STREAM_WINDOW_BYTE: u32 = 1 << 20;
 /// Headers of a request, bytes.
 const HEADER_BYTE: u32 = 8_192;
 /// By its name in TLS: for clients that probe an idle path in HTTP/1.1, as cf-mach does.
@@ -39,7 +45,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub struct Summary {
     /// Connections that were taken.
     pub connections: u64,
-    /// Connections that were closed at once: there were too many.
+    /// Connections that were closed, or got no answer, because there were too many.
     pub turned_away: u64,
     /// Bytes received, whatever they were.
     pub received_byte: u64,
@@ -55,52 +61,7 @@ pub struct Server {
     limits: RpmLimits,
     rates: Arc<Rates>,
     places: Arc<Places>,
-    turned_away: AtomicU64,
     taken: AtomicU64,
-}
-
-/// Connections that are open, by address.
-#[derive(Debug, Default)]
-struct Places(Mutex<HashMap<IpAddr, usize>>);
-
-/// One of them; gives its place back when dropped.
-struct Place {
-    all: Arc<Places>,
-    peer: IpAddr,
-}
-
-impl Places {
-    /// A place for a connection of this address; `None` where there are too many.
-    fn take(all: &Arc<Self>, peer: IpAddr, limits: &RpmLimits) -> Option<Place> {
-        let peer = network(peer);
-        let mut open = all.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let whole: usize = open.values().sum();
-        let own = open.get(&peer).copied().unwrap_or(0);
-        if whole >= limits.connections || own >= limits.connections_per_peer {
-            return None;
-        }
-        open.insert(peer, own + 1);
-        drop(open);
-        Some(Place { all: Arc::clone(all), peer })
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut open = self.all.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match open.get_mut(&self.peer) {
-            Some(count) if *count > 1 => *count -= 1,
-            _ => drop(open.remove(&self.peer)),
-        }
-    }
-}
-
-/// What counts as one client: an IPv4 address, or the /64 that one host may have whole.
-fn network(peer: IpAddr) -> IpAddr {
-    match peer.to_canonical() {
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),
-        ipv4 => ipv4,
-    }
 }
 
 impl Server {
@@ -119,10 +80,21 @@ impl Server {
             tls: TlsAcceptor::from(Arc::new(server_config(address)?)),
             limits,
             rates: Arc::new(Rates { received: rate(), sent: rate() }),
-            places: Arc::default(),
-            turned_away: AtomicU64::new(0),
+            places: Places::new(&limits),
             taken: AtomicU64::new(0),
         })
+    }
+
+    /// How many connections are open at most.
+    #[must_use]
+    pub const fn most_connections(limits: &RpmLimits) -> usize {
+        place_limits(limits).most()
+    }
+
+    /// Memory that all connections together take at most, bytes; the buffers of the kernel come on top.
+    #[must_use]
+    pub const fn most_memory_byte(limits: &RpmLimits) -> usize {
+        Self::most_connections(limits) * CONNECTION_MEMORY_BYTE
     }
 
     /// Where it listens.
@@ -142,7 +114,7 @@ impl Server {
     pub fn summary(&self) -> Summary {
         Summary {
             connections: self.taken.load(Ordering::Relaxed),
-            turned_away: self.turned_away.load(Ordering::Relaxed),
+            turned_away: self.places.turned_away(),
             received_byte: self.rates.received.byte(),
             sent_byte: self.rates.sent.byte(),
         }
@@ -156,36 +128,41 @@ impl Server {
                 // Those that have ended are let go.
                 Some(_) = clients.join_next() => {}
                 taken = self.listener.accept() => match taken {
-                    Ok((stream, peer)) => match Places::take(&self.places, peer.ip(), &self.limits) {
-                        Some(place) => {
-                            self.taken.fetch_add(1, Ordering::Relaxed);
-                            clients.spawn(self.client(stream, place));
+                    Ok((stream, peer)) => {
+                        self.taken.fetch_add(1, Ordering::Relaxed);
+                        clients.spawn(self.client(stream, peer.ip()));
+                    }
+                    Err(error) => {
+                        // Fewer descriptors than places: those that are silent must not keep them all.
+                        if matches!(error.raw_os_error(), Some(EMFILE | ENFILE)) {
+                            self.places.make_room();
                         }
-                        None => drop(self.turned_away.fetch_add(1, Ordering::Relaxed)),
-                    },
-                    Err(_) => sleep(ACCEPT_PAUSE).await,
+                        sleep(ACCEPT_PAUSE).await;
+                    }
                 },
             }
         }
     }
 
     /// A connection, to its end. Why a stranger's connection ended is nobody's concern.
-    fn client(&self, stream: TcpStream, place: Place) -> impl Future<Output = ()> + Send + use<> {
+    fn client(&self, stream: TcpStream, peer: IpAddr) -> impl Future<Output = ()> + Send + use<> {
         let (tls, address) = (self.tls.clone(), self.address.to_string());
         let most = Duration::from_nanos(self.limits.connection_ns);
         let metered =
             unqueued(&stream).map(|()| Metered::new(stream, Arc::clone(&self.rates), self.limits.connection_byte));
+        let (place, must_go) = self.places.enter(peer);
         async move {
-            let _place = place;
-            if let Ok(metered) = metered {
-                let _ = timeout(most, converse(tls, metered, address)).await;
+            let Ok(metered) = metered else { return };
+            tokio::select! {
+                _ = must_go => {}
+                _ = timeout(most, converse(tls, metered, address, &place)) => {}
             }
         }
     }
 }
 
 /// Handshakes, then requests until the connection ends or has none for too long.
-async fn converse(tls: TlsAcceptor, metered: Metered<TcpStream>, address: String) -> Option<()> {
+async fn converse(tls: TlsAcceptor, metered: Metered<TcpStream>, address: String, place: &Place) -> Option<()> {
     let mut stream = timeout(QUIET_TIME, tls.accept(metered)).await.ok()?.ok()?;
     if stream.get_ref().1.alpn_protocol() == Some(HTTP1) {
         return timeout(QUIET_TIME, http1::answer(stream, &address)).await.ok()?.ok();
@@ -193,19 +170,32 @@ async fn converse(tls: TlsAcceptor, metered: Metered<TcpStream>, address: String
     stream.get_mut().1.set_buffer_limit(Some(UNSENT_MOST));
     let mut builder = h2::server::Builder::new();
     builder
-        .initial_window_size(WINDOW_BYTE)
-        .initial_connection_window_size(CONNECTION_WINDOW_BYTE)
+        .initial_window_size(STREAM_WINDOW_BYTE)
+        .initial_connection_window_size(WINDOW_BYTE)
         .max_concurrent_streams(STREAMS)
         .max_header_list_size(HEADER_BYTE)
         .max_send_buffer_size(UNSENT_MOST);
     let mut connection = timeout(QUIET_TIME, builder.handshake(stream)).await.ok()?.ok()?;
-    let mut answers = JoinSet::new();
+    let (mut answers, mut has_asked) = (JoinSet::new(), false);
     loop {
         tokio::select! {
-            Some(_) = answers.join_next() => {}
+            // What a client does not take is not kept for it.
+            Some(ended) = answers.join_next() => {
+                if matches!(ended, Ok(Err(Unanswered::Stalled))) {
+                    return None;
+                }
+            }
             asked = connection.accept() => {
                 let (request, respond) = asked?.ok()?;
-                answers.spawn(answer(request, respond, address.clone()));
+                if !has_asked {
+                    has_asked = place.has_asked();
+                    has_asked.then_some(())?;
+                }
+                let task = Task::of(request, &address);
+                if matches!(task, Task::Upload(_)) {
+                    connection.set_target_window_size(UPLOAD_WINDOW_BYTE);
+                }
+                answers.spawn(answer(task, respond));
             }
             () = sleep(QUIET_TIME), if answers.is_empty() => return None,
         }
@@ -240,25 +230,4 @@ fn server_config(address: SocketAddr) -> Result<ServerConfig, RpmError> {
     // Clients measure whole handshakes.
     config.send_tls13_tickets = 0;
     Ok(config)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_client_cannot_take_all_places_and_gives_back_what_it_had() {
-        let limits = RpmLimits { connections: 3, connections_per_peer: 2, ..RpmLimits::default() };
-        let all = Arc::<Places>::default();
-        let take = |peer: &str| Places::take(&all, peer.parse().expect("it is an address"), &limits);
-        let (first, second) = (take("fd00::1"), take("fd00::2"));
-        assert!(first.is_some() && second.is_some());
-        assert!(take("fd00::3").is_none(), "a /64 is one client");
-        let third = take("::ffff:10.0.0.1");
-        assert!(third.is_some() && take("10.0.0.2").is_none(), "three in all");
-        drop((first, third));
-        assert!(take("10.0.0.1").is_some());
-        drop(second);
-        assert!(all.0.lock().expect("nobody panicked").is_empty());
-    }
 }

@@ -58,7 +58,7 @@ async fn attack_silence_and_half_handshakes_hold_no_place_for_long_and_none_of_o
     let before = memory_kb();
     let begin = Instant::now();
     let mut held = Vec::new();
-    for number in 0..50 {
+    for number in 0..80 {
         let mut stream = far.connect_from("127.0.0.2").await;
         if number % 2 == 0 {
             let _ = stream.write_all(&[0x16, 3, 1, 2, 0, 1, 0, 1]).await;
@@ -73,8 +73,23 @@ async fn attack_silence_and_half_handshakes_hold_no_place_for_long_and_none_of_o
     }
     assert!(begin.elapsed() < PATIENCE);
     let done = far.server.summary();
-    assert!(done.turned_away >= 10, "{done:?}");
-    survived("50 silent connections and half handshakes of one address", before);
+    assert!(done.turned_away >= 20, "{done:?}");
+    survived("80 silent connections and half handshakes of one address", before);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn attack_silent_connections_from_many_networks_turn_no_client_away() {
+    let far = Far::with(RpmLimits { connections: 60, connections_per_peer: 40, ..RpmLimits::default() }).await;
+    let before = memory_kb();
+    let mut held = Vec::new();
+    for network in 1..=200 {
+        held.push(far.connect_from(&format!("127.1.{network}.1")).await);
+        if network % 20 == 0 {
+            assert!(far.serves().await, "after {network} silent connections");
+        }
+    }
+    assert!(far.server.summary().turned_away >= 140, "{:?}", far.server.summary());
+    survived("200 silent connections of as many networks, with 60 places", before);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -99,7 +114,8 @@ async fn attack_slow_readers_and_half_uploads_are_ended() {
         let end = async { while let Some(Ok(_)) = reader.data().await {} };
         timeout(PATIENCE, end).await.expect("it is ended in time");
     }
-    polled.abort();
+    let whole = timeout(PATIENCE, polled).await;
+    assert!(whole.is_ok(), "their connection is closed");
     survived("50 downloads that nobody reads and an upload that stops", before);
 }
 

@@ -1,30 +1,13 @@
 //! The far end as a process: what it reports to have given up is what the kernel reports of each of its threads, and
 //! it serves all the same.
 
-use std::io::{BufRead as _, BufReader, Lines};
-use std::process::{Child, ChildStdout, Command, Stdio};
+mod common;
 
-use vtare_methods::rpm::{RpmEvent, RpmJob, RpmLimits, RpmSettings};
+use std::process::Command;
+
+use common::Serving;
+use vtare_methods::rpm::{RpmEvent, RpmLimits, RpmSettings};
 use vtare_responsiveness::measure;
-
-/// A far end under way; it is killed with the test.
-struct Serving(Child);
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn started() -> (Serving, Lines<BufReader<ChildStdout>>) {
-    let job = RpmJob::Serve { listen: "127.0.0.1:0".parse().expect("it is an address"), limits: RpmLimits::default() };
-    let job = serde_json::to_string(&job).expect("it is numbers");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_vtare-rpm"));
-    let mut child = command.arg(job).stdout(Stdio::piped()).spawn().expect("it starts");
-    let lines = BufReader::new(child.stdout.take().expect("it was piped")).lines();
-    (Serving(child), lines)
-}
 
 /// This field of the status of each thread that has not ended meanwhile.
 fn of_threads(id: u32, field: &str) -> Vec<String> {
@@ -53,12 +36,9 @@ async fn of_threads_once(id: u32, field: &str, all: impl Fn(&[String]) -> bool) 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_thread_is_confined_as_reported_and_both_directions_are_served() {
-    let (mut serving, mut lines) = started();
-    let id = serving.0.id();
-    let mut line = || lines.next().expect("it prints two lines").expect("they are text");
-    let (ready, confined) = (line(), line());
-    let address = ready.split("listening on ").nth(1).and_then(|rest| rest.split(',').next()).expect("its address");
-    println!("{ready}\n{confined}");
+    let mut serving = Serving::with(RpmLimits::default());
+    let (id, confined, address) = (serving.child.id(), serving.confined.clone(), serving.address.to_string());
+    println!("{address}\n{confined}");
 
     for (field, wanted) in [("NoNewPrivs", "1"), ("CapEff", "0000000000000000")] {
         assert_eq!(of_threads_once(id, field, |all| all.iter().all(|value| value == wanted)).await, Ok(()), "{field}");
@@ -75,7 +55,7 @@ async fn every_thread_is_confined_as_reported_and_both_directions_are_served() {
     let settings = RpmSettings { most_ns: 2_000_000_000, ..RpmSettings::default() };
     let (keep, stopped) = tokio::sync::watch::channel(false);
     let mut events = Vec::new();
-    measure::measure(address, 1, settings, stopped, &mut |event: &RpmEvent| events.push(event.clone()))
+    measure::measure(&address, 1, settings, stopped, &mut |event: &RpmEvent| events.push(event.clone()))
         .await
         .expect("it serves");
     drop(keep);
@@ -84,6 +64,6 @@ async fn every_thread_is_confined_as_reported_and_both_directions_are_served() {
 
     let ended = Command::new("kill").args(["-TERM", &id.to_string()]).status().expect("it starts");
     assert!(ended.success());
-    let code = serving.0.wait().expect("it ends");
+    let code = serving.child.wait().expect("it ends");
     assert_eq!(code.code(), Some(0), "SIGTERM is its ordinary end");
 }

@@ -14,10 +14,10 @@ use vtare_sys::clocks;
 use vtare_sys::errno::{EMFILE, ENFILE};
 use vtare_sys::net::Socket;
 use vtare_units::{Monotonic, Span, Timestamp};
+use vtare_wire::connections::ConnectionTable;
 use vtare_wire::session::{Bucket, Joined, Secrets, Table};
 use vtare_wire::{SessionId, SessionKey};
 
-use crate::connection_table::ConnectionTable;
 use crate::error::ServeError;
 use crate::journal::{Journal, Line, Weight};
 use crate::journal_text::{account, kind_of_flow, kind_of_hangup, kind_of_refusal};
@@ -110,7 +110,7 @@ impl<'a, W: FnMut(&Line)> ControlServer<'a, W> {
         tally: &'a Tally,
         (journal, probes, orders, sink): (Journal<W>, &'a Socket, Sender<Order>, SinkHandle<'a>),
     ) -> Self {
-        let places = ConnectionTable::new(options.connections);
+        let places = ConnectionTable::new(options.connections.places());
         let accepts = Bucket::new(options.connections.accepts_per_s, ACCEPT_BURST);
         Self {
             options,
@@ -350,7 +350,7 @@ impl<'a, W: FnMut(&Line)> ControlServer<'a, W> {
             self.make_room(displaced, peer, now);
         }
         if connection.protocol.is_authenticated() && !connection.known {
-            connection.known = self.places.promote(place);
+            connection.known = self.places.promote(place).is_some();
             if !connection.known {
                 connection.protocol.turn_away();
                 return Err(Hangup::TooManyConnections);

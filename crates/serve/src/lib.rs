@@ -11,14 +11,12 @@
 
 #![forbid(unsafe_code)]
 
-mod connection_table;
 mod control_server;
 mod error;
 pub mod journal;
 mod journal_text;
 pub mod kernel;
 mod options;
-mod peer_group;
 mod probe_socket;
 mod reflector;
 mod replies;

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use serde::Serialize;
 use vtare_control::{PresharedKey, TimeLimits};
+use vtare_wire::connections::PlaceLimits;
 use vtare_wire::session::Limits;
 
 /// How a responder serves.
@@ -59,9 +60,14 @@ impl Default for ConnectionLimits {
 }
 
 impl ConnectionLimits {
-    /// Descriptors that connections take at most; one more is open while the crowd makes room.
+    /// The numbers alone.
     #[must_use]
-    pub const fn most_descriptors(&self) -> usize {
-        self.handshakes + self.connections + 1
+    pub const fn places(&self) -> PlaceLimits {
+        PlaceLimits {
+            handshakes: self.handshakes,
+            connections: self.connections,
+            connections_per_peer: self.connections_per_peer,
+            connections_of_crowded_network: None,
+        }
     }
 }

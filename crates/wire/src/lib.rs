@@ -4,7 +4,7 @@
 //! Two native forms of datagrams (`docs/wire.md` is their specification): [`full`], 60 B and more, carries everything;
 //! [`short`], 18 B and more, is what a 64 B Ethernet frame has room for under IPv4 and UDP. [`stamp`] is RFC 8762 in
 //! its unauthenticated mode. [`preamble`] and [`hello`] are the first bytes of TCP connections, [`session`] is who may
-//! send how much for how long.
+//! send how much for how long, [`connections`] is who may be connected.
 //!
 //! Decoders are total: any bytes give a value or a [`WireError`], and nothing is allocated. A decoded header is
 //! *unverified* until its tag has been checked against the key of the session it names; only then does it give its
@@ -13,12 +13,14 @@
 
 mod bytes;
 mod checksum;
+pub mod connections;
 mod error;
 mod form;
 mod format;
 pub mod full;
 pub mod hello;
 mod key;
+mod peer_group;
 pub mod preamble;
 pub mod session;
 mod shape;
@@ -31,6 +33,7 @@ pub use error::WireError;
 pub use form::{Form, Kind, first_byte, peek};
 pub use format::{IPV4_UDP_BYTE, IPV6_UDP_BYTE, LARGEST_BYTE, VERSION};
 pub use key::{SessionId, SessionKey};
+pub use peer_group::peer_group;
 pub use shape::Shape;
 pub use udp_frame::{UDP_FRAME_HEADERS_BYTE, udp_frame_headers};
 

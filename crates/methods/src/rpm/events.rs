@@ -32,9 +32,9 @@ pub enum RpmJob {
 /// What the clients of a far end may use up.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RpmLimits {
-    /// Connections at the same time.
+    /// Connections with a request at the same time; as many may have made none yet.
     pub connections: usize,
-    /// Of one address (IPv6: of one /64), at the same time.
+    /// Those of one address (IPv6: of one /64) with a request, at the same time.
     pub connections_per_peer: usize,
     /// Time of a connection, ns.
     pub connection_ns: u64,

@@ -4,9 +4,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 
 use vtare_units::{Monotonic, Timestamp};
+use vtare_wire::peer_group;
 use vtare_wire::session::Bucket;
-
-use crate::peer_group::peer_group;
 
 /// Places for the rates of sources: each takes that of its place, which it may share with others.
 const SOURCES: usize = 1_024;

@@ -15,14 +15,14 @@ pub(crate) struct RpmServeArguments {
     #[arg(long, value_name = "ADDR:PORT", value_parser = crate::peers::address, default_value = "127.0.0.1:4043")]
     listen: SocketAddr,
 
-    /// Most connections at the same time
+    /// Most connections with a request at the same time; as many may have made none yet
     #[arg(
         long, value_name = "N", default_value_t = RpmLimits::default().connections as u16,
         value_parser = clap::value_parser!(u16).range(1..=8192), help_heading = "Limits"
     )]
     max_connections: u16,
 
-    /// Most connections of one address (IPv6: of one /64) at the same time
+    /// Most of them of one address (IPv6: of one /64)
     #[arg(
         long, value_name = "N", default_value_t = RpmLimits::default().connections_per_peer as u16,
         value_parser = clap::value_parser!(u16).range(1..=8192), help_heading = "Limits"

@@ -29,7 +29,7 @@ pub(super) struct Confinement {
 /// # Errors
 /// Where the process is root and cannot stop being it: as root it must not serve. All else that is refused is reported.
 pub(super) fn confine(connections: &ConnectionLimits, keys_locked: bool) -> Result<Confinement, Failure> {
-    let descriptors = confine::limit_descriptors((connections.most_descriptors() + OTHER_DESCRIPTORS) as u64)?;
+    let descriptors = confine::limit_descriptors((connections.places().most() + OTHER_DESCRIPTORS) as u64)?;
     let became_nobody = confine::is_root();
     if became_nobody {
         confine::become_nobody()?;

@@ -3,13 +3,12 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::*;
 
+/// Those of `vtare serve`.
+const LIMITS: PlaceLimits =
+    PlaceLimits { handshakes: 1_024, connections: 320, connections_per_peer: 32, connections_of_crowded_network: None };
+
 fn table() -> ConnectionTable {
-    ConnectionTable::new(ConnectionLimits {
-        handshakes: 4,
-        connections: 3,
-        connections_per_peer: 2,
-        ..ConnectionLimits::default()
-    })
+    ConnectionTable::new(PlaceLimits { handshakes: 4, connections: 3, connections_per_peer: 2, ..LIMITS })
 }
 
 fn ip(last: u8) -> IpAddr {
@@ -55,14 +54,34 @@ fn known_connections_are_bounded_by_peer_and_in_all_and_never_closed_for_others(
     let mut table = table();
     let mut promoted = |ip| {
         let (place, _) = enter(&mut table, ip);
-        table.promote(place)
+        table.promote(place).is_some()
     };
     assert_eq!([promoted(ip(1)), promoted(ip(1)), promoted(ip(1))], [true, true, false]);
     assert_eq!([promoted(ip(2)), promoted(ip(3))], [true, false]);
     for _ in 0..100 {
         enter(&mut table, ip(1));
     }
-    assert_eq!(table.known, 3);
+    assert_eq!(table.known.0.len(), 3);
+}
+
+#[test]
+fn a_crowded_network_gives_its_oldest_up_for_others_where_nobody_needs_a_key() {
+    let limits =
+        PlaceLimits { handshakes: 4, connections: 4, connections_per_peer: 2, connections_of_crowded_network: Some(2) };
+    let mut table = ConnectionTable::new(limits);
+    let parse = |text: &str| text.parse::<IpAddr>().expect("it is an address");
+    let mut promote = |address: &str| {
+        let (place, _) = enter(&mut table, parse(address));
+        let leavers = table.promote(place)?;
+        leavers.iter().for_each(|place| table.leave(*place));
+        Some((place, leavers))
+    };
+    let crowd = ["2001:db8::1", "2001:db8::2", "2001:db8:0:1::1", "2001:db8:0:2::1"];
+    let crowd = crowd.map(|address| promote(address).expect("there is room").0);
+    // Four of one /48: two of them go for others, and no more.
+    assert_eq!(promote("192.0.2.1").map(|(_, leavers)| leavers), Some(vec![crowd[0]]));
+    assert_eq!(promote("192.0.3.1").map(|(_, leavers)| leavers), Some(vec![crowd[1]]));
+    assert_eq!(promote("192.0.4.1"), None);
 }
 
 #[test]
@@ -98,7 +117,7 @@ fn addresses_of_one_ipv6_network_are_one_peer_and_mapped_ones_are_ipv4() {
 
 #[test]
 fn the_largest_network_is_looked_for_from_the_widest_prefix_on() {
-    let mut table = ConnectionTable::new(ConnectionLimits { handshakes: 6, ..ConnectionLimits::default() });
+    let mut table = ConnectionTable::new(PlaceLimits { handshakes: 6, ..LIMITS });
     let parse = |text: &str| text.parse::<IpAddr>().expect("it is an address");
     // No /64 has two, but one /48 has three, of which one /56 has two.
     let addresses =
@@ -122,7 +141,7 @@ const MS: u64 = 1_000_000;
 /// until they are closed. A client comes every 50 ms; its first message is `first_ms` behind the connection, its second
 /// another 250 ms later. Gives the number of clients that were refused.
 fn refused(source: fn(u64) -> IpAddr, client: fn(u64) -> IpAddr, first_ms: u64) -> u64 {
-    let mut table = ConnectionTable::new(ConnectionLimits::default());
+    let mut table = ConnectionTable::new(LIMITS);
     let mut queue = BinaryHeap::new();
     let push = |queue: &mut BinaryHeap<_>, at: u64, what| queue.push(std::cmp::Reverse((at, what)));
     (0..19_000).for_each(|number| push(&mut queue, number * 1_000 * MS / 1_900, Happens::Silent(number)));
@@ -143,7 +162,7 @@ fn refused(source: fn(u64) -> IpAddr, client: fn(u64) -> IpAddr, first_ms: u64) 
                 table.show(place)
             }
             Happens::SecondMessage(number, place) if clients.get(&place) == Some(&number) => {
-                assert!(table.promote(place), "there is room for all that have the key");
+                assert_eq!(table.promote(place), Some(Vec::new()), "there is room for all that have the key");
                 clients.remove(&place);
                 table.leave(place);
                 Vec::new()

@@ -1,7 +1,8 @@
 use std::net::IpAddr;
 
 /// Whose resources a connection uses up: an IPv4 address, or the /64 that one IPv6 host can choose addresses from.
-pub(crate) fn peer_group(ip: IpAddr) -> IpAddr {
+#[must_use]
+pub fn peer_group(ip: IpAddr) -> IpAddr {
     match ip.to_canonical() {
         IpAddr::V6(ip) => {
             let [a, b, c, d, ..] = ip.segments();

@@ -5,8 +5,8 @@
 //! be decided is whose connection goes when all places are taken. Three rules decide it:
 //!
 //! 1. A connection that has shown a fresh first handshake message is never closed for one that has not: only clients
-//!    with the key can make such a message, and each counts once ([`vtare_control::server::FirstMessages`]). They may
-//!    take half of the places.
+//!    with the key can make such a message, and each counts once (`vtare_control::FirstMessages`). They may take half of
+//!    the places. `vtare rpm-serve` has no key, and so no such connections.
 //! 2. Of the others those go first that were hung up on already.
 //! 3. Then the oldest of the network that has most: of the largest IPv6 /48 (IPv4 /24) the largest /56 (address), of
 //!    that the largest /64, as long as that has more than a thirty-second of the places; else the oldest of all. So an
@@ -14,16 +14,42 @@
 //!    displaces all that are silent for longer than it takes to fill the places: 1,024 at 1,900 a second are 530 ms. A
 //!    client needs less than a millisecond at any distance: its first message follows the last packet of TCP's
 //!    handshake at once.
+//!
+//! Connections that are past their handshake have places of their own, so that silent ones never take those. `vtare
+//! serve` closes none of them for another: they have the key. `vtare rpm-serve` serves anybody, so where these places
+//! are taken, too, the oldest connection of a crowded network goes
+//! ([`PlaceLimits::connections_of_crowded_network`]).
 
 use std::collections::VecDeque;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
-use crate::options::ConnectionLimits;
-use crate::peer_group::peer_group;
+use crate::peer_group;
 
 /// Bits of the networks that connections in their handshake are compared by, the widest first.
 const IPV6_PREFIXES: [u32; 3] = [48, 56, 64];
 const IPV4_PREFIXES: [u32; 3] = [96 + 24, 128, 128];
+
+/// How many may be connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlaceLimits {
+    /// Connections in their handshake, all peers together. Where there are more, some go.
+    pub handshakes: usize,
+    /// Connections that are past it, all peers together.
+    pub connections: usize,
+    /// Connections that are past it, of one peer.
+    pub connections_per_peer: usize,
+    /// Connections past their handshake that one IPv6 /48 or IPv4 /24 keeps where all their places are taken and others
+    /// come. `None`: none goes for another.
+    pub connections_of_crowded_network: Option<usize>,
+}
+
+impl PlaceLimits {
+    /// Connections that are open at most; one more is open while room is made for it.
+    #[must_use]
+    pub const fn most(&self) -> usize {
+        self.handshakes + self.connections + 1
+    }
+}
 
 /// What a place is taken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +60,7 @@ enum Standing {
     Leaving,
     /// Has shown a fresh first message, which only the key makes.
     Shown,
-    /// Has sent a frame that decrypts, or the tag of a session.
+    /// Is past its handshake.
     Known,
 }
 
@@ -48,8 +74,8 @@ struct Member {
 
 /// The connections by place. A place is an index that is used again.
 #[derive(Debug)]
-pub(super) struct ConnectionTable {
-    limits: ConnectionLimits,
+pub struct ConnectionTable {
+    limits: PlaceLimits,
     places: Vec<Option<Member>>,
     free: Vec<usize>,
     arrivals: u64,
@@ -57,11 +83,13 @@ pub(super) struct ConnectionTable {
     shown: Row,
     /// Places of those that were hung up on, the oldest first.
     leaving: VecDeque<usize>,
-    known: usize,
+    known: Row,
 }
 
 impl ConnectionTable {
-    pub(super) const fn new(limits: ConnectionLimits) -> Self {
+    /// A table without connections.
+    #[must_use]
+    pub const fn new(limits: PlaceLimits) -> Self {
         Self {
             limits,
             places: Vec::new(),
@@ -70,12 +98,12 @@ impl ConnectionTable {
             strangers: Row(Vec::new()),
             shown: Row(Vec::new()),
             leaving: VecDeque::new(),
-            known: 0,
+            known: Row(Vec::new()),
         }
     }
 
     /// Adds a new connection and gives its place, and the places of those that must go for it and the next ones.
-    pub(super) fn enter(&mut self, ip: IpAddr) -> (usize, Vec<usize>) {
+    pub fn enter(&mut self, ip: IpAddr) -> (usize, Vec<usize>) {
         let ip = ip.to_canonical();
         let handshakes = self.strangers.0.len() + self.shown.0.len() + self.leaving.len();
         let leavers = if handshakes < self.limits.handshakes { Vec::new() } else { self.who_goes() };
@@ -91,7 +119,8 @@ impl ConnectionTable {
     }
 
     /// The places of those that must go where no more can be connected.
-    pub(super) fn who_goes(&self) -> Vec<usize> {
+    #[must_use]
+    pub fn who_goes(&self) -> Vec<usize> {
         if let Some(first) = self.leaving.front() {
             return vec![*first];
         }
@@ -101,7 +130,7 @@ impl ConnectionTable {
 
     /// The one at `place` has shown a fresh first message; gives the places of those that must go for it and the next
     /// ones.
-    pub(super) fn show(&mut self, place: usize) -> Vec<usize> {
+    pub fn show(&mut self, place: usize) -> Vec<usize> {
         let most = (self.limits.handshakes / 2).max(1);
         let leavers = if self.shown.0.len() < most { Vec::new() } else { self.shown.victims(most) };
         self.stand(place, Standing::Shown);
@@ -109,30 +138,31 @@ impl ConnectionTable {
     }
 
     /// The one at `place` has been hung up on.
-    pub(super) fn condemn(&mut self, place: usize) {
+    pub fn condemn(&mut self, place: usize) {
         let of = self.places.get(place).copied().flatten();
         if of.is_some_and(|member| member.standing != Standing::Known) {
             self.stand(place, Standing::Leaving);
         }
     }
 
-    /// The one at `place` has proved that it has the key: whether there is room for it.
-    pub(super) fn promote(&mut self, place: usize) -> bool {
-        let Some(ip) = self.places.get(place).copied().flatten().map(|member| member.ip) else { return false };
-        let group = peer_group(ip);
-        let known = |member: &&Member| member.standing == Standing::Known;
-        let of_peer = || {
-            let members = self.places.iter().flatten().filter(known);
-            members.filter(|member| peer_group(member.ip) == group).count()
+    /// The one at `place` is past its handshake; gives the places of those that must go for it, and `None` where there
+    /// is no room for it.
+    pub fn promote(&mut self, place: usize) -> Option<Vec<usize>> {
+        let member = self.places.get(place).copied().flatten()?;
+        let leavers = if self.known.0.len() < self.limits.connections {
+            Vec::new()
+        } else {
+            vec![self.known.oldest_of_crowded(self.limits.connections_of_crowded_network?)?]
         };
-        let room = self.known < self.limits.connections && of_peer() < self.limits.connections_per_peer;
-        if room {
-            self.stand(place, Standing::Known);
+        if self.known.count_of_peer(member.ip) >= self.limits.connections_per_peer {
+            return None;
         }
-        room
+        self.stand(place, Standing::Known);
+        Some(leavers)
     }
 
-    pub(super) fn leave(&mut self, place: usize) {
+    /// The one at `place` has gone.
+    pub fn leave(&mut self, place: usize) {
         let Some(member) = self.places.get_mut(place).and_then(Option::take) else { return };
         self.forget(&member, place);
         self.free.push(place);
@@ -147,7 +177,7 @@ impl ConnectionTable {
             Standing::Stranger => self.strangers.insert(&member, place),
             Standing::Shown => self.shown.insert(&member, place),
             Standing::Leaving => self.leaving.push_back(place),
-            Standing::Known => self.known += 1,
+            Standing::Known => self.known.insert(&member, place),
         }
     }
 
@@ -157,7 +187,7 @@ impl ConnectionTable {
             Standing::Stranger => self.strangers.remove(member),
             Standing::Shown => self.shown.remove(member),
             Standing::Leaving => self.leaving.retain(|leaving| *leaving != place),
-            Standing::Known => self.known -= 1,
+            Standing::Known => self.known.remove(member),
         }
     }
 }
@@ -208,18 +238,34 @@ impl Row {
     /// The oldest of the largest network, by prefixes from the widest on; of all, where none has more than its share of
     /// `places`. Several at once, so that a flood costs one search for many of its connections.
     fn victims(&self, places: usize) -> Vec<usize> {
-        let share = (places / 32).max(1);
-        let mut run = &self.0[..];
+        let crowd = self.crowded((places / 32).max(1)).unwrap_or(&self.0);
+        let mut oldest: Vec<(u64, usize)> = crowd.iter().map(|entry| (entry.arrival, entry.place)).collect();
+        oldest.sort_unstable();
+        oldest.into_iter().take((places / 64).max(1)).map(|(_, place)| place).collect()
+    }
+
+    /// The place of the oldest one of the largest network that has more than `most`.
+    fn oldest_of_crowded(&self, most: usize) -> Option<usize> {
+        self.crowded(most)?.iter().min_by_key(|entry| entry.arrival).map(|entry| entry.place)
+    }
+
+    /// The largest network that has more than `share`, by the narrowest prefix of which that is so.
+    fn crowded(&self, share: usize) -> Option<&[Entry]> {
+        let mut crowd = None;
         for level in 0..IPV6_PREFIXES.len() {
-            let largest = largest_network(run, level);
+            let largest = largest_network(crowd.unwrap_or(&self.0), level);
             if largest.len() <= share {
                 break;
             }
-            run = largest;
+            crowd = Some(largest);
         }
-        let mut oldest: Vec<(u64, usize)> = run.iter().map(|entry| (entry.arrival, entry.place)).collect();
-        oldest.sort_unstable();
-        oldest.into_iter().take((places / 64).max(1)).map(|(_, place)| place).collect()
+        crowd
+    }
+
+    /// How many are of the same peer.
+    fn count_of_peer(&self, ip: IpAddr) -> usize {
+        let group = peer_group(ip);
+        self.0.iter().filter(|entry| peer_group(Ipv6Addr::from_bits(entry.address).into()) == group).count()
     }
 }
 
