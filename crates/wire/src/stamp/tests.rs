@@ -200,6 +200,68 @@ fn extensions_whose_code_does_not_fit_are_all_marked_and_none_is_answered() {
     assert!(tlv::is_authentic(Some(&key), &[], 7), "nothing that needs a code");
 }
 
+/// One extension.
+fn extension(kind: u8, length: u16, value: &[u8]) -> Vec<u8> {
+    [&[tlv::UNRECOGNIZED, kind][..], &length.to_be_bytes(), value].concat()
+}
+
+/// `extensions` with their code behind them, as a holder of the key sends them.
+fn coded(extensions: &[u8]) -> Vec<u8> {
+    let code = key().code(&[&SENDER.sequence.to_be_bytes(), extensions]);
+    [extensions, &extension(8, 16, &code)].concat()
+}
+
+/// What a reflector makes of them: the bytes, and the class that it is to answer with.
+fn reflected(mut tail: Vec<u8>) -> (Vec<u8>, Option<u8>) {
+    let dscp = tlv::answer(Some(&key()), &mut tail, SENDER.sequence, REFLECTION.sequence, &answers());
+    (tail, dscp)
+}
+
+#[test]
+fn attack_hostile_extensions_before_a_valid_code() {
+    let location = |inner: &[u8]| extension(2, 4 + inner.len() as u16, &[&[0; 4], inner].concat());
+    let nested = (0..100).fold(Vec::new(), |inner, _| location(&[&extension(4, 16, &[0; 16])[..], &inner].concat()));
+    let hostile = [
+        ("empty values", [2, 3, 4, 5, 7].map(|kind| extension(kind, 0, &[])).concat()),
+        ("a thousand", extension(3, 4, &[0; 4]).repeat(1_000)),
+        ("a thousand without a value", extension(99, 0, &[]).repeat(1_000)),
+        ("unknown types", (9..=255).flat_map(|kind| extension(kind, 3, &[1, 2, 3])).collect()),
+        ("an inner length beyond the outer one", location(&extension(4, u16::MAX, &[0; 16]))),
+        ("one in another in another", nested),
+        ("half an inner header", location(&[0x80, 4, 0])),
+    ];
+    for (name, extensions) in hostile {
+        let sent = coded(&extensions);
+        let (tail, _) = reflected(sent.clone());
+        assert_eq!(tail.len(), sent.len(), "{name}");
+        assert!(tlv::is_authentic(Some(&key()), &tail, REFLECTION.sequence), "{name}: answered with its own code");
+        assert_eq!(Tlv::all(&tail).count(), Tlv::all(&sent).count(), "{name}: no length is changed");
+        // A sender that reads the answers of a hostile reflector meets the same.
+        assert!(Tlv::all(&sent).filter_map(|tlv| tlv.answer()).count() <= sent.len());
+    }
+    // A length beyond the packet: nothing behind it is a code, so nothing is answered.
+    let sent = coded(&extension(4, 60_000, &[46 << 2, 0, 0, 0]));
+    let (tail, dscp) = reflected(sent.clone());
+    assert_eq!((tail[0], &tail[1..], dscp), (tlv::MALFORMED, &sent[1..], None));
+    println!("ATTACK extensions_before_a_code: survived, packets answered beyond their length 0 of 8");
+}
+
+#[test]
+fn attack_extensions_behind_a_valid_code_are_not_answered() {
+    let class = extension(4, 4, &[46 << 2, 0, 0, 0]);
+    let between: [&[u8]; 6] =
+        [&[], &[0x80, 0, 0, 0], &[0, 0, 0, 0], &extension(0, 2, &[1, 2]), &extension(1, 0, &[]), &coded(&[])];
+    for hidden_by in between {
+        let genuine = coded(&extension(3, 4, &[0; 4]));
+        let sent = [&genuine[..], hidden_by, &class].concat();
+        let (tail, dscp) = reflected(sent.clone());
+        assert_eq!(dscp, None, "{hidden_by:?}: whoever added it has no key");
+        let of_class = sent.len() - class.len() + 4;
+        assert_eq!(tail[of_class..], sent[of_class..], "{hidden_by:?}");
+    }
+    println!("ATTACK extensions_behind_a_code: survived, answered 0 of 6");
+}
+
 #[test]
 fn unknown_types_and_wrong_lengths_are_marked_and_padding_of_rfc_8762_stays() {
     let answered = |bytes: &[u8]| {

@@ -157,6 +157,10 @@ pub fn answer(key: Option<&StampKey>, tail: &mut [u8], sequence: u32, replied: u
     let (mut at, mut dscp) = (0, None);
     while at + HEADER_BYTE <= tail.len() {
         let (kind, value) = (tail[at + 1], at + HEADER_BYTE);
+        // What begins so is no extension, nor is what lies behind it: no code is over that.
+        if kind == 0 {
+            break;
+        }
         let length = usize::from(u16::from_be_bytes(bytes_at(tail, at + 2)));
         let Some(end) = value.checked_add(length).filter(|end| *end <= tail.len()) else {
             tail[at] = MALFORMED;
