@@ -5,8 +5,14 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 
+use rustix::fs::OFlags;
+
 /// Bytes of a file that is put at most: the memory of a micro guest holds it.
 const MOST_BYTE: u64 = 64 << 20;
+
+/// Opening a pipe would wait for its other end, and a link may lead out of reach. Links within reach have been followed
+/// before.
+const NO_PIPE_AND_NO_LINK: i32 = OFlags::NONBLOCK.union(OFlags::NOFOLLOW).bits() as i32;
 
 /// Where files may be.
 #[derive(Clone, Debug)]
@@ -72,8 +78,12 @@ impl Incoming {
         DirBuilder::new().recursive(true).mode(0o700).create(parent).map_err(in_words)?;
         let name = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let partial = parent.join(format!(".{name}.{}.partial", std::process::id()));
-        let file =
-            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&partial).map_err(in_words)?;
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o600).custom_flags(NO_PIPE_AND_NO_LINK);
+        let file = options.open(&partial).map_err(in_words)?;
+        if !file.metadata().map_err(in_words)?.is_file() {
+            return Err(format!("{}: no regular file", partial.display()));
+        }
         Ok(Self { target, partial, file, byte: 0 })
     }
 
@@ -115,7 +125,7 @@ impl Drop for Incoming {
 pub(crate) fn outgoing(path: &Path, reach: &Reach) -> Result<File, String> {
     let place = reach.check(path)?;
     let in_words = |error: io::Error| format!("{}: {error}", path.display());
-    let file = File::open(place).map_err(in_words)?;
+    let file = OpenOptions::new().read(true).custom_flags(NO_PIPE_AND_NO_LINK).open(place).map_err(in_words)?;
     if file.metadata().map_err(in_words)?.is_file() {
         return Ok(file);
     }

@@ -102,6 +102,8 @@ pub(crate) struct Decoder {
     held: Vec<u8>,
     /// Bytes that belonged to no frame.
     pub(crate) skipped_byte: u64,
+    /// Whether there was a frame.
+    pub(crate) has_decoded: bool,
 }
 
 impl Decoder {
@@ -118,6 +120,7 @@ impl Decoder {
                 match look(&self.held[at..]) {
                     Look::Frame(frame, length) => {
                         found.push(frame);
+                        self.has_decoded = true;
                         at += length;
                     }
                     Look::Wait => break,
@@ -131,6 +134,33 @@ impl Decoder {
         }
         found
     }
+
+    /// What is wrong with a stream that ends here, in words.
+    ///
+    /// # Errors
+    /// [`BrokenEnd`].
+    pub(crate) fn finish(&self) -> Result<(), BrokenEnd> {
+        match (self.held.len(), self.has_decoded, self.skipped_byte) {
+            (0, false, byte @ 1..) => Err(BrokenEnd::NoFrame { byte }),
+            (0, ..) => Ok(()),
+            (byte, ..) => Err(BrokenEnd::Cut { byte }),
+        }
+    }
+}
+
+/// Why a stream cannot have been meant to end where it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BrokenEnd {
+    /// It has bytes, and no frame.
+    NoFrame {
+        /// How many.
+        byte: u64,
+    },
+    /// The last frame is not whole.
+    Cut {
+        /// Bytes of it that came.
+        byte: usize,
+    },
 }
 
 /// What the first bytes are.

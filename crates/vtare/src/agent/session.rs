@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use vtare_sys::facts::MachineFacts;
 
 use super::files::{self, Incoming, Reach};
-use super::frame::{Decoder, Frame, Kind};
+use super::frame::{BrokenEnd, Decoder, Frame, Kind};
 use super::job::Jobs;
 use super::messages::{self, Hello};
 use super::port::{Output, Port};
@@ -32,21 +32,32 @@ pub(crate) fn serve(mut port: Port, reach: Reach, hello: &Hello) -> Result<(), F
     session.output.send_json(Kind::Hello, 0, hello);
     let mut decoder = Decoder::default();
     let mut bytes = vec![0; PIECE_BYTE];
-    loop {
+    let ended = loop {
         let got = match port.read(&mut bytes) {
-            Ok(0) => break,
+            Ok(0) => break decoder.finish().map_err(broken),
             Ok(got) => got,
             Err(error) => {
-                session.jobs.kill_all();
-                return Err(Failure::Machine(format!("the control channel failed: {error}")));
+                break Err(Failure::Machine(format!("the control channel failed: {error}")));
             }
         };
         if decoder.take(&bytes[..got]).into_iter().any(|frame| session.handle(frame) == Then::End) {
-            break;
+            break Ok(());
         }
-    }
+    };
     session.jobs.kill_all();
-    Ok(())
+    ended
+}
+
+fn broken(end: BrokenEnd) -> Failure {
+    match end {
+        BrokenEnd::NoFrame { byte } => Failure::Input(format!(
+            "the control channel: found {byte} B, none of them a frame: the lab starts `vtare agent` and speaks with \
+             it (docs/guests.md)"
+        )),
+        BrokenEnd::Cut { byte } => Failure::Machine(format!(
+            "the control channel ended within a frame, of which {byte} B came: see why the lab or its line ended"
+        )),
+    }
 }
 
 /// A signal ends the agent and all that it has started.

@@ -7,6 +7,7 @@ mod confinement;
 mod daemon;
 mod flood;
 mod forge;
+mod frames;
 mod icmp;
 mod log;
 mod reflectors;
