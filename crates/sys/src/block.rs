@@ -6,6 +6,8 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use crate::kernel_file;
+
 /// The unit of the kernel's counters of block devices, whatever the device's own.
 const SECTOR_BYTE: u64 = 512;
 /// File systems whose files are memory.
@@ -47,7 +49,7 @@ impl DeviceTraffic {
 #[must_use]
 pub fn file_system_of(directory: &Path) -> Option<FileSystem> {
     let number = device_number(fs::metadata(directory).ok()?.dev());
-    let kind = kind_in(&fs::read_to_string("/proc/self/mountinfo").ok()?, &number)?;
+    let kind = kind_in(&kernel_file::text("/proc/self/mountinfo")?, &number)?;
     let link = fs::read_link(Path::new("/sys/dev/block").join(&number)).ok();
     let device = link.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
     Some(FileSystem { in_memory: IN_MEMORY.contains(&kind.as_str()), kind, device })
@@ -56,7 +58,7 @@ pub fn file_system_of(directory: &Path) -> Option<FileSystem> {
 /// What the device of this name has moved since the machine started; `None` where it does not count.
 #[must_use]
 pub fn traffic_of(device: &str) -> Option<DeviceTraffic> {
-    traffic_in(&fs::read_to_string(Path::new("/sys/class/block").join(device).join("stat")).ok()?)
+    traffic_in(&kernel_file::text(Path::new("/sys/class/block").join(device).join("stat"))?)
 }
 
 /// `major:minor`, as the kernel writes it.

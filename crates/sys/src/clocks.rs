@@ -2,7 +2,7 @@
 
 use vtare_units::{Clock, Monotonic, MonotonicRaw, Span, ThreadCpu, Timestamp, Wall};
 
-use crate::SysError;
+use crate::{SysError, kernel_file};
 
 /// A clock that the kernel knows by a number.
 pub trait KernelClock: Clock {
@@ -157,7 +157,7 @@ pub fn suspended() -> Span {
 /// it.
 #[must_use]
 pub fn kernel_clock_source() -> Option<String> {
-    let text = std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource").ok()?;
+    let text = kernel_file::text("/sys/devices/system/clocksource/clocksource0/current_clocksource")?;
     Some(text.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
@@ -172,10 +172,11 @@ pub fn kernel_clock_source_is(name: &str) -> Option<bool> {
     // SAFETY: as above.
     let kept = unsafe { errno.read() };
     let mut text = [0_u8; 64];
+    // A pipe in its place is not waited for.
+    const FLAGS: libc::c_int = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK;
     // System calls as such: the C library's functions are points where a thread may be cancelled.
     // SAFETY: the path is a C string that lives for ever.
-    let file =
-        unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, PATH.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+    let file = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, PATH.as_ptr(), FLAGS) };
     let mut length = -1;
     if file >= 0 {
         // SAFETY: the buffer is live and of the length given.

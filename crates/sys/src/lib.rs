@@ -13,6 +13,7 @@ pub mod cpu;
 pub mod errno;
 mod error;
 pub mod facts;
+pub mod kernel_file;
 pub mod net;
 mod outside;
 pub mod phc;

@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 
 use vtare_units::{Span, Timestamp};
 
+use crate::kernel_file;
 use crate::outside::OutsideUtc;
 
 /// Names of the clocks that pass the host's CLOCK_REALTIME on.
@@ -28,11 +29,11 @@ static PHC: OnceLock<Option<Phc>> = OnceLock::new();
 /// Whether the clock in this directory of `/sys/class/ptp` shows UTC, and its greatest error.
 //= Amazon's ENA driver and ClockBound: phc_error_bound, in ns, beside the card's other files.
 fn shows_utc(directory: &Path) -> Option<Option<Span>> {
-    let stated = fs::read_to_string(directory.join("device/phc_error_bound")).ok();
+    let stated = kernel_file::text(directory.join("device/phc_error_bound"));
     if let Some(ns) = stated.and_then(|text| text.trim().parse::<u32>().ok()) {
         return Some(Some(Span::from_nanos(i64::from(ns))));
     }
-    let name = fs::read_to_string(directory.join("clock_name")).ok()?;
+    let name = kernel_file::text(directory.join("clock_name"))?;
     OF_THE_HOST.contains(&name.trim()).then_some(None)
 }
 

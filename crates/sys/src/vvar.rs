@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
 
 use vtare_units::CounterTick;
 
+use crate::kernel_file;
+
 /// The kernel's mark for "the counter, read directly" (`VDSO_CLOCKMODE_TSC` on x86, `_ARCHTIMER` on arm64).
 const MODE_COUNTER: i32 = 1;
 /// Bytes of the page that are searched.
@@ -53,7 +55,7 @@ impl Page {
     /// Finds the mapping; `None` where the kernel offers none, or /proc is not there.
     #[must_use]
     pub fn find() -> Option<Self> {
-        let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+        let maps = kernel_file::text("/proc/self/maps")?;
         parse_maps(&maps).map(|address| Self { address })
     }
 

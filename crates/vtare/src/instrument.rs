@@ -20,6 +20,7 @@ use crate::failure::{Exit, Failure};
 use crate::limits::{self, Limit, Verdict};
 pub(crate) use crate::note::{CPU_QUOTA, Note};
 use crate::output::{print, print_json, to_json};
+use crate::own_program::proc_note;
 use crate::parameters::{Arguments, Parameters};
 use crate::run_file::RUN_SCHEMA;
 use crate::samples::{Column, Samples};
@@ -184,6 +185,7 @@ pub(crate) fn carry_out<I: Instrument>(
     let quota = throttled().zip(quota_before).and_then(|(after, before)| after.since(&before));
     outcome.notes.extend(quota.and_then(|taken| quota_note(&taken, machine.cgroup.cpu_max.as_deref())));
     outcome.notes.extend(suspended_note(clocks::suspended() - suspended_before));
+    outcome.notes.extend(proc_note());
 
     if let Some(lost) = &session.peer_lost {
         message!("vtare: peer lost: {lost}");

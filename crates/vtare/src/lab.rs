@@ -43,10 +43,12 @@ pub(crate) fn hand_over(subcommand: &str) -> Result<Exit, Failure> {
 /// # Errors
 /// The directory where it is not.
 pub(crate) fn program(name: &str) -> Result<PathBuf, String> {
-    let beside = std::env::current_exe().ok().and_then(|own| own.parent().map(Path::to_owned));
+    let beside = crate::own_program::path().ok().and_then(|own| own.parent().map(Path::to_owned));
     let path = std::env::var_os("PATH").unwrap_or_default();
-    find(name, beside.as_deref(), &path)
-        .ok_or_else(|| beside.map_or_else(|| "the directory of vtare".to_owned(), |place| place.display().to_string()))
+    find(name, beside.as_deref(), &path).ok_or_else(|| match beside {
+        Some(place) => place.display().to_string(),
+        None => "the directory of vtare (unknown, since /proc is not mounted: 'mount -t proc proc /proc')".to_owned(),
+    })
 }
 
 /// The first executable of that name beside the binary or in a directory of `path`.

@@ -140,8 +140,7 @@ fn work(arguments: &LoadArguments) -> Result<Work, Failure> {
 
 /// Words in front of a program that ends with this one.
 fn with_parent() -> Result<Vec<OsString>, Failure> {
-    let own =
-        std::env::current_exe().map_err(|error| Failure::Machine(format!("cannot find this program: {error}")))?;
+    let own = crate::own_program::path()?;
     Ok(std::iter::once(own.into_os_string())
         .chain(["exec", "--plain", "--with-parent", "--"].map(OsString::from))
         .collect())

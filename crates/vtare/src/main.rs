@@ -36,6 +36,7 @@ mod nearest;
 mod noise;
 mod note;
 mod output;
+mod own_program;
 mod parameters;
 mod path;
 mod peers;

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use vtare_sys::facts::MachineFacts;
 use vtare_sys::proc::{Difference, Schedstat, Snapshot};
-use vtare_sys::{clocks, process, sched};
+use vtare_sys::{clocks, kernel_file, process, sched};
 use vtare_units::{Monotonic, Span, Timestamp};
 
 use crate::context::Context;
@@ -142,7 +142,7 @@ pub(crate) fn command(_: &TrialsArguments, context: &Context) -> Result<Exit, Fa
 
 /// The most memory that this program held: the kernel counts no program that it started with less.
 fn most_resident_byte() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let status = kernel_file::text("/proc/self/status")?;
     let kib = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.split_whitespace().next()?.parse().ok());
     kib.map(|kib: u64| kib * 1024)
 }
@@ -204,7 +204,7 @@ fn measure(
     let ended = wait_for(&child, until, too_much, context)?;
     let wall = clocks::now::<Monotonic>() - began;
     // Its record is there until it is reaped.
-    let waited = std::fs::read_to_string(format!("/proc/{}/schedstat", child.id())).ok();
+    let waited = kernel_file::text(format!("/proc/{}/schedstat", child.id()));
     let waited_ns = waited.and_then(|text| Schedstat::parse(&text)).map(|it| it.waited.as_nanos_unsigned());
     let (status, used) = process::reap(&child)?;
     let left_behind = end_leftovers(&child);
@@ -312,8 +312,7 @@ fn running_in(group: i32) -> usize {
 
 fn is_running_in(stat: &Path, group: i32) -> bool {
     // The name in parentheses may hold anything: what follows its end is state, parent, group.
-    let Ok(bytes) = std::fs::read(stat) else { return false };
-    let text = String::from_utf8_lossy(&bytes);
+    let Some(text) = kernel_file::text(stat) else { return false };
     let mut words = text.rsplit(')').next().unwrap_or_default().split_whitespace();
     let state = words.next();
     !matches!(state, Some("Z" | "X") | None) && words.nth(1).and_then(|word| word.parse().ok()) == Some(group)

@@ -20,7 +20,7 @@ pub use cgroup::{CgroupLimits, Throttled};
 pub use cpuinfo::parse_cpu_list;
 pub use tick::tick_period;
 
-use crate::{cpu, proc, sched};
+use crate::{cpu, kernel_file, proc, sched};
 
 /// The facts of one machine: the `machine` object of every document vtare writes (docs/contract.md).
 /// The default is a machine of which nothing is known.
@@ -170,8 +170,7 @@ struct Tree {
 
 impl Tree {
     fn text(&self, path: &str) -> Option<String> {
-        let bytes = fs::read(self.root.join(path)).ok()?;
-        Some(String::from_utf8_lossy(&bytes).into_owned())
+        kernel_file::text(self.root.join(path))
     }
 
     /// The file's text without the space around it; `None` where nothing is left.
@@ -198,7 +197,7 @@ impl Tree {
 
     fn virtual_machine_signs(&self, cpuid_names: Option<String>) -> virtual_machine::Signs {
         let cpuinfo = self.text("proc/cpuinfo").unwrap_or_default();
-        let acpi = fs::read(self.root.join("sys/firmware/acpi/tables/FACP")).ok();
+        let acpi = kernel_file::bytes(self.root.join("sys/firmware/acpi/tables/FACP"));
         virtual_machine::Signs {
             kernel_names: self.line("sys/hypervisor/type"),
             cpuid_names,
@@ -237,7 +236,7 @@ impl Tree {
             .flatten()
             .filter_map(|entry| {
                 let file = entry.path().join("cpufreq/scaling_governor");
-                Some(fs::read_to_string(file).ok()?.trim().to_owned())
+                Some(kernel_file::text(file)?.trim().to_owned())
             })
             .filter(|governor| !governor.is_empty())
             .collect();

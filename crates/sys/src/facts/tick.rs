@@ -2,6 +2,8 @@
 
 use vtare_units::Span;
 
+use crate::kernel_file;
+
 /// The resolution of CLOCK_MONOTONIC_COARSE, as the kernel states it.
 fn coarse_resolution() -> Option<Span> {
     let mut resolution = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -39,8 +41,8 @@ fn hz_in_config(config: &str) -> Option<i64> {
 #[must_use]
 pub fn tick_period() -> Option<Span> {
     coarse_resolution().and_then(plausible_tick).or_else(|| {
-        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
-        let config = std::fs::read_to_string(format!("/boot/config-{}", release.trim())).ok()?;
+        let release = kernel_file::text("/proc/sys/kernel/osrelease")?;
+        let config = kernel_file::text(format!("/boot/config-{}", release.trim()))?;
         hz_in_config(&config).map(|hz| Span::from_secs(1) / hz)
     })
 }

@@ -1,11 +1,11 @@
 //! All counters at one moment, and what lies between two moments.
 
 use std::collections::BTreeMap;
-use std::fs;
 
 use vtare_units::Span;
 
 use crate::facts::{self, Throttled};
+use crate::kernel_file;
 use crate::sched;
 
 use super::{CpuTimes, LoadAverage, PerCpuCounts, Pressure, Schedstat, Stat, Switches, user_hz};
@@ -51,7 +51,7 @@ impl Snapshot {
     /// Reads all counters now, those of a thread for the calling one.
     #[must_use]
     pub fn take() -> Self {
-        let text = |path: &str| fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        let text = |path: &str| kernel_file::text(path);
         Self {
             stat: text("/proc/stat").zip(user_hz()).and_then(|(text, hz)| Stat::parse(&text, hz)),
             interrupts: text("/proc/interrupts").and_then(|text| PerCpuCounts::parse(&text)),

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 mod files;
 #[path = "../../src/agent/frame.rs"]
 #[allow(dead_code, reason = "as above")]
-mod frame;
+pub(crate) mod frame;
 #[path = "../../src/agent/messages.rs"]
 #[allow(dead_code, reason = "as above")]
 mod messages;

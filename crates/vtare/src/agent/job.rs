@@ -46,7 +46,7 @@ impl Jobs {
         if running.len() >= MOST_JOBS {
             return Err(format!("{MOST_JOBS} commands run already, which is the most"));
         }
-        let program = std::env::current_exe().map_err(|error| format!("cannot find the own program: {error}"))?;
+        let program = crate::own_program::path().map_err(|failure| failure.to_string())?;
         let mut command = Command::new(program);
         command.args(&start.arguments).current_dir(directory).process_group(0);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

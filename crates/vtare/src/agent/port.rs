@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios;
+use vtare_sys::kernel_file;
 
 use super::frame::{Frame, Kind};
 use crate::failure::Failure;
@@ -138,7 +139,8 @@ fn make_raw(file: &File) -> io::Result<()> {
 
 /// The device file of a virtio port.
 fn virtio_port(ports: &Path, name: &str) -> Option<PathBuf> {
-    let called = |entry: &fs::DirEntry| fs::read_to_string(entry.path().join("name")).is_ok_and(|is| is.trim() == name);
+    let called =
+        |entry: &fs::DirEntry| kernel_file::text(entry.path().join("name")).is_some_and(|is| is.trim() == name);
     let found = fs::read_dir(ports).ok()?.flatten().find(called)?;
     Some(Path::new("/dev").join(found.file_name()))
 }
@@ -146,7 +148,7 @@ fn virtio_port(ports: &Path, name: &str) -> Option<PathBuf> {
 fn virtio_names(ports: &Path) -> Vec<String> {
     let entries = fs::read_dir(ports).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries
-        .filter_map(|entry| fs::read_to_string(entry.path().join("name")).ok())
+        .filter_map(|entry| kernel_file::text(entry.path().join("name")))
         .map(|name| name.trim().to_owned())
         .collect();
     names.sort();

@@ -206,7 +206,7 @@ struct Running {
 impl Running {
     fn start(timing: &[&str], words: &[String]) -> Result<Self, Failure> {
         let cannot = |error: io::Error| Failure::Machine(format!("cannot start a program: {error}"));
-        let own = std::env::current_exe().map_err(cannot)?;
+        let own = crate::own_program::path()?;
         let (output, input) = io::pipe().map_err(cannot)?;
         let mut command = Command::new(own);
         command.args(["exec", "--with-parent"]).args(timing).arg("--").args(words);

@@ -22,6 +22,7 @@ use crate::failure::{Exit, Failure};
 use crate::instrument::{Instrument, Note, Session, fresh_seed};
 use crate::noise::{self, Noise, NoiseParameters, Spin};
 use crate::output::{print, print_json, to_json};
+use crate::own_program::proc_note;
 use crate::quantities::positive;
 use crate::sleep::Sleep;
 use crate::timer::Timer;
@@ -141,7 +142,13 @@ struct Parts<'a> {
 
 impl<'a> Parts<'a> {
     fn new(context: &'a Context, seed: u64) -> Self {
-        Self { context, seed, notes: Vec::new(), instrument_notes: Vec::new(), interrupted: false }
+        Self {
+            context,
+            seed,
+            notes: proc_note().into_iter().collect(),
+            instrument_notes: Vec::new(),
+            interrupted: false,
+        }
     }
 
     /// Measures with one instrument; null where it could not or where the user asked to stop before it.

@@ -21,7 +21,7 @@ use serde_json::Value;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use vtare_sys::facts::MachineFacts;
-use vtare_sys::{process, sched};
+use vtare_sys::{kernel_file, process, sched};
 use vtare_units::Span;
 
 use crate::failure::{Exit, Failure};
@@ -116,8 +116,7 @@ pub(crate) fn command(arguments: &ExecArguments) -> Result<Exit, Failure> {
     if arguments.plain {
         return Err(not_started(&program, &Command::new(&program.file).arg0(name).args(rest).exec()));
     }
-    let own =
-        std::env::current_exe().map_err(|error| Failure::Machine(format!("cannot find this program: {error}")))?;
+    let own = crate::own_program::path()?;
     let library = library::find(std::env::var_os(library::VARIABLE).as_deref(), &own).map_err(Failure::Machine)?;
     if let Some(limit) = &program.limit {
         message!("vtare: {}", limit.sentence(&program.run_by));
@@ -190,7 +189,7 @@ fn run_and_report(mut start: Command, program: &Program, counts: &Counts, to: Si
 /// The signals that are caught while the program runs: those that this process does not ignore, so that the program,
 /// which inherits what is ignored (nohup), keeps it.
 fn heeded() -> Vec<i32> {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let status = kernel_file::text("/proc/self/status").unwrap_or_default();
     let ignored = status
         .lines()
         .find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok())

@@ -390,7 +390,7 @@ fn namespaces() -> Result<&'static [&'static str], String> {
 fn isolated(flags: &[&str]) -> Result<Exit, Failure> {
     let failed = |error: std::io::Error| Failure::Machine(format!("cannot run this program anew: {error}"));
     std::io::stdout().flush().map_err(failed)?;
-    let own = std::env::current_exe().map_err(failed)?;
+    let own = crate::own_program::path()?;
     let status = Command::new("unshare")
         .args(flags)
         .arg(own)

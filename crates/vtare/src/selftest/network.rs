@@ -39,7 +39,7 @@ impl Network {
             run(&format!("ip -n {host} link set {inside} up"))?;
             run(&format!("ip link set {outside} up"))?;
         }
-        let own = std::env::current_exe().map_err(|error| error.to_string())?;
+        let own = crate::own_program::path().map_err(|failure| failure.to_string())?;
         run(&format!("{} serve --new-key {DIRECTORY}/key", own.display()))?;
         let line = format!("serve --listen 10.118.0.2:8462 --key-file {DIRECTORY}/key");
         Background::start(&line, THERE).map(|responder| Self { _responder: responder }).map_err(|it| it.to_string())

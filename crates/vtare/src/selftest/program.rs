@@ -11,8 +11,7 @@ use crate::failure::Failure;
 
 /// The program, in a network namespace where one is named.
 fn command(line: &str, inside: Option<&str>) -> Result<Command, Failure> {
-    let own = std::env::current_exe()
-        .map_err(|error| Failure::Machine(format!("cannot find this program's own file: {error}")))?;
+    let own = crate::own_program::path()?;
     let mut command = match inside {
         None => Command::new(own),
         Some(namespace) => {

@@ -141,7 +141,7 @@ fn without_priority(answer: &mut Answer, is_root: bool, line: &CommandLine) {
 /// Whether the kernel shares CPUs between sessions first (autogroups), and this process is in no group of its own that
 /// comes before.
 fn shares_between_sessions() -> bool {
-    let text = |place: &str| std::fs::read_to_string(place).unwrap_or_default();
+    let text = |place: &str| vtare_sys::kernel_file::text(place).unwrap_or_default();
     let weighted = |path: &str| std::path::Path::new(&format!("/sys/fs/cgroup{path}/cpu.weight")).exists();
     text("/proc/sys/kernel/sched_autogroup_enabled").trim() == "1"
         && !in_cpu_group(&text("/proc/self/cgroup"), weighted)

@@ -4,9 +4,9 @@ use vtare_methods::throughput::{
     BackToBackSettings, Conditions, Distribution, Gate, PlrSettings, Range, RecoverySettings, Seen, SeenRecovery,
     SoakSettings, Trial, Void, jain,
 };
-use vtare_sys::SysError;
 use vtare_sys::proc::{Stat, user_hz};
 use vtare_sys::sched::{self, Class};
+use vtare_sys::{SysError, kernel_file};
 use vtare_tester::{Analyser, Engine, Offer, RateStep, Tester, TesterError, TesterOptions, TrialResult};
 use vtare_units::{Monotonic, Pace, Span, Timestamp};
 
@@ -382,9 +382,9 @@ impl Accounts {
     /// `device` are the processes that are tested; one that is gone did nothing.
     fn read(device: &[u32]) -> Option<Self> {
         let hz = user_hz()?;
-        let stat = Stat::parse(&std::fs::read_to_string("/proc/stat").ok()?, hz)?;
-        let own = user_ticks(&std::fs::read_to_string("/proc/self/stat").ok()?)?;
-        let text = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/stat")).ok();
+        let stat = Stat::parse(&kernel_file::text("/proc/stat")?, hz)?;
+        let own = user_ticks(&kernel_file::text("/proc/self/stat")?)?;
+        let text = |pid: &u32| kernel_file::text(format!("/proc/{pid}/stat"));
         let ticks = own + device.iter().filter_map(|pid| user_ticks(&text(pid)?)).sum::<i64>();
         let tick = Span::from_nanos(1_000_000_000 / i64::from(hz));
         Some(Self { at: vtare_sys::clocks::now::<Monotonic>(), all: stat.total.user, own: tick * ticks, tick })

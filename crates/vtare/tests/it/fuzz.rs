@@ -4,7 +4,7 @@
 mod harness;
 
 #[path = "../../fuzz/bodies/agent.rs"]
-mod agent;
+pub(crate) mod agent;
 #[path = "../../fuzz/bodies/capture_file.rs"]
 mod capture_file;
 #[path = "../../fuzz/bodies/capture_frame.rs"]

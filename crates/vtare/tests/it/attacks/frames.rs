@@ -9,12 +9,7 @@ use serde_json::json;
 
 use super::daemon::survived;
 use crate::common::{Outcome, Place, VTARE, until};
-
-#[path = "../../../src/agent/frame.rs"]
-#[allow(dead_code, reason = "what the agent itself uses is here, too")]
-mod frame;
-
-use frame::{Decoder, Frame, Kind, MAX_PAYLOAD_BYTE};
+use crate::fuzz::agent::frame::{self, Decoder, Frame, Kind, MAX_PAYLOAD_BYTE};
 
 /// Memory that frames may take, kB: some that are not whole, and pieces of what is written.
 const MEMORY_KB: u64 = 4_000;
@@ -31,7 +26,8 @@ impl Agent {
         let mut command = Command::new(VTARE);
         command.arg("agent").arg("--directory").arg(directory);
         let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut agent = Self { process: pipes.spawn().expect("it starts"), decoder: Decoder::default(), frames: vec![] };
+        let mut agent =
+            Self { process: pipes.spawn().expect("it starts"), decoder: Decoder::default(), frames: vec![] };
         agent.heard(Kind::Hello, 0);
         agent
     }

@@ -9,6 +9,7 @@ mod flood;
 mod forge;
 mod frames;
 mod icmp;
+mod kernel_files;
 mod log;
 mod reflectors;
 mod replay;
