@@ -4,6 +4,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+use socket2::{Domain, Socket, Type};
 use vtare_probe::link::unreachable_remedy;
 use vtare_sys::clocks;
 use vtare_units::{Monotonic, Span, Timestamp};
@@ -257,14 +258,26 @@ struct PlainConnection<'s> {
     doing: &'static str,
 }
 
+/// Payload of a segment: what every host of IPv4 takes (RFC 9293, 3.7.1), so that the packet is below any MTU in use.
+const SEGMENT_BYTE: u32 = 536;
+
+/// Connects, and has both ends send segments of [`SEGMENT_BYTE`] at most: where large packets vanish on the way without
+/// a word, the far end's answers would.
+fn connect_in_small_segments(address: SocketAddr, patience: Duration) -> std::io::Result<TcpStream> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    // A kernel that refuses it has a size of its own.
+    let _ = socket.set_tcp_mss(SEGMENT_BYTE);
+    socket.connect_timeout(&address.into(), patience)?;
+    Ok(socket.into())
+}
+
 impl EncryptedConnection {
     fn connect(address: SocketAddr, key: Option<&PresharedKey>, patience: Span) -> Result<Self, ControlError> {
         let deadline = clocks::now::<Monotonic>() + patience;
-        let stream =
-            TcpStream::connect_timeout(&address, duration(patience)).map_err(|source| match source.kind() {
-                ErrorKind::TimedOut => ControlError::Silent { address, asked: "connect", waited: patience },
-                _ => ControlError::Connect { address, source },
-            })?;
+        let stream = connect_in_small_segments(address, duration(patience)).map_err(|source| match source.kind() {
+            ErrorKind::TimedOut => ControlError::Silent { address, asked: "connect", waited: patience },
+            _ => ControlError::Connect { address, source },
+        })?;
         // Without: the client's second message waits for the acknowledgement of the first. Only a delay where it is
         // refused.
         let _ = stream.set_nodelay(true);

@@ -14,6 +14,7 @@ mod agent;
 mod answer;
 mod arguments;
 mod avb;
+mod black_hole;
 mod capture;
 mod check;
 mod cli;

@@ -62,6 +62,7 @@ pub(super) fn of(outcome: &Outcome<AvbCell>, parameters: &Parameters, line: &Com
         more(&mut answer, cell, &outcome.notes, parameters, line);
     }
     answer.limited_by(&outcome.notes, "receiver_overloaded");
+    answer.limited_by(&outcome.notes, "path_mtu");
     Some(answer)
 }
 

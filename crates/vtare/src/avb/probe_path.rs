@@ -15,6 +15,7 @@ use vtare_wire::{DEFAULT_PORT, ECN_CAPABLE, LARGEST_BYTE, full};
 use super::convert::{self, Grouped};
 use super::parameters::Parameters;
 use super::timing::TimedLink;
+use crate::black_hole::{Vanishing, largest_arriving};
 use crate::failure::Failure;
 use crate::instrument::Note;
 use crate::peers::{self, PATIENCE, PROGRAM, Sign, control_failure};
@@ -192,20 +193,11 @@ impl<'c> ProbePath<'c> {
                     self.address.port()
                 )));
             }
-            // A router that drops large packets without a word (a black hole): the interface's own MTU is no evidence
-            // of it.
-            let (mut low, mut high) = (least, asked);
-            while high - low > 8 {
-                let middle = low.midpoint(high);
-                let arrived = self.sounding(SOUNDING, middle).map_err(lost)?.received() > 0;
-                if arrived { low = middle } else { high = middle }
-            }
+            let arrives = |size| self.sounding(SOUNDING, size).map(|report| report.received() > 0);
+            let low = largest_arriving(least, asked, arrives).map_err(lost)?;
             if parameters.size_byte.is_some() {
-                return Err(Failure::Input(format!(
-                    "size_byte: found {asked}, packets above {low} B vanish on the way to {}: ask for {low} or leave \
-                     it out",
-                    parameters.peer
-                )));
+                let vanishing = Vanishing { asked_byte: asked, small_byte: least, arriving_byte: low };
+                return Err(Failure::Input(format!("size_byte: {}: {vanishing}", parameters.peer)));
             }
             self.ability.most_packet_byte = low;
             let text = format!(

@@ -47,6 +47,7 @@ pub(super) fn of(outcome: &Outcome<PathCell>, parameters: &PathParameters, line:
         }
     }
     answer.limited_by(&outcome.notes, "direction_unknown");
+    answer.limited_by(&outcome.notes, "path_mtu");
     answer
 }
 

@@ -34,8 +34,15 @@ pub(super) fn of(outcome: &Outcome<RttCell>, parameters: &Parameters, line: &Com
     }
     let notes = &outcome.notes;
     for cell in outcome.cells.iter().filter(|cell| cell.sent > 0 && cell.received == 0) {
-        answer.limit(format!("{}: no reply to {} packets.", cell.peer, cell.sent));
+        match cell.vanishing {
+            Some(vanishing) => {
+                let size = vanishing.arriving_byte;
+                answer.change(format!("Send packets that arrive, of {size} B."), line.with("--size", size));
+            }
+            None => answer.limit(format!("{}.", cell.silence())),
+        }
     }
+    answer.limited_by(notes, "path_mtu");
     answer.limited_by(notes, "stalled");
     answer.limited_by(notes, "nothing_came_back");
     if answer.limited_by(notes, "lost_on_the_way_back") {

@@ -9,6 +9,7 @@ use vtare_units::figures::Figures;
 use super::aggregate::Closed;
 use super::pacing::PacingFacts;
 use super::stamp::StampFacts;
+use crate::black_hole::Vanishing;
 use crate::table::time;
 
 /// Where lost packets were lost; `None` is "nobody could count that", which is not 0.
@@ -86,6 +87,9 @@ impl StallFigures {
 /// The result of probing one peer. Times in ns.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct RttCell {
+    /// Whether their size is why no packet was answered.
+    #[serde(skip)]
+    pub(super) vanishing: Option<Vanishing>,
     /// The far end, as it was given.
     pub(crate) peer: String,
     /// Its address.
@@ -161,6 +165,14 @@ pub(crate) struct RttCell {
 }
 
 impl RttCell {
+    /// Why there are no figures, for a peer that answered nothing.
+    pub(super) fn silence(&self) -> String {
+        match self.vanishing {
+            Some(vanishing) => format!("{}: {vanishing}", self.peer),
+            None => format!("{}: no reply to {} packets", self.peer, self.sent),
+        }
+    }
+
     /// Whether the far end answered and no answer came: all were lost on the way back.
     pub(super) fn all_lost_on_the_way_back(&self) -> bool {
         self.sent > 0 && self.received == 0 && self.lost_by.reverse == Some(self.sent)

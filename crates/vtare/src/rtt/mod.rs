@@ -19,6 +19,7 @@ mod parameters;
 mod peer;
 mod sending;
 mod stamp;
+mod vanishing;
 
 use std::sync::mpsc;
 
@@ -110,7 +111,7 @@ impl Instrument for Rtt {
             if run.stopped && cell.sent < 3 {
                 continue;
             }
-            lost_peers.push(format!("{}: no reply to {} packets", cell.peer, cell.sent));
+            lost_peers.push(cell.silence());
         }
         notes.extend(remarks(&run.cells, parameters));
         if !lost_peers.is_empty() {
@@ -340,8 +341,17 @@ fn probe(parameters: &Parameters, ready: Vec<Ready<'_>>, session: &mut Session<'
     drop(progress);
     let mut notes = sent.notes;
     let mut counted = Vec::new();
-    for ((cell, mut link), session) in cells.iter_mut().zip(sent.links).zip(sessions) {
+    let may_vanish = aggregate.seen().1 == 0 && sent.in_kernel.is_none() && !parameters.flood && !sent.stopped;
+    for (((cell, mut link), session), codec) in cells.iter_mut().zip(sent.links).zip(sessions).zip(&codecs) {
+        // Before packets of other sizes are counted, too.
+        let mut session = session;
+        let counted_before = if may_vanish { session.as_mut().and_then(|session| session.count().ok()) } else { None };
+        if may_vanish {
+            let size = (parameters.size_byte.into(), parameters.least_byte_of(codec) as u32);
+            cell.vanishing = vanishing::sound(&mut link, codec, size, parameters.planned());
+        }
         let (counters, lost) = peer::close(&cell.peer, session);
+        let counters = counted_before.as_ref().map(peer::counted).or(counters);
         notes.extend(lost);
         let drops = link.local_drops().unwrap_or_default();
         counted.push((counters, LocalDrops { tx: drops.before_the_wire(), rx: drops.receive_buffer }));
@@ -456,6 +466,9 @@ fn remarks(cells: &[RttCell], parameters: &Parameters) -> Vec<Note> {
                 cell.peer
             );
             notes.push(Note::new("rate_not_reached", text));
+        }
+        if let Some(vanishing) = cell.vanishing {
+            notes.push(Note::new("path_mtu", format!("{}: {vanishing}", cell.peer)));
         }
         for (place, id) in [(Place::Here, "stalled"), (Place::Beyond, "nothing_came_back")] {
             notes.extend(cell.outage_text(place).map(|text| Note::new(id, text)));

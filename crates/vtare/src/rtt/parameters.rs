@@ -10,6 +10,7 @@ use vtare_wire::stamp::tlv::Request;
 use vtare_wire::stamp::{self, StampKey};
 use vtare_wire::{LARGEST_BYTE, full, short};
 
+use super::codec::Codec;
 use super::stamp::Extension;
 use crate::failure::Failure;
 use crate::instrument;
@@ -355,6 +356,14 @@ impl Parameters {
         match self.mode {
             Mode::Udp | Mode::Icmp => short::HEADER_BYTE,
             Mode::Stamp => self.stamp_byte(),
+        }
+    }
+
+    /// The smallest datagram of a session whose form has been agreed on.
+    pub(super) fn least_byte_of(&self, codec: &Codec) -> usize {
+        match codec {
+            Codec::Full { .. } => full::HEADER_BYTE,
+            Codec::Short { .. } | Codec::Stamp { .. } => self.least_byte(),
         }
     }
 

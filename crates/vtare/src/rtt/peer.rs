@@ -19,7 +19,7 @@ use vtare_wire::{DEFAULT_PORT, SessionId, SessionKey};
 use super::codec::Codec;
 use super::pacing::{self, Carrier, PacingFacts};
 use super::parameters::{Mode, Parameters};
-use super::{frames, in_kernel, stamp};
+use super::{frames, in_kernel, stamp, vanishing};
 use crate::failure::Failure;
 use crate::instrument::Note;
 use crate::peers::{self, PATIENCE, PROGRAM, Sign, control_failure};
@@ -200,9 +200,13 @@ fn open_session(
         // Flood goes as fast as the path; else a tenth more: the schedule is exact, the two hosts' clocks are not.
         rate_packet_per_s: if parameters.flood { 1_000_000 } else { (parameters.rate() * 1.1).ceil().min(1e6) as u64 },
         burst_packet: if parameters.flood { 64 } else { burst.clamp(64, 10_000) },
-        // What is answered in time shall not find its session over.
-        duration_ns: lasts + parameters.timeout_ns().max(2_000_000_000),
-        packets: if parameters.flood { parameters.packets.unwrap_or(lasts / 1_000) } else { parameters.planned() },
+        // What is answered in time shall not find its session over, nor what is sent where nothing was answered.
+        duration_ns: lasts + parameters.timeout_ns().max(2_000_000_000) + vanishing::LONGEST_NS,
+        packets: if parameters.flood {
+            parameters.packets.unwrap_or(lasts / 1_000)
+        } else {
+            parameters.planned().saturating_add(vanishing::PROBES)
+        },
         size_byte: parameters.size_byte,
         flows: None,
         ecn: false,
@@ -269,7 +273,8 @@ pub(super) fn close(name: &str, session: Option<OpenedSession>) -> (Option<Respo
     }
 }
 
-fn counted(counters: &Counters) -> ResponderCounters {
+/// What the responder counted.
+pub(super) fn counted(counters: &Counters) -> ResponderCounters {
     ResponderCounters {
         accepted: counters.accepted,
         refused: counters.over_rate + counters.over_limit + counters.oversized + counters.too_old,

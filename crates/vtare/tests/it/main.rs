@@ -4,6 +4,7 @@ mod addresses;
 mod attacks;
 mod avb;
 mod avb_tcp;
+mod black_hole;
 mod capture;
 mod check;
 mod command_line;

@@ -4,7 +4,7 @@
 //! Names begin with `attack_`, and each prints one line, `ATTACK <name>: survived, ...`, on stdout.
 
 mod confinement;
-mod daemon;
+pub(crate) mod daemon;
 mod flood;
 mod forge;
 mod frames;
