@@ -23,7 +23,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 use vtare_sys::proc::Snapshot;
-use vtare_units::Random;
+use vtare_units::{Random, Span};
 
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
@@ -31,6 +31,7 @@ use crate::instrument::{self, Instrument, Note, Outcome, Session};
 use crate::progress::duration;
 use crate::quantities::positive;
 use crate::samples::{Column, Row as _};
+use crate::standstill::{self, Cause as StandstillCause, Outage, Watch};
 use crate::table::{Table, percent, spread, time};
 use caller::Caller;
 use cause::{Cause, CauseShares, Evidence};
@@ -98,6 +99,8 @@ pub(crate) struct CounterCell {
     pub(crate) dominant_cause: Option<Cause>,
     /// Shares of the variance of the run time; they add up to 1.
     pub(crate) cause_share: CauseShares,
+    /// Calls in which this process was stopped or its machine stood still. No other figure includes them.
+    pub(crate) outages: Vec<Outage>,
 }
 
 /// The instrument.
@@ -197,27 +200,43 @@ impl Instrument for Counter {
         let progress = context.progress("counter", parameters.units());
         let mut random = Random::new(session.seed);
         let (mut order, mut units) = (0_i64, 0);
+        let mut outages: Vec<Vec<Outage>> = vec![Vec::new(); done.len()];
+        let (began, mut longest_ns) = (session.clock().now(), 0);
         let mut calls: Vec<(u64, u32)> = (0..parameters.calls)
             .flat_map(|call| (0..=parameters.max_exponent).map(move |exponent| (call, exponent)))
             .collect();
         'batches: for batch in 0..parameters.batches {
             random.shuffle(&mut calls);
+            let watch = Watch::start();
             for (at, (call, exponent)) in calls.iter().enumerate() {
                 let index = *exponent as usize;
                 let histogram = &mut gaps[index];
-                let call_gap = |gap_ns: i64| histogram.add(gap_ns / GAP_STEP_NS);
+                let (at_ns, mut long_ns) = ((session.clock().now() - began).as_nanos(), Vec::new());
+                let call_gap = |gap_ns: i64| match standstill::stands_out(gap_ns, longest_ns) {
+                    true => long_ns.push(gap_ns),
+                    false => {
+                        longest_ns = longest_ns.max(gap_ns);
+                        histogram.add(gap_ns / GAP_STEP_NS);
+                    }
+                };
                 let upcoming = calls[at..].iter().map(|(_, exponent)| 1 << exponent);
                 let Some(result) = caller.call(upcoming, context, call_gap)? else { break 'batches };
                 let language = parameters.language;
-                session.samples.row(&CounterRow {
-                    language,
-                    batch,
-                    call: *call,
-                    argument: 1 << exponent,
-                    order,
-                    result: &result,
-                })?;
-                done[index].push(Done { batch, result });
+                match standstill_in(&result, &long_ns, language, &watch) {
+                    Some((length_ns, cause)) => outages[index].push(Outage::new(at_ns, length_ns, cause)),
+                    None => {
+                        long_ns.iter().for_each(|gap_ns| gaps[index].add(gap_ns / GAP_STEP_NS));
+                        session.samples.row(&CounterRow {
+                            language,
+                            batch,
+                            call: *call,
+                            argument: 1 << exponent,
+                            order,
+                            result: &result,
+                        })?;
+                        done[index].push(Done { batch, result });
+                    }
+                }
                 order += 1;
                 units += 1 << exponent;
                 progress.set(units);
@@ -234,7 +253,12 @@ impl Instrument for Counter {
             |exponent: usize| (parameters.language.name(), 1 << exponent, caller.size().steps(1 << exponent));
         let cells: Vec<CounterCell> =
             cells.map(|(exponent, (done, gaps))| cell(identity(exponent), done, gaps, &evidence)).collect();
+        let cells: Vec<CounterCell> =
+            cells.into_iter().zip(outages).map(|(cell, outages)| CounterCell { outages, ..cell }).collect();
         let mut notes = caller.notes();
+        notes.extend(
+            cells.iter().filter_map(|cell| standstill::note(&format!("argument {}", cell.argument), &cell.outages)),
+        );
         notes.push(Note::new("attribution", evidence.text()));
         if parameters.cpu.is_none() {
             notes.push(Note::new("not_pinned", "the thread could move between CPUs; --cpu N keeps it on one"));
@@ -322,7 +346,19 @@ fn cell(
         gap_ns: Figures::of_counts(&gaps.counts()).scaled(GAP_STEP_NS as f64),
         dominant_cause: evidence.dominant(&shares),
         cause_share: shares,
+        outages: Vec::new(),
     }
+}
+
+/// How long the process stood still during a call with these gaps, and why; `None` where it did not, or where another
+/// process made the call: its waits for a CPU are not known here.
+fn standstill_in(call: &Call, long_ns: &[i64], language: Language, watch: &Watch) -> Option<(i64, StandstillCause)> {
+    if long_ns.is_empty() || language != Language::Rust {
+        return None;
+    }
+    let length_ns = long_ns.iter().sum();
+    let idle = Span::from_nanos(call.wall_ns - call.cpu_ns);
+    watch.accounts(Some(idle)).cause(Span::from_nanos(length_ns)).map(|cause| (length_ns, cause))
 }
 
 #[cfg(test)]

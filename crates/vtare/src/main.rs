@@ -51,6 +51,7 @@ mod selftest;
 mod serve;
 mod shaper;
 mod sleep;
+mod standstill;
 mod table;
 mod terminal;
 mod throughput;

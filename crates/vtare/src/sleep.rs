@@ -96,7 +96,7 @@ fn take_turns(
     session: &Session<'_>,
 ) -> Result<(Vec<Measured>, bool), Failure> {
     let (context, clock) = (session.context, session.clock());
-    let settings = Settings::of(parameters);
+    let settings = Settings::of(parameters, clock.now());
     // Counted in turns: a cell that its time cap ends early must not hold the progress line back.
     let progress = context.progress("sleep", ROUNDS * (methods.len() * parameters.target_ns.len()) as u64);
     let mut cells: Vec<Measured> = Vec::new();
@@ -179,6 +179,7 @@ mod tests {
         cell.take(
             Batch {
                 readings: vec![reading(60, false), reading(70, true)],
+                outages: Vec::new(),
                 cpu: Span::from_nanos(5),
                 wall: Span::from_nanos(60),
                 refused: Refused::default(),
@@ -188,6 +189,7 @@ mod tests {
         cell.take(
             Batch {
                 readings: vec![reading(-8, false)],
+                outages: Vec::new(),
                 cpu: Span::from_nanos(5),
                 wall: Span::from_nanos(40),
                 refused: Refused::default(),
@@ -222,6 +224,7 @@ mod tests {
                 .iter()
                 .map(|miss_ns| Reading { miss_ns: *miss_ns, spin_ns: 0, disturbed: false })
                 .collect(),
+            outages: Vec::new(),
             cpu: Span::ZERO,
             wall: Span::from_millis(100),
             refused: Refused::default(),

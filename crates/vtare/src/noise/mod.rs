@@ -20,6 +20,7 @@ use crate::instrument::{Instrument, Note, Outcome, Session, check_cpu};
 use crate::parameters;
 use crate::quantities::{nanoseconds, positive};
 use crate::samples::{Column, Row as _};
+use crate::standstill::{self, Accounts, Outage};
 use crate::table::{Table, percent, spread, time};
 use vtare_clock::Clock;
 
@@ -74,6 +75,8 @@ pub(crate) struct NoiseCell {
     pub(crate) causes: Causes,
     /// The gaps by length, a class for each power of ten.
     pub(crate) decades: Vec<Decade>,
+    /// Times in which this process was stopped or its machine stood still. They are no gaps.
+    pub(crate) outages: Vec<Outage>,
 }
 
 /// The instrument.
@@ -130,6 +133,7 @@ impl Instrument for Noise {
             let seen = observe(*cpu, limit, threshold, session.context, |elapsed| {
                 progress.set(passed + elapsed.as_nanos_unsigned());
             })?;
+            let seen = seen.without_outages();
             for &(at_ns, gap_ns) in &seen.spin.gaps {
                 session.samples.row(&NoiseRow { cpu: *cpu, at_ns, gap_ns })?;
             }
@@ -179,6 +183,30 @@ pub(crate) struct Observed {
     pub(crate) cpu: usize,
     pub(crate) spin: Spin,
     pub(crate) gained: Difference,
+    /// How long the machine was suspended.
+    pub(crate) suspended: Span,
+    /// What was taken out of the gaps.
+    pub(crate) outages: Vec<Outage>,
+}
+
+impl Observed {
+    /// The same with the gaps that are outages of this process listed apart.
+    pub(crate) fn without_outages(mut self) -> Self {
+        let is_long = |gap: i64| gap >= standstill::LEAST.as_nanos();
+        let lengths = || self.spin.gaps.iter().map(|(_, gap)| *gap);
+        let others = lengths().filter(|gap| !is_long(*gap)).max().unwrap_or(0);
+        let out = lengths().filter(|gap| standstill::stands_out(*gap, others)).sum::<i64>();
+        let elapsed = Span::from_nanos(self.spin.elapsed);
+        let accounts = Accounts::of_spinning(self.cpu, &self.gained, elapsed, self.suspended);
+        // The kernel's accounts are of the whole time: what they explain is taken off all of these gaps together.
+        let Some(cause) = (out > 0).then(|| accounts.cause(Span::from_nanos(out))).flatten() else { return self };
+        let (apart, gaps): (Vec<_>, Vec<_>) =
+            self.spin.gaps.into_iter().partition(|(_, gap)| standstill::stands_out(*gap, others));
+        self.outages.extend(apart.iter().map(|(at, gap)| Outage::new(*at, *gap, cause)));
+        self.spin.gaps = gaps;
+        self.spin.elapsed -= out;
+        self
+    }
 }
 
 /// Spins on `cpu` for `limit` in a thread of its own, so that the caller keeps its CPUs. `on_progress` gets the time
@@ -202,9 +230,10 @@ pub(crate) fn observe(
         let spinning = scope.spawn(|| {
             sched::pin_to(&[cpu])?;
             let gaps = spin::touched_room(room);
-            let before = Snapshot::take();
+            let (before, suspended) = (Snapshot::take(), clocks::suspended());
             let spin = spin_on_clock(clock, limit, threshold, &stop, gaps);
-            Ok(Observed { cpu, spin, gained: Snapshot::take().since(&before) })
+            let gained = Snapshot::take().since(&before);
+            Ok(Observed { cpu, spin, gained, suspended: clocks::suspended() - suspended, outages: Vec::new() })
         });
         let start = clocks::now::<Monotonic>();
         while !spinning.is_finished() {
@@ -254,6 +283,7 @@ pub(crate) fn cell(seen: &Observed) -> NoiseCell {
         gaps_per_s: of_time(spin.count() as f64 * 1e9),
         causes: Causes::of(seen.cpu, &lengths, spin.lost(), &seen.gained),
         decades: decades(lengths),
+        outages: seen.outages.clone(),
     }
 }
 
@@ -271,6 +301,7 @@ fn remarks(cell: &NoiseCell, spin: &Spin) -> Vec<Note> {
             ),
         ));
     }
+    notes.extend(standstill::note(&format!("CPU {cpu}"), &cell.outages));
     notes.extend(attribution(cell));
     notes
 }

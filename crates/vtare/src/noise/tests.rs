@@ -2,7 +2,7 @@ use super::*;
 
 fn observed(gaps: &[(i64, i64)], elapsed: i64) -> Observed {
     let spin = Spin { gaps: gaps.to_vec(), elapsed, ..Spin::default() };
-    Observed { cpu: 1, spin, gained: Difference::default() }
+    Observed { cpu: 1, spin, gained: Difference::default(), suspended: Span::ZERO, outages: Vec::new() }
 }
 
 #[test]

@@ -80,6 +80,7 @@ pub(super) fn of(outcome: &Outcome<SleepCell>, parameters: &Parameters, line: &C
     let mut answer = Answer::new(sentence);
     crowded(&mut answer, cells, &methods, parameters, line);
     disturbed(&mut answer, outcome, parameters, line);
+    answer.limited_by(notes, "stalled");
     if answer.limited_by(notes, "fifo_refused") {
         without_priority(&mut answer, vtare_sys::confine::is_root(), line);
     }

@@ -6,6 +6,8 @@ use vtare_clock::sleep::adaptive::LATE;
 use vtare_units::Span;
 use vtare_units::figures::Figures;
 
+use crate::standstill::Outage;
+
 use super::worker::{Batch, Reading, Refused};
 
 /// From this share of sleeps on that were late or not made, other threads are taken for the cause.
@@ -34,6 +36,8 @@ pub(crate) struct SleepCell {
     pub(crate) exceed_fraction: Option<f64>,
     /// Time spent after the targets, as a share of the time of all sleeps.
     pub(crate) late_fraction: Option<f64>,
+    /// Times in which this process was stopped or its machine stood still. No other figure includes them.
+    pub(crate) outages: Vec<Outage>,
 }
 
 impl SleepCell {
@@ -56,6 +60,8 @@ pub(super) struct Measured {
     pub(super) method: Method,
     pub(super) target_ns: u64,
     pub(super) readings: Vec<Reading>,
+    /// Those of all turns.
+    pub(super) outages: Vec<Outage>,
     /// Sleeps for which lateness left no time.
     pub(super) displaced: u64,
     pub(super) cpu: Span,
@@ -70,6 +76,7 @@ impl Measured {
             method,
             target_ns,
             readings: Vec::new(),
+            outages: Vec::new(),
             displaced: 0,
             cpu: Span::ZERO,
             wall: Span::ZERO,
@@ -87,6 +94,7 @@ impl Measured {
         let unmade = sleeps.saturating_sub(misses.len() as u64);
         self.displaced += unmade.min(excess / (self.target_ns + usual).max(1));
         self.readings.extend(turn.readings);
+        self.outages.extend(turn.outages);
         self.cpu += turn.cpu;
         self.wall += turn.wall;
         self.refused = turn.refused;
@@ -116,6 +124,7 @@ impl Measured {
             spin_ns_mean: (n > 0).then(|| spin as f64 / n as f64),
             cpu_fraction: (n > 0 && wall > 0).then(|| self.cpu.as_nanos() as f64 / wall as f64),
             disturbed: self.readings.iter().filter(|reading| reading.disturbed).count() as u64,
+            outages: self.outages.clone(),
         }
     }
 }

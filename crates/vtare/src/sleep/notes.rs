@@ -6,12 +6,17 @@ use super::cell::{Measured, SleepCell};
 use super::parameters::Parameters;
 use crate::check::published_sleeps;
 use crate::instrument::Note;
+use crate::standstill;
 use crate::table::time;
 use vtare_clock::sleep::Method;
 
 /// The remarks on a run and its cells.
 pub(super) fn of(parameters: &Parameters, cells: &[Measured], interrupted: bool) -> Vec<Note> {
     let mut notes = vec![slack(parameters)];
+    for cell in cells {
+        let of = format!("{} of {}", cell.method, time(Some(cell.target_ns as f64)));
+        notes.extend(standstill::note(&of, &cell.outages));
+    }
     if parameters.cpu.is_none() {
         notes.push(Note::new("not_pinned", "the threads could move between CPUs; --cpu N keeps them on one"));
     }

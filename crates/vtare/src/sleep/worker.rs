@@ -4,11 +4,12 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::Scope;
 
 use vtare_sys::{clocks, sched};
-use vtare_units::{Span, ThreadCpu};
+use vtare_units::{Monotonic, Span, ThreadCpu, Timestamp};
 
 use super::parameters::Parameters;
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::standstill::{self, Outage, Watch};
 use vtare_clock::Clock;
 use vtare_clock::sleep::{Method, SleepOptions, Sleeper};
 
@@ -21,13 +22,15 @@ pub(super) struct Settings {
     pub(super) lambda_ns: u64,
     pub(super) tolerance_ns: u64,
     pub(super) fifo: Option<u8>,
+    /// When the run began.
+    pub(super) began: Timestamp<Monotonic>,
 }
 
 impl Settings {
     /// As the run asks for it.
-    pub(super) fn of(parameters: &Parameters) -> Self {
+    pub(super) fn of(parameters: &Parameters, began: Timestamp<Monotonic>) -> Self {
         let Parameters { cpu, slack_ns, cpu_share, lambda_ns, tolerance_ns, fifo, .. } = *parameters;
-        Self { cpu, slack_ns, cpu_share, lambda_ns, tolerance_ns, fifo }
+        Self { cpu, slack_ns, cpu_share, lambda_ns, tolerance_ns, fifo, began }
     }
 }
 
@@ -62,6 +65,8 @@ pub(super) struct Reading {
 #[derive(Debug)]
 pub(super) struct Batch {
     pub(super) readings: Vec<Reading>,
+    /// Sleeps in which the process was stopped or the machine stood still. They are no readings.
+    pub(super) outages: Vec<Outage>,
     /// CPU time of the thread in this turn.
     pub(super) cpu: Span,
     /// Time that passed in this turn.
@@ -90,9 +95,8 @@ impl Worker {
             let mut sleeper = set_up(clock, method, settings);
             for order in inbox {
                 let turn = match &mut sleeper {
-                    Ok((sleeper, fifo)) => {
-                        sleep(sleeper, order, clock, context).map(|turn| note_refused(turn, sleeper, fifo))
-                    }
+                    Ok((sleeper, fifo)) => sleep(sleeper, order, clock, (context, settings.began))
+                        .map(|turn| note_refused(turn, sleeper, fifo)),
                     Err(failure) => Err(Failure::Machine(failure.to_string())),
                 };
                 // This fails where the owner has ended, which needs no result.
@@ -137,9 +141,15 @@ fn note_refused(turn: Batch, sleeper: &Sleeper<'_>, refused: &Refused) -> Batch 
     Batch { refused: Refused { slice: sleeper.refused().slice, ..refused.clone() }, ..turn }
 }
 
-fn sleep(sleeper: &mut Sleeper<'_>, order: Order, clock: &Clock, context: &Context) -> Result<Batch, Failure> {
+fn sleep(
+    sleeper: &mut Sleeper<'_>,
+    order: Order,
+    clock: &Clock,
+    (context, began): (&Context, Timestamp<Monotonic>),
+) -> Result<Batch, Failure> {
     // Room for all, so that nothing is allocated between two sleeps.
     let mut readings = Vec::with_capacity(order.sleeps.min(1 << 20) as usize);
+    let (watch, mut outages, mut longest_ns) = (Watch::start(), Vec::new(), 0);
     // The CPU time is read inside the wall time, so that a thread that only spins shows 100 % and not more.
     let (from, cpu_from) = (clock.now(), clocks::now::<ThreadCpu>());
     for _ in 0..order.sleeps {
@@ -154,8 +164,18 @@ fn sleep(sleeper: &mut Sleeper<'_>, order: Order, clock: &Clock, context: &Conte
             // A signal cut this sleep short: its miss is no property of the machine.
             continue;
         }
-        readings.push(Reading { miss_ns: miss.as_nanos(), spin_ns: wake.spin.as_nanos(), disturbed: wake.disturbed });
+        let miss_ns = miss.as_nanos();
+        if standstill::stands_out(miss_ns, longest_ns)
+            && let Some(cause) = watch.accounts(None).cause(miss)
+        {
+            outages.push(Outage::new((deadline - began).as_nanos(), miss_ns, cause));
+            continue;
+        }
+        longest_ns = longest_ns.max(miss_ns);
+        readings.push(Reading { miss_ns, spin_ns: wake.spin.as_nanos(), disturbed: wake.disturbed });
     }
     let cpu = clocks::now::<ThreadCpu>() - cpu_from;
-    Ok(Batch { readings, cpu, wall: clock.now() - from, refused: Refused::default() })
+    let stood: i64 = outages.iter().map(|outage: &Outage| outage.length_ns.cast_signed()).sum();
+    let wall = clock.now() - from - Span::from_nanos(stood);
+    Ok(Batch { readings, outages, cpu, wall, refused: Refused::default() })
 }

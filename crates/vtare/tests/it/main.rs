@@ -26,5 +26,6 @@ mod run_file;
 mod selftest;
 mod serve;
 mod spoiled;
+mod standstill;
 mod throughput;
 mod xdp;
