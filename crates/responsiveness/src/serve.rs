@@ -28,7 +28,7 @@ pub const CONNECTION_MEMORY_BYTE: usize = 192 << 10;
 const QUIET_TIME: Duration = STALL_TIME;
 /// Requests of a connection at the same time.
 const STREAMS: u32 = 100;
-/// Payload that may be under way to here on a connection: from its begin, as RFC 9113 has it, and once it uploads.
+/// Payload that may be under way to here on a connection: from its start, as RFC 9113 has it, and once it uploads.
 const WINDOW_BYTE: u32 = 65_535;
 const UPLOAD_WINDOW_BYTE: u32 = 4 << 20;
 /// Payload that may be under way to here on a stream.

@@ -99,7 +99,7 @@ pub(crate) struct CounterCell {
     pub(crate) dominant_cause: Option<Cause>,
     /// Shares of the variance of the run time; they add up to 1.
     pub(crate) cause_share: CauseShares,
-    /// Calls in which this process was stopped or its machine stood still. No other figure includes them.
+    /// Calls in which this process was stopped or its machine stalled. No other figure includes them.
     pub(crate) outages: Vec<Outage>,
 }
 
@@ -350,7 +350,7 @@ fn cell(
     }
 }
 
-/// How long the process stood still during a call with these gaps, and why; `None` where it did not, or where another
+/// How long the process stalled during a call with these gaps, and why; `None` where it did not, or where another
 /// process made the call: its waits for a CPU are not known here.
 fn standstill_in(call: &Call, long_ns: &[i64], language: Language, watch: &Watch) -> Option<(i64, StandstillCause)> {
     if long_ns.is_empty() || language != Language::Rust {

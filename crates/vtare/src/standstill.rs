@@ -1,5 +1,5 @@
 //! Times in which this process did not run although it wanted to and waited for no CPU: somebody stopped it (SIGSTOP, a
-//! frozen control group), or its machine was suspended or stood still. They are no part of what is measured, and are
+//! frozen control group), or its machine was suspended or stalled. They are no part of what is measured, and are
 //! listed as outages, as `vtare rtt` does.
 
 use serde::Serialize;
@@ -13,7 +13,7 @@ use crate::table::time;
 
 /// Shorter gaps may have any cause.
 pub(crate) const LEAST: Span = Span::from_millis(200);
-/// It must be so many times as long as anything else.
+/// It must be this number of times as long as anything else.
 const FAR_ABOVE: i64 = 3;
 
 /// What is known of the cause.
@@ -25,9 +25,9 @@ pub(crate) enum Cause {
     /// The thread neither ran nor waited for a CPU.
     Stopped,
     /// The kernel counts the time as run by the thread, which did nothing.
-    MachineStood,
+    MachineStalled,
     /// It waited for no CPU; a thread that sleeps would not have run anyway.
-    StoppedOrMachineStood,
+    StoppedOrMachineStalled,
 }
 
 impl Cause {
@@ -37,18 +37,18 @@ impl Cause {
             Self::Stopped => {
                 "the process was stopped (SIGSTOP or a frozen control group): it neither ran nor waited for a CPU"
             }
-            Self::MachineStood => {
-                "the machine stood still, or its host took the CPU without stating so: this kernel counts the time as \
+            Self::MachineStalled => {
+                "the machine stalled, or its host took the CPU without stating so: this kernel counts the time as \
                  run"
             }
-            Self::StoppedOrMachineStood => {
-                "the process was stopped, or the machine stood still: it waited for no CPU meanwhile"
+            Self::StoppedOrMachineStalled => {
+                "the process was stopped, or the machine stalled: it waited for no CPU meanwhile"
             }
         }
     }
 }
 
-/// A time in which the process stood still.
+/// A time in which the process stalled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Outage {
     /// Always here: there is no path.
@@ -104,8 +104,8 @@ impl Accounts {
         }
         Some(match self.idle {
             Some(idle) if explains(idle) => Cause::Stopped,
-            Some(_) => Cause::MachineStood,
-            None => Cause::StoppedOrMachineStood,
+            Some(_) => Cause::MachineStalled,
+            None => Cause::StoppedOrMachineStalled,
         })
     }
 }
@@ -159,8 +159,8 @@ mod tests {
     fn a_gap_has_a_cause_only_where_no_account_explains_it() {
         let stopped = Accounts { idle: Some(GAP), waited: Some(Span::ZERO), ..Accounts::default() };
         assert_eq!(stopped.cause(GAP), Some(Cause::Stopped));
-        assert_eq!(Accounts { idle: Some(Span::ZERO), ..stopped }.cause(GAP), Some(Cause::MachineStood));
-        assert_eq!(Accounts { idle: None, ..stopped }.cause(GAP), Some(Cause::StoppedOrMachineStood));
+        assert_eq!(Accounts { idle: Some(Span::ZERO), ..stopped }.cause(GAP), Some(Cause::MachineStalled));
+        assert_eq!(Accounts { idle: None, ..stopped }.cause(GAP), Some(Cause::StoppedOrMachineStalled));
         assert_eq!(Accounts { suspended: GAP, ..stopped }.cause(GAP), Some(Cause::Suspended));
         for explained in [
             Accounts { waited: Some(GAP), ..stopped },

@@ -75,7 +75,7 @@ pub(crate) struct NoiseCell {
     pub(crate) causes: Causes,
     /// The gaps by length, a class for each power of ten.
     pub(crate) decades: Vec<Decade>,
-    /// Times in which this process was stopped or its machine stood still. They are no gaps.
+    /// Times in which this process was stopped or its machine stalled. They are no gaps.
     pub(crate) outages: Vec<Outage>,
 }
 

@@ -36,7 +36,7 @@ pub(crate) struct SleepCell {
     pub(crate) exceed_fraction: Option<f64>,
     /// Time spent after the targets, as a share of the time of all sleeps.
     pub(crate) late_fraction: Option<f64>,
-    /// Times in which this process was stopped or its machine stood still. No other figure includes them.
+    /// Times in which this process was stopped or its machine stalled. No other figure includes them.
     pub(crate) outages: Vec<Outage>,
 }
 

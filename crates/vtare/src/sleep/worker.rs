@@ -65,7 +65,7 @@ pub(super) struct Reading {
 #[derive(Debug)]
 pub(super) struct Batch {
     pub(super) readings: Vec<Reading>,
-    /// Sleeps in which the process was stopped or the machine stood still. They are no readings.
+    /// Sleeps in which the process was stopped or the machine stalled. They are no readings.
     pub(super) outages: Vec<Outage>,
     /// CPU time of the thread in this turn.
     pub(super) cpu: Span,

@@ -70,7 +70,7 @@ fn a_stopped_noise_is_no_gap_of_other_programs() {
 fn a_stopped_sleep_is_no_late_sleep() {
     for method in ["usleep", "spin"] {
         let run = || stopped_run(&format!("sleep --method {method} --target 1ms --samples 100000 --seconds 3"));
-        let causes = ["stopped", "stopped_or_machine_stood"];
+        let causes = ["stopped", "stopped_or_machine_stalled"];
         first_good(3, run, |outcome, disturbance| judge(outcome, &causes, "miss_ns", disturbance));
     }
 }
@@ -86,7 +86,7 @@ fn a_run_that_nobody_stops_has_an_empty_list() {
     for line in ["noise --seconds 0.3 --cpu 0", "sleep --method usleep --target 1ms --samples 20"] {
         let outcome = crate::common::vtare_line(&format!("{line} --json"));
         let (found, _) = outages(&outcome.json());
-        // A machine that itself stands still in just this moment is named as such.
+        // A machine that itself stalls in just this moment is named as such.
         assert!(found.iter().all(|outage| outage["cause"] != "stopped"), "{found:?}");
     }
 }

@@ -5,8 +5,8 @@
 //! be decided is whose connection goes when all places are taken. Three rules decide it:
 //!
 //! 1. A connection that has shown a fresh first handshake message is never closed for one that has not: only clients
-//!    with the key can make such a message, and each counts once (`vtare_control::FirstMessages`). They may take half of
-//!    the places. `vtare rpm-serve` has no key, and so no such connections.
+//!    with the key can make such a message, and each counts once (`vtare_control::FirstMessages`). They may take half
+//!    of the places. `vtare rpm-serve` has no key, and so no such connections.
 //! 2. Of the others those go first that were hung up on already.
 //! 3. Then the oldest of the network that has most: of the largest IPv6 /48 (IPv4 /24) the largest /56 (address), of
 //!    that the largest /64, as long as that has more than a thirty-second of the places; else the oldest of all. So an
