@@ -274,7 +274,7 @@ mod tests {
             }
             let mut part = vec![0.0; guests as usize];
             let slots = table.guests();
-            (from..from + length).for_each(|slot| part[usize::from(slots[slot as usize % slots.len()])] += 1.0);
+            (from..from + length).for_each(|slot| part[usize::from(slots[slot % slots.len()])] += 1.0);
             for (count, share) in part.iter().zip(&shares) {
                 let most = 1.0 + f64::from(guests) * share.max(0.02);
                 prop_assert!((count - share * length as f64).abs() <= most, "{count} of {length} for {share}");

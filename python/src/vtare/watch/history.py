@@ -259,11 +259,10 @@ class History:
         (_, old), (_, new), (at_s, _), (found_s, _) = (
             self._connection.execute(query, (one,)).fetchone() for one in (previous, following, place, number)
         )
-        times, levels = (
-            (_number(one, _LATEST_S) for one in (at_s, found_s)),
-            (_number(one, _MOST_VALUE) for one in (before, after)),
-        )
-        return Change(key, int(place), int(number), *times, *levels, changed_facts(_facts(old), _facts(new)))
+        facts = changed_facts(_facts(old), _facts(new))
+        at_s, found_s = _number(at_s, _LATEST_S), _number(found_s, _LATEST_S)
+        before, after = _number(before, _MOST_VALUE), _number(after, _MOST_VALUE)
+        return Change(key, int(place), int(number), at_s, found_s, before, after, facts)
 
     def changes(self) -> list[Change]:
         """All changes so far, in the order in which they were found.

@@ -38,12 +38,17 @@ def main() -> int:
             # What it answers beyond its status is not read.
             opener.open(request).close()
         except (OSError, ValueError, http.client.HTTPException, MemoryError) as error:
-            is_wrapped = isinstance(error, urllib.error.URLError) and not isinstance(error, urllib.error.HTTPError)
-            sys.stderr.write(f"{error.reason if is_wrapped else str(error).strip() or type(error).__name__}\n")
+            sys.stderr.write(f"{_reason(error)}\n")
             return 1
         sys.stdout.write("accepted\n")
         sys.stdout.flush()
     return 0
+
+
+def _reason(error: Exception) -> object:
+    if isinstance(error, urllib.error.URLError) and not isinstance(error, urllib.error.HTTPError):
+        return error.reason
+    return str(error).strip() or type(error).__name__
 
 
 if __name__ == "__main__":
