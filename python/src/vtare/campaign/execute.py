@@ -43,6 +43,7 @@ class Outcome:
     """How a run ended. `reason` and `log_tail` are None for done runs; `exit_code` None where no program ended.
 
     `lost`: a host was not reached, or a connection to one was lost, so that another attempt may succeed.
+    `away`: the files were written on another machine, whose disk is not that of the store.
     """
 
     status: Status
@@ -51,6 +52,7 @@ class Outcome:
     reason: str | None = None
     log_tail: str | None = None
     lost: bool = False
+    away: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +106,7 @@ def execute(
             code = _measure_under_load(settings, directory, log, setup, (*helpers, *busy), served, stop)
         most = allowance(run, settings.timeout_s)
         setup.sender.fetch(directory, {SAMPLES: most.byte})
-        if not (directory / "load.json").stat().st_size:
-            raise RunFailed("the load left no report on stdout")
-        _check_load(directory / "load.json")
-        _check_samples(directory / SAMPLES, run, most)
+        check_files(directory, run, most)
         setup.check(directory)
     except RunFailed as failure:
         tail = _tail(failure.log or log)
@@ -118,6 +117,19 @@ def execute(
             reason = f"{cause}; {reason}"
         return Outcome(failure.status, time.monotonic() - begin, failure.exit_code, reason, tail)
     return Outcome("done", time.monotonic() - begin, code)
+
+
+def check_files(directory: Path, run: Run, most: Allowance) -> None:
+    """Check the load's report and the samples of a run that is done.
+
+    Raises:
+        RunFailed: they are missing, damaged, of another run or more than this run can leave.
+    """
+    load = directory / "load.json"
+    if not load.is_file() or not load.stat().st_size:
+        raise RunFailed("the load left no report on stdout")
+    _check_load(load)
+    _check_samples(directory / SAMPLES, run, most)
 
 
 def _measure_under_load(

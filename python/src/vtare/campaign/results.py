@@ -84,13 +84,18 @@ def keep(store: Store, run: Run, outcome: Outcome, temporary: Path, events: Sequ
         store.files.write(temporary / MANIFEST, manifest_of(temporary))
         store.files.sync_tree(temporary)
         store.files.publish(temporary, store.directory(run.run_id))
-    elif outcome.status == "failed" and any(text in (outcome.log_tail or "") for text in _DISK_FULL_TEXT):
+    elif _failed_here(outcome) and any(text in (outcome.log_tail or "") for text in _DISK_FULL_TEXT):
         # Every further run would fail the same way.
         raise OSError(errno.ENOSPC, _DISK_FULL_TEXT[0])
     store.journal.record(
         Entry(run.run_id, outcome.status, outcome.exit_code, outcome.reason, outcome.log_tail, outcome.elapsed_s),
         events,
     )
+
+
+def _failed_here(outcome: Outcome) -> bool:
+    """Whether a run failed whose program wrote to the disk of the store."""
+    return outcome.status == "failed" and not outcome.away
 
 
 def explained(error: OSError, store: Store, binary: Path) -> VtareError:

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from vtare.errors import VtareError
-from vtare.fleet.cluster import QUIET, RESOURCE, WorkerLost
+from vtare.fleet.agent_requests import RESOURCE
+from vtare.fleet.cluster import QUIET, WorkerLost
 from vtare.fleet.own_scheduler import WORKER_OPTIONS, OwnScheduler
 from vtare.platforms import open_platform
 from vtare.platforms.owner import own_prefix
@@ -69,12 +70,13 @@ class Agents(OwnScheduler):
         """See `Workers.hold`."""
         return self._locks.hold(host)
 
-    def submit(self, host: str, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        """See `Workers.submit`."""
+    def _ask(
+        self, host: str, take: Callable[[object, Future[Any]], Any], work: Callable[..., bytes], *arguments: Any
+    ) -> Future[Any]:
         if host in self._answered:
-            return super().submit(host, work, *arguments)
+            return super()._ask(host, take, work, *arguments)
         # Reaching a host may take a minute, and others are not to wait for it.
-        return self._threads.submit(self._ask_anew, host, work, *arguments)
+        return self._threads.submit(self._ask_anew, host, take, work, *arguments)
 
     def lost(self, error: BaseException) -> bool:
         """See `Workers.lost`."""
@@ -89,7 +91,7 @@ class Agents(OwnScheduler):
         self.hosts = tuple(host for host in self.hosts if host.name in self._answered)
         super().close(quickly=quickly)
 
-    def _ask_anew(self, name: str, work: Callable[..., Any], *arguments: Any) -> Any:
+    def _ask_anew(self, name: str, take: Callable[..., Any], work: Callable[..., bytes], *arguments: Any) -> Any:
         """Ask an agent that may have ended; it is then started again."""
         (host,) = (host for host in self.hosts if host.name == name)
         with self._reaching[name]:
@@ -99,7 +101,7 @@ class Agents(OwnScheduler):
                     self._start_agent(host)
                 except (VtareError, OSError) as error:
                     raise WorkerLost(str(error)) from error
-            asked = super().submit(name, work, *arguments)
+            asked = super()._ask(name, take, work, *arguments)
             while True:
                 with suppress(TimeoutError):
                     found = asked.result(timeout=1.0)
@@ -119,8 +121,7 @@ class Agents(OwnScheduler):
         place = Path(self._place.name) / host.name
         place.mkdir(exist_ok=True)
         configuration = place / "dask.yaml"
-        tls = {"distributed": {"comm": {"tls": self._tls(), "require-encryption": True}}}
-        configuration.write_text(json.dumps(tls))
+        configuration.write_text(json.dumps({"distributed": {"comm": self._certificates.agent(host.name)}}))
         words = [str(configuration), f"tls://{_address_towards(host)}:{self._port}"]
         words += [*WORKER_OPTIONS, "--resources", f"{RESOURCE}{host.name}=1"]
         before = ["env", *(f"{name}={value}" for name, value in QUIET.items()), str(host.agent), "-c", _WORKER]

@@ -1,12 +1,13 @@
 """A scheduler of Dask that a campaign starts for itself, on the machine of the lab.
 
-It talks to workers over TLS, with certificates that are made for this campaign: nobody else can connect. It is started
-again where it ends, and ends with the lab.
+It talks to workers over TLS, with certificates that are made for this campaign: nobody else can connect, and a worker
+can ask it for little (`guarded_scheduler`). It is started again where it ends, and ends with the lab.
 """
 
 from __future__ import annotations
 
 import ctypes
+import math
 import signal
 import socket
 import sys
@@ -16,13 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from vtare.errors import BadInput, MachineCannot
+from vtare.fleet.certificates import Certificates
 from vtare.fleet.cluster import PATIENT, Cluster
+from vtare.fleet.plain_dask import allow_pickles
 from vtare.platforms.host import remove_work_directories, work_directory
 from vtare.process import start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from concurrent.futures import Future
 
     from vtare.process import Process
 
@@ -41,6 +43,7 @@ _END: Final = int(signal.SIGTERM)
 class OwnScheduler(Cluster):
     """Workers of a scheduler that is the campaign's own."""
 
+    connect_s = 5
     #: The environment of the scheduler.
     settings: ClassVar[Mapping[str, str]] = PATIENT
 
@@ -52,9 +55,9 @@ class OwnScheduler(Cluster):
             MachineCannot: the scheduler does not start.
         """
         self._on = on
-        self._distributed = self._library(on)
+        self._begin(on)
         try:
-            self._security = import_module("distributed.security").Security.temporary()
+            self._certificates = Certificates()
         except ImportError as error:
             raise BadInput(
                 f"--on {on} needs the package 'cryptography': install it with pip install cryptography"
@@ -65,18 +68,21 @@ class OwnScheduler(Cluster):
         self._address = f"tls://{host}:{self._port}"
         self._scheduler = self._start_scheduler()
         self._client = self._first_client()
-        self.freeze_s = self._patience_s() / 2.0
+        # Its settings are `PATIENT`: it gives up no worker that sends nothing.
+        self.freeze_s = math.inf
 
-    def submit(self, host: str, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        """See `Workers.submit`."""
+    def _submit(self, host: str, work: Callable[..., bytes], *arguments: Any) -> Any:
+        """See `Cluster._submit`."""
         if self._scheduler.poll() is not None:
             self._scheduler = self._start_scheduler()
-        return super().submit(host, work, *arguments)
+        return super()._submit(host, work, *arguments)
 
     def close(self, *, quickly: bool) -> None:
         """End workers and scheduler."""
         if hasattr(self, "_client"):
             super().close(quickly=quickly)
+        elif hasattr(self, "_fetching"):
+            allow_pickles()
         self._end_workers()
         if hasattr(self, "_scheduler"):
             end(self._scheduler)
@@ -86,29 +92,11 @@ class OwnScheduler(Cluster):
         """End what runs the workers. May be called twice."""
         raise NotImplementedError
 
-    def _tls(self) -> dict[str, Any]:
-        """The certificates of this campaign, as the configuration of Dask has them."""
-        roles = {role: self._security.get_tls_config_for_role(role) for role in ("scheduler", "worker")}
-        return {
-            "ca-file": roles["worker"]["ca_file"],
-            **{role: {"cert": tls["cert"], "key": tls["key"]} for role, tls in roles.items()},
-        }
-
-    def _environment(self) -> dict[str, str]:
-        """The same, as the programs of Dask read it."""
-        tls = self._tls()
-        found = {"DASK_DISTRIBUTED__COMM__TLS__CA_FILE": tls.pop("ca-file")}
-        for role, files in tls.items():
-            for name, content in files.items():
-                found[f"DASK_DISTRIBUTED__COMM__TLS__{role.upper()}__{name.upper()}"] = content
-        return {**found, "DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION": "True"}
-
     def _start_scheduler(self) -> Process:
-        words = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--protocol", "tls", "--no-dashboard"]
-        words += ["--port", str(self._port)]
+        words = [sys.executable, "-m", "vtare.fleet.guarded_scheduler", str(self._port)]
         return start(
             words,
-            environment={**self._environment(), **self.settings},
+            environment={**environment(self._certificates.scheduler()), **self.settings},
             stderr=self._log("scheduler"),
             session=True,
             before=end_with_the_lab,
@@ -129,12 +117,21 @@ class OwnScheduler(Cluster):
                     ) from error
                 time.sleep(0.5)
 
-    def _new_client(self) -> Any:
-        return self._distributed.Client(self._address, timeout=5, set_as_default=False, security=self._security)
+    def _security(self) -> dict[str, Any]:
+        return {"security": import_module("distributed.security").Security(**self._certificates.client())}
 
     def _last(self, log: str) -> str:
         lines = (Path(self._place.name) / log).read_text(errors="replace").strip().splitlines()
         return lines[-1] if lines else "no reason was printed"
+
+
+def environment(settings: Mapping[str, Any], prefix: str = "DASK_DISTRIBUTED__COMM__") -> dict[str, str]:
+    """Dask's settings of connections, as its programs read them from their environment."""
+    found = {}
+    for key, value in settings.items():
+        name = prefix + key.replace("-", "_").upper()
+        found.update(environment(value, f"{name}__") if isinstance(value, dict) else {name: str(value)})
+    return found
 
 
 def end(process: Process) -> None:
@@ -155,4 +152,4 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-__all__ = ["WORKER_OPTIONS", "OwnScheduler", "end", "end_with_the_lab"]
+__all__ = ["WORKER_OPTIONS", "OwnScheduler", "end", "end_with_the_lab", "environment"]

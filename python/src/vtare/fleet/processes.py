@@ -14,13 +14,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vtare.fleet.worker import leave, prepare
+from vtare.fleet.worker import leave, perform, prepare, probe
 from vtare.platforms.notes import state_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from vtare.fleet.hosts import FleetHost
+    from vtare.fleet.worker import Job, Result
 
 _LEAVING_S = 20.0
 
@@ -69,6 +70,14 @@ class Processes:
             except BrokenProcessPool:
                 self._kill(host)
         raise BrokenProcessPool(f"the worker of {host} cannot be started")
+
+    def perform(self, host: str, job: Job) -> Future[Result]:
+        """See `Workers.perform`."""
+        return self.submit(host, perform, job)
+
+    def probe(self, host: FleetHost, binary: str) -> Future[dict[str, Any]]:
+        """See `Workers.probe`."""
+        return self.submit(host.name, probe, host, binary)
 
     def end(self, host: str, future: Future[Any]) -> None:
         """Kill a host's worker, and with it what it has started."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from vtare import __version__
 from vtare.fleet.machines import Made, Report
 from vtare.fleet.scheduler import Answered, Lost, Silent
-from vtare.fleet.worker import Job, perform, probe
+from vtare.fleet.worker import Job
 from vtare.platforms.child import wait_readable
+from vtare.platforms.intake import printable
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from vtare.design import Run
     from vtare.fleet.hosts import FleetHost
     from vtare.fleet.scheduler import Start
+    from vtare.fleet.worker import Result
     from vtare.plan import Plan
 
 
@@ -49,8 +51,12 @@ class Workers(Protocol):
         """Take a host for this campaign. Why it is not available, or None where it is ours."""
         ...
 
-    def submit(self, host: str, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        """Let a host's worker do something, behind what it was asked for before."""
+    def perform(self, host: str, job: Job) -> Future[Result]:
+        """Let a host's worker make an attempt, behind what it was asked for before."""
+        ...
+
+    def probe(self, host: FleetHost, binary: str) -> Future[dict[str, Any]]:
+        """The same with a probe of its host; see `vtare.fleet.worker.probe`."""
         ...
 
     def end(self, host: str, future: Future[Any]) -> None:
@@ -73,7 +79,6 @@ class _Task:
     host: str
     future: Future[Any]
     start: Start | None = None
-    directory: Path | None = None
 
 
 class RealMachines:
@@ -120,7 +125,7 @@ class RealMachines:
             )
         job = Job(plan, run, self._seed, self._binary, str(directory), hosts, self._workers.freeze_s)
         lead = next(iter(start.hosts.values()))
-        task = _Task(lead, self._workers.submit(lead, perform, job), start, directory)
+        task = _Task(lead, self._workers.perform(lead, job), start)
         self._attempts[start.run_id, start.attempt] = task
         self._watch(task)
 
@@ -170,11 +175,8 @@ class RealMachines:
             if reason is not None:
                 self._reports.append(Silent(name, reason, held=True))
                 continue
-            task = _Task(name, self._workers.submit(name, probe, self._asked(host), self._binary))
+            task = _Task(name, self._workers.probe(host, self._binary))
             self._watch(task)
-
-    def _asked(self, host: FleetHost) -> FleetHost | None:
-        return None if self._workers.on_the_host else host
 
     def _watch(self, task: _Task) -> None:
         def ended(_: object) -> None:
@@ -201,9 +203,6 @@ class RealMachines:
         if result.lost:
             self._reports.append(Lost(run_id, attempt, result.lost))
             return
-        if task.directory is not None:
-            for name, content in result.files.items():
-                (task.directory / Path(name).name).write_bytes(content)
         self._reports.append(Made(run_id, attempt, result.outcome))
 
     def _take_probe(self, task: _Task) -> None:
@@ -211,10 +210,11 @@ class RealMachines:
         if error is not None:
             found = {"reason": f"its worker was lost ({error})"}
         reason = found.get("reason")
-        if reason is None and found["lab"] != __version__:
-            reason = f"it has version {found['lab']} of vtare, this machine {__version__}; install this one there"
+        if reason is None and found.get("lab") != __version__:
+            version = printable(found.get("lab"))
+            reason = f"it has version {version} of vtare, this machine {__version__}; install this one there"
         if reason is not None:
-            self._reports.append(Silent(task.host, str(reason)))
+            self._reports.append(Silent(task.host, printable(reason)))
         else:
             self._reports.append(Answered(task.host))
 
@@ -223,7 +223,6 @@ class RealMachines:
         if task.future.cancelled():
             return InterruptedError("cancelled"), None
         try:
-            # Over the network the result is fetched only now.
             return None, task.future.result()
         except BaseException as error:
             if self._workers.lost(error):

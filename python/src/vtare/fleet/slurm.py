@@ -13,9 +13,10 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from vtare.errors import BadInput, MachineCannot
-from vtare.fleet.cluster import QUIET, RESOURCE
+from vtare.fleet.agent_requests import ANY_HOST, RESOURCE
+from vtare.fleet.cluster import QUIET
 from vtare.fleet.hosts import FleetHost
-from vtare.fleet.own_scheduler import WORKER_OPTIONS, OwnScheduler, end, end_with_the_lab
+from vtare.fleet.own_scheduler import WORKER_OPTIONS, OwnScheduler, end, end_with_the_lab, environment
 from vtare.process import start
 
 if TYPE_CHECKING:
@@ -74,7 +75,8 @@ class SlurmCluster(OwnScheduler):
         words += ["--kill-on-bad-exit=0", "--input=none", "--chdir=/tmp", "sh", "-c", script]
         return start(
             words,
-            environment={**self._environment(), **QUIET},
+            # Which nodes Slurm gives is not known yet, so they have one certificate.
+            environment={**environment(self._certificates.agent(ANY_HOST)), **QUIET},
             stderr=self._log("srun"),
             session=True,
             before=end_with_the_lab,

@@ -10,7 +10,7 @@ import ctypes
 import os
 import signal
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -27,7 +27,7 @@ from vtare.platforms.host import remove_work_directories, work_directory
 from vtare.platforms.owner import own_prefix
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from vtare.campaign.execute import Outcome
     from vtare.design import Run
@@ -62,11 +62,10 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How an attempt ended, the hosts that were lost in it, and the files where the store is not seen there."""
+    """How an attempt ended, and the hosts that were lost in it."""
 
     outcome: Outcome
     lost: frozenset[str] = frozenset()
-    files: Mapping[str, bytes] = field(default_factory=dict)
 
 
 def prepare(lab_pid: int) -> None:
@@ -79,23 +78,17 @@ def prepare(lab_pid: int) -> None:
 
 
 def perform(job: Job) -> Result:
-    """Make one attempt.
+    """Make one attempt in the directory that the job names.
 
     Raises:
         OSError: the program cannot be started or the directory cannot be written.
     """
-    place = Path(job.directory)
-    if place.is_dir():
-        return _performed(job, place)
-    # Another machine, or another view of its files: they travel with the result.
-    with work_directory() as name:
-        result = _performed(job, Path(name))
-        files = {path.name: path.read_bytes() for path in Path(name).iterdir() if path.is_file()}
-    return replace(result, files=files) if result.outcome.status == "done" else result
+    return carry_out(job, Path(job.directory))
 
 
-def _performed(job: Job, place: Path) -> Result:
-    outcome = _attempts(job).attempt(job.run, place)
+def carry_out(job: Job, directory: Path) -> Result:
+    """Make one attempt in another directory; see `perform`."""
+    outcome = _attempts(job).attempt(job.run, directory)
     return Result(outcome, frozenset() if outcome.status == "done" else _lost(job, outcome))
 
 
@@ -192,4 +185,4 @@ def _document(host: FleetHost | None, binary: Path, words: Sequence[str], patien
             platform.stop()
 
 
-__all__ = ["Job", "Result", "check", "leave", "perform", "prepare", "probe"]
+__all__ = ["Job", "Result", "carry_out", "check", "leave", "perform", "prepare", "probe"]
