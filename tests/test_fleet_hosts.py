@@ -264,7 +264,7 @@ def test_a_worker_of_dask_is_stopped_while_it_measures_but_not_until_it_is_given
         kinds = [event.kind for event in journal.host_events()]
     assert (kinds.count("taken"), kinds.count("lost")) == (3, 0)
     # Three times for 1.5 s, looked at 20 times a second at the most; each run goes on for 2 s more.
-    assert 30 <= seen.count("T") < len(seen) / 3
+    assert 30 <= seen.count("t") < len(seen) / 3
 
 
 def test_agents_on_hosts_over_ssh_measure_stopped_and_one_that_is_killed_is_started_again(
@@ -291,7 +291,7 @@ def test_agents_on_hosts_over_ssh_measure_stopped_and_one_that_is_killed_is_star
         seen = []
 
         def stopped() -> list[int]:
-            return [pid for pid in machines[0].processes() if _state_of(pid) == "T"]
+            return [pid for pid in machines[0].processes() if _state_of(pid) == "t"]
 
         def strike() -> None:
             wait_until("an agent is stopped", lambda: bool(stopped()))

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare import documents
-from vtare.campaign.execute import LOG_TAIL_BYTE, Outcome, RunFailed, check_files
+from vtare.campaign.children import RunFailed
+from vtare.campaign.execute import LOG_TAIL_BYTE, Outcome, check_files
 from vtare.fleet.agent_tasks import PIECE_BYTE
 from vtare.platforms.intake import MOST_OUTPUT_BYTE, Incoming, printable
 from vtare.stored import MANIFEST, odd_entry

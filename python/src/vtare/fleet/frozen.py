@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import os
 import sys
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from vtare.process import Process
 
 _PROGRAM: Final = Path(__file__).with_name("watchdog.py")
+_PR_SET_PTRACER: Final = 0x59616D61
+_PRCTL: Final = ctypes.CDLL(None).prctl
 _LOG = logging.getLogger(__name__)
 
 
@@ -31,7 +34,8 @@ class Freezer:
     def freeze(self, longest_s: float, children: Sequence[Child], timeout_s: float) -> None:
         """Stop until one of these programs has ended, or one of the times is over.
 
-        This process stays awake where it carries the output of one of them: it would keep that one waiting.
+        This process stays awake where it carries the output of one of them: it would keep that one waiting; and where
+        it may not be traced.
         """
         pids = [
             child.pid for child in children if isinstance(child, ProcessChild) and not isinstance(child, PipedChild)
@@ -41,11 +45,11 @@ class Freezer:
         try:
             watchdog = self._started()
             os.write(watchdog.stdin.fileno(), f"{min(longest_s, timeout_s)} {' '.join(map(str, pids))}\n".encode())
-            answered = os.read(watchdog.stdout.fileno(), 1)
+            answered = os.read(watchdog.stdout.fileno(), 1024).decode(errors="replace").strip()
         except OSError as error:
-            _LOG.warning("a worker stays awake while it measures: %s", error)
-            answered = b""
-        if not answered:
+            answered = str(error)
+        if answered != ".":
+            _LOG.warning("a worker stays awake while it measures: %s", answered or "its watchdog ended")
             # The next run has another one.
             self.close()
 
@@ -55,6 +59,8 @@ class Freezer:
             words = [sys.executable, "-I", "-S", str(_PROGRAM), str(os.getpid())]
             # A session of its own: Ctrl-C is for the worker.
             self._watchdog = start(words, stdin=PIPE, stdout=PIPE, buffered=False, session=True)
+            # Where Yama lets parents alone trace; its child, the freezer, may then, too. Without Yama this is refused.
+            _PRCTL(_PR_SET_PTRACER, self._watchdog.pid)
         return self._watchdog
 
     def close(self) -> None:

@@ -13,17 +13,19 @@ import asyncio
 import logging
 import sys
 from contextvars import ContextVar
+from importlib import import_module
 from typing import Any, Final, NoReturn
-
-import dask
-from distributed import Scheduler, Security
-from distributed.comm import tcp
-from distributed.comm.core import CommClosedError, FatalCommClosedError
-from distributed.protocol import core as protocol_core
-from distributed.protocol import pickle as protocol_pickle
 
 from vtare.fleet.agent_requests import MOST_MESSAGE_BYTE, Agent, BadRequest, Registry, answer, handshake
 from vtare.fleet.certificates import host_of
+
+# Dask has types here and there, which would make the checks depend on its version.
+dask: Any = import_module("dask")
+distributed: Any = import_module("distributed")
+tcp: Any = import_module("distributed.comm.tcp")
+comm_core: Any = import_module("distributed.comm.core")
+protocol_core: Any = import_module("distributed.protocol.core")
+protocol_pickle: Any = import_module("distributed.protocol.pickle")
 
 #: An agent answers within this time. It is asked between runs, when it is awake.
 ANSWER_S: Final = 60.0
@@ -60,7 +62,7 @@ class _Connection(tcp.TLS):  # type: ignore[misc]
         except Exception as error:
             _LOG.warning("The agent of %s is disconnected: it sent %s", self.host, error or type(error).__name__)
             self.abort()
-            raise CommClosedError(str(error)) from error
+            raise comm_core.CommClosedError(str(error)) from error
         finally:
             _left.reset(token)
 
@@ -92,20 +94,22 @@ class Outgoing(_Connection):
         self.host = _registry.host_of(self.peer_address)
         if self.host is None or self.host != host_of(self._extra.get("peercert")):
             self.abort()
-            raise FatalCommClosedError(f"the agent of {self.host} does not answer at {self.peer_address}")
+            raise comm_core.FatalCommClosedError(f"the agent of {self.host} does not answer at {self.peer_address}")
 
     async def read(self, deserializers: Any = None) -> Any:
         """Read an answer that comes in time."""
         try:
             return await asyncio.wait_for(super().read(deserializers), ANSWER_S)
         except TimeoutError as error:
-            raise CommClosedError(f"the agent of {self.host} does not answer within {ANSWER_S:g} s") from error
+            raise comm_core.CommClosedError(
+                f"the agent of {self.host} does not answer within {ANSWER_S:g} s"
+            ) from error
 
     def _check(self, message: Any) -> Any:
         return answer(message)
 
 
-class GuardedScheduler(Scheduler):  # type: ignore[misc]
+class GuardedScheduler(distributed.Scheduler):  # type: ignore[misc]
     """A scheduler that believes each agent what it may know."""
 
     def handle_task_finished(self, key: Any, worker: str, stimulus_id: str, **message: Any) -> None:
@@ -154,7 +158,9 @@ def _not_of_an_agent() -> NoReturn:
 
 
 async def _serve(port: int) -> None:
-    async with GuardedScheduler(protocol="tls", port=port, security=Security(), dashboard=False) as scheduler:
+    async with GuardedScheduler(
+        protocol="tls", port=port, security=distributed.Security(), dashboard=False
+    ) as scheduler:
         await scheduler.finished()
 
 
