@@ -93,15 +93,11 @@ def plain_value(header: Any, frames: Sequence[Any], deserializers: object = None
 
 
 def _plain_part(part: Mapping[str, Any]) -> Any:
-    """What Dask makes of a part of a message: sets, but no member of a class that it would import."""
-    if "__Enum__" in part or "__Serialized__" in part:
+    """What Dask makes of a part of a message: sets. A member of a class that it would import stays as it came."""
+    try:
+        return set(part["as-list"]) if "__Set__" in part else part
+    except (KeyError, TypeError):
         return REFUSED
-    if "__Set__" in part:
-        try:
-            return set(part["as-list"])
-        except (KeyError, TypeError):
-            return REFUSED
-    return part
 
 
 __all__ = ["DESERIALIZERS", "REFUSED", "PickleRefused", "allow_pickles", "refuse_pickles"]
