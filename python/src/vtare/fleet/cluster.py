@@ -46,6 +46,8 @@ QUIET: Final = {
 #: The environment of a scheduler that never gives up a worker whose connection stays: it is stopped while it measures.
 PATIENT: Final = {"DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "None"}
 _LEAVING_S: Final = 20.0
+#: Any message is short, and a worker is awake when it is asked.
+_FETCHING_S: Final = 120.0
 #: Results that are fetched at a time; one that does not come holds up others only where so many do not.
 _MOST_FETCHING: Final = 64
 
@@ -63,6 +65,8 @@ class Cluster:
     connect_s = 30
 
     hosts: tuple[FleetHost, ...]
+    #: Whether this process refuses pickles for this cluster.
+    _refusing = False
     #: Half the time after which the scheduler gives up a worker that sends nothing.
     freeze_s: float
 
@@ -77,7 +81,7 @@ class Cluster:
         try:
             self._client = self._connected()
         except BadInput:
-            allow_pickles()
+            self._allow()
             raise
         self.freeze_s = self._patience_s() / 2.0
         names = sorted(self._names())
@@ -93,7 +97,14 @@ class Cluster:
         """Load Dask, which unpickles nothing here until `close`. Raises BadInput."""
         self._distributed = self._library(on)
         refuse_pickles()
+        self._refusing = True
         self._fetching = ThreadPoolExecutor(_MOST_FETCHING)
+
+    def _allow(self) -> None:
+        """Take back `_begin`. May be called twice."""
+        if self._refusing:
+            self._refusing = False
+            allow_pickles()
 
     def hold(self, host: FleetHost) -> str | None:
         """Nothing to do: whatever is asked of a worker waits until it has done what it was asked for before."""
@@ -161,19 +172,27 @@ class Cluster:
         except (OSError, ValueError, RuntimeError) as error:
             raise WorkerLost(f"no Dask scheduler answers at {self._address} ({error})") from error
 
-    @staticmethod
-    def _fetched(asked: Any, brought: Future[Any]) -> object:
+    def _fetched(self, asked: Any, brought: Future[Any]) -> object:
         """What a task has returned; given up once nobody waits for it. Raises WorkerLost.
 
         A task of vtare's own raises nothing, so an error is that of a worker which was lost, or is none of vtare's.
+        Dask's own way to a result asks again and again where a worker does not give it, and for several hosts at once.
         """
         while not brought.done():
             try:
-                return asked.result(timeout=1.0)
+                asked.exception(timeout=1.0)
+                if asked.status == "finished":
+                    gather = self._client.scheduler.gather
+                    found = self._client.sync(gather, keys=[asked.key], callback_timeout=_FETCHING_S)
+                    return found["data"][asked.key]
+                raise WorkerLost(f"its worker was lost: its task is {asked.status}")
             except TimeoutError:
-                continue
+                if asked.done():
+                    raise WorkerLost(f"its worker gave no result in {_FETCHING_S:g} s") from None
+            except WorkerLost:
+                raise
             except Exception as error:
-                raise WorkerLost(f"its worker was lost: {printable(error)}") from error
+                raise WorkerLost(f"its worker was lost: {printable(repr(error))}") from error
         raise WorkerLost("nobody waits for it any more")
 
     @staticmethod
@@ -190,7 +209,9 @@ class Cluster:
         future.cancel()
 
     def close(self, *, quickly: bool) -> None:
-        """Let the workers leave their instances, and disconnect."""
+        """Let the workers leave their instances, and disconnect. May be called twice."""
+        if not self._refusing:
+            return
         if not quickly:
             asked = [self._ask(host.name, lambda *_: None, leave_host) for host in self.hosts]
             for future in asked:
@@ -199,7 +220,7 @@ class Cluster:
         self._fetching.shutdown(wait=False, cancel_futures=True)
         with suppress(OSError, RuntimeError, TimeoutError):
             self._client.close(timeout=5)
-        allow_pickles()
+        self._allow()
 
     @staticmethod
     def _library(on: str) -> Any:

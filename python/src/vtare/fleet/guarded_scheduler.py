@@ -168,7 +168,7 @@ def main() -> None:
     """Serve until the lab ends this process."""
     _install()
     # No class is looked up by the name that a message states.
-    with dask.config.set({"distributed.scheduler.allowed-imports": []}):
+    with dask.config.set({"distributed.scheduler.allowed-imports": [], "distributed.scheduler.http.routes": []}):
         asyncio.run(_serve(int(sys.argv[1])))
 
 

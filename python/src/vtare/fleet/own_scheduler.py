@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from vtare.errors import BadInput, MachineCannot
 from vtare.fleet.certificates import Certificates
 from vtare.fleet.cluster import PATIENT, Cluster
-from vtare.fleet.plain_dask import allow_pickles
 from vtare.platforms.host import remove_work_directories, work_directory
 from vtare.process import start
 
@@ -81,8 +80,7 @@ class OwnScheduler(Cluster):
         """End workers and scheduler."""
         if hasattr(self, "_client"):
             super().close(quickly=quickly)
-        elif hasattr(self, "_fetching"):
-            allow_pickles()
+        self._allow()
         self._end_workers()
         if hasattr(self, "_scheduler"):
             end(self._scheduler)
