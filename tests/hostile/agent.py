@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -68,10 +69,10 @@ def lies(job: Any) -> Any:
 
 async def message(address: str, security: Any, content: dict[str, Any]) -> str:
     """What comes of a message of this agent to somebody."""
-    from distributed.comm import connect
-
     try:
-        comm = await connect(address, timeout=3, **security.get_connection_args("worker"))
+        comm = await import_module("distributed.comm").connect(
+            address, timeout=3, **security.get_connection_args("worker")
+        )
         await comm.write(content)
         return f"answered {await asyncio.wait_for(comm.read(), 3)}"
     except (TimeoutError, OSError) as error:
@@ -79,16 +80,14 @@ async def message(address: str, security: Any, content: dict[str, Any]) -> str:
 
 
 async def attack() -> None:
-    from distributed import Security
-    from distributed.protocol import ToPickle
-    from distributed.protocol.pickle import dumps
-
-    own = Security()
+    own = import_module("distributed").Security()
+    dumps = import_module("distributed.protocol.pickle").dumps
+    bomb = import_module("distributed.protocol.serialize").ToPickle(Bomb())
     function = {"op": "run_function", "function": dumps(exec), "args": dumps((CODE,)), "wait": True}
     for what, content in (
         ("run on the scheduler", function),
         ("be a client", {"op": "register-client", "client": "c", "versions": {}}),
-        ("an object in a message", {"op": "heartbeat_worker", "address": ToPickle(Bomb())}),
+        ("an object in a message", {"op": "heartbeat_worker", "address": bomb}),
         ("gather", {"op": "gather", "keys": ["x"]}),
         ("another host", {**REGISTER, "resources": {"host-good": 1}}),
     ):
