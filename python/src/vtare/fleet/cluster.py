@@ -48,7 +48,7 @@ PATIENT: Final = {"DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "None"}
 _LEAVING_S: Final = 20.0
 #: Any message is short, and a worker is awake when it is asked.
 _FETCHING_S: Final = 120.0
-#: Results that are fetched at a time. One that does not come keeps a thread, and delays others once all have such a one.
+#: Results that are fetched at a time. One that does not come keeps a thread for as long as its run may take.
 _MOST_FETCHING: Final = 64
 
 
