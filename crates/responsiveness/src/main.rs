@@ -82,12 +82,13 @@ async fn serve_at(
     let (mut terminate, mut interrupt) = (of(SignalKind::terminate())?, of(SignalKind::interrupt())?);
     let server = Server::at(listener, limits)?;
     let (place, congestion) = (server.address(), server.congestion());
+    let memory = Server::most_memory_byte(&limits) as f64 / 1e6;
     let confinement = confinement.and_system_calls();
     print(
         &mut std::io::stdout(),
         format_args!(
-            "vtare rpm-serve: listening on {place}, self-signed certificate, TCP {congestion}; clients: vtare rpm \
-             {place}\nvtare rpm-serve: {confinement}\n"
+            "vtare rpm-serve: listening on {place}, self-signed certificate, TCP {congestion}, at most \
+             {memory:.0} MB of memory; clients: vtare rpm {place}\nvtare rpm-serve: {confinement}\n"
         ),
     );
     tokio::select! {

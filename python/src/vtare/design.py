@@ -40,6 +40,9 @@ CONTROL_EXPERIMENT: Final = "control"
 _COUNTS: Final = ("position", "block", "replicate")
 _WORDS: Final = ("run_id", "experiment", "instrument", "control")
 _MOST_ROWS: Final = 10_000_000
+#: Texts of a design once they are unfolded: those of a row, and some that are long.
+_RUN_TEXT_BYTE: Final = 4096
+_MOST_TEXT_BYTE: Final = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +210,8 @@ class Head:
 def read_head(path: Path) -> Head | None:
     """Return the metadata of a design, none of its rows; None where one entry is missing or the file is damaged."""
     try:
-        shape = parquet_check.check(path, most_rows=_MOST_ROWS)
+        # Texts are not read here, and a library for Parquet is not loaded for them.
+        shape = parquet_check.check(path, most_rows=_MOST_ROWS, texts=False)
         about = parse_json(shape.metadata["vtare"].decode())
         seed, program, plan_sha256 = about["seed"], about["program"], about["plan_sha256"]
     except (parquet_check.BadParquet, OSError, KeyError, TypeError, ValueError):
@@ -246,6 +250,9 @@ def read_design(path: Path) -> Design:
     factors, seed, plan_sha256 = about.get("factors"), about.get("seed"), about.get("plan_sha256")
     if not isinstance(factors, list) or not isinstance(seed, int):
         raise BadInput(f"{path}: not a design of vtare (no list of factors, or no seed)")
+    byte = sum(frame[name].str.len_bytes().sum() for name, kind in frame.schema.items() if kind == pl.String)
+    if byte > _MOST_TEXT_BYTE + frame.height * _RUN_TEXT_BYTE:
+        raise BadInput(f"{path}: not a design of vtare ({byte} B of texts in {frame.height} rows)")
     words = (*_WORDS, *map(str, factors), "parameters")
     expected = {**dict.fromkeys(_COUNTS, pl.Int64), **dict.fromkeys(words, pl.String)}
     odd = [name for name, kind in expected.items() if frame.schema.get(name) not in (kind, pl.Null)]

@@ -54,18 +54,18 @@ class Shape:
     metadata: dict[str, bytes]
 
 
-def check(path: Path, *, most_rows: int) -> Shape:
-    """Check the metadata and every page header of a file, which has at most `most_rows` rows.
+def check(path: Path, *, most_rows: int, texts: bool = True) -> Shape:
+    """Check metadata and page headers of a file, which has at most `most_rows` rows, and the length of its `texts`.
 
     Raises:
         BadParquet: it is damaged, is no flat table, or declares more than such a file can hold.
         OSError: it cannot be read, or is no regular file.
     """
     with os.fdopen(open_regular(path), "rb") as file:
-        shape, texts = _checked(file, os.fstat(file.fileno()).st_size, most_rows)
-        if texts and shape.rows:
+        shape, columns = _checked(file, os.fstat(file.fileno()).st_size, most_rows)
+        if texts and columns and shape.rows:
             file.seek(0)
-            _check_texts(file, texts, shape.rows)
+            _check_texts(file, columns, shape.rows)
     return shape
 
 

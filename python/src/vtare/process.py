@@ -13,13 +13,13 @@ import shlex
 import subprocess
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from vtare.errors import VtareError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
     from typing import IO
 
 PIPE: Final = subprocess.PIPE
@@ -43,6 +43,12 @@ class ToolFailed(VtareError):
         self.reason = reason
         self.code = code
         self.output = output
+
+
+def where_the_lab_is() -> dict[str, str]:
+    """Return the environment in which another Python finds this package where this process found it."""
+    home = str(Path(__file__).parents[1])
+    return {"PYTHONPATH": os.pathsep.join([home, *filter(None, [os.environ.get("PYTHONPATH")])])}
 
 
 def run_tool(

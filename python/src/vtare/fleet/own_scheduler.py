@@ -20,7 +20,7 @@ from vtare.errors import BadInput, MachineCannot
 from vtare.fleet.certificates import Certificates
 from vtare.fleet.cluster import PATIENT, Cluster
 from vtare.platforms.host import remove_work_directories, work_directory
-from vtare.process import start
+from vtare.process import start, where_the_lab_is
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -94,7 +94,7 @@ class OwnScheduler(Cluster):
         words = [sys.executable, "-m", "vtare.fleet.guarded_scheduler", str(self._port)]
         return start(
             words,
-            environment={**environment(self._certificates.scheduler()), **self.settings},
+            environment={**environment(self._certificates.scheduler()), **self.settings, **where_the_lab_is()},
             stderr=self._log("scheduler"),
             session=True,
             before=end_with_the_lab,

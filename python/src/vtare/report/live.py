@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from vtare.campaign.status import STATUSES, read_state
 from vtare.errors import BadInput, VtareError
 from vtare.http_server import IDLE_S, BoundedServer
-from vtare.process import start
+from vtare.process import start, where_the_lab_is
 from vtare.report.build import build
 from vtare.report.frame import environment, stylesheet, template_text
 
@@ -182,16 +182,11 @@ def _last_line(log: Path) -> str:
 
 
 def start_maker(store: Path, out: Path, log: Path, *, polite: bool = True) -> Process:
-    """Start this module as a program that makes one page, its errors into `log`; a `polite` one yields to all others.
-
-    It finds the package where this process found it.
-    """
-    home = str(Path(__file__).parents[2])
-    path = os.pathsep.join([home, *filter(None, [os.environ.get("PYTHONPATH")])])
+    """Start this module as a program that makes one page, errors into `log`; a `polite` one yields to all others."""
     arguments = [str(store.resolve()), str(out), "polite" if polite else "plain"]
     with log.open("wb") as errors:
         words = [sys.executable, "-m", "vtare.report.live", *arguments]
-        return start(words, stderr=errors, environment={"PYTHONPATH": path})
+        return start(words, stderr=errors, environment=where_the_lab_is())
 
 
 def make_page(store: Path, out: Path) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from vtare.platforms.child import ProcessChild
 from vtare.platforms.intake import printable
-from vtare.process import start
+from vtare.process import start, where_the_lab_is
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +56,8 @@ class Webhook:
             letters.seek(0)
             words = [sys.executable, "-m", "vtare.watch.post", self._url]
             try:
-                process = start(words, stdin=letters, stdout=self._out, stderr=self._err, group=True)
+                process = start(words, stdin=letters, stdout=self._out, stderr=self._err, group=True,
+                                environment=where_the_lab_is())  # fmt: skip
             except OSError as error:
                 self._note(str(error))
                 return
