@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import random
 import signal
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -141,3 +144,44 @@ def test_what_a_killed_lab_leaves_is_found_and_removed(kind: str, static_vtare: 
     assert len([name for name in mine if name.endswith(f"-{kind}")]) == 4, told
     again = vtare_run(static_vtare, "clean", cwd=tmp_path)
     assert not any(name.startswith(f"vtare-{lab.pid}-") for name in (*again["removed"], *again["kept"])), again
+
+
+def finished(store: Path) -> dict[str, str]:
+    """The digest of the samples of each finished run."""
+    samples = store.glob("runs/[0-9a-f]*/samples.parquet")
+    return {path.parent.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in samples}
+
+
+@pytest.mark.attack
+@pytest.mark.alone
+def test_a_campaign_killed_at_random_moments_loses_no_finished_run(
+    kind: str, static_vtare: Path, tmp_path: Path
+) -> None:
+    text = PLAN.replace("blocks = 1", "blocks = 3") + TIMERS.replace("[0, 2]", "[0, 1]")
+    (tmp_path / "plan.toml").write_text(text.replace("KIND", f'"{kind}"'))
+    environment = {**os.environ, "PATH": f"{static_vtare.parent}:{os.environ['PATH']}"}
+    store, moments = tmp_path / "store", random.Random(seed := random.SystemRandom().randrange(2**32))
+    kept: dict[str, str] = {}
+    pids = []
+    for _ in range(6):
+        words = ["resume", "store"] if store.exists() else ["run", "plan.toml", "--store", "store"]
+        with (tmp_path / "log").open("wb") as log:
+            lab = subprocess.Popen(
+                [str(static_vtare), *words],
+                cwd=tmp_path, env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+            )  # fmt: skip
+        pids.append(lab.pid)
+        with suppress(subprocess.TimeoutExpired):
+            lab.wait(moments.uniform(0.5, 8.0))
+        lab.kill()
+        lab.wait()
+        now = finished(store)
+        assert kept.items() <= now.items(), f"seed {seed}"
+        kept = now
+    told = vtare_run(static_vtare, "resume", "store", cwd=tmp_path)
+    assert told["done"] == told["total"] == 12, f"seed {seed}: {told}"
+    assert kept.items() <= finished(store).items(), f"seed {seed}"
+    vtare_run(static_vtare, "clean", cwd=tmp_path)
+    left = vtare_run(static_vtare, "clean", cwd=tmp_path)
+    mine = tuple(f"vtare-{pid}-" for pid in pids)
+    assert not [name for name in (*left["removed"], *left["kept"]) if name.startswith(mine)], f"seed {seed}: {left}"

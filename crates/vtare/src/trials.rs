@@ -27,6 +27,9 @@ use crate::output::{print_on, to_json};
 /// How long a request to stop may go unseen while programs run.
 const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
 
+/// What this program may be late by without being stopped itself.
+const STALL: Span = Span::from_millis(200);
+
 /// How long processes that a program started may go on after its end.
 const GRACE: Span = Span::from_millis(50);
 const LOOK_AT_GROUP_EVERY: Span = Span::from_millis(5);
@@ -85,6 +88,9 @@ struct Measured {
     printed_too_much: bool,
     /// Processes of its group that still ran when it had ended, and were killed then: its time is not that of its work.
     left_behind: usize,
+    /// Time in which it was seen stopped (SIGSTOP, a debugger), or in which this program itself did not go on although
+    /// it waited for no CPU (a frozen control group, a stalled machine); seen from 250 ms on.
+    stopped_ns: u64,
 }
 
 /// Why a program did not end by itself.
@@ -201,7 +207,7 @@ fn measure(
     // Longer than the clock reaches: without a limit.
     let until = Span::try_from_secs_f64(trial.most_s).and_then(|most| began.checked_add(most));
     let too_much = || trial.most_printed_byte.is_some_and(|most| program.printed_byte() > most);
-    let ended = wait_for(&child, until, too_much, context)?;
+    let (ended, stopped) = wait_for(&child, until, too_much, context)?;
     let wall = clocks::now::<Monotonic>() - began;
     // Its record is there until it is reaped.
     let waited = kernel_file::text(format!("/proc/{}/schedstat", child.id()));
@@ -224,6 +230,7 @@ fn measure(
         timed_out: ended == Ended::TooLate,
         printed_too_much: ended == Ended::PrintedTooMuch || too_much(),
         left_behind,
+        stopped_ns: stopped.as_nanos_unsigned(),
     })
 }
 
@@ -253,28 +260,67 @@ fn prepare(program: &Program, all: &[usize]) -> Result<Command, Failure> {
     Ok(command)
 }
 
-/// Waits for a program's end; kills it, with its group, where it takes too long, prints too much, or this program is to
-/// stop.
+/// Waits for a program's end, and returns for how long it was stopped; kills it, with its group, where it takes too
+/// long, prints too much, or this program is to stop.
 fn wait_for(
     child: &Child,
     until: Option<Timestamp<Monotonic>>,
     too_much: impl Fn() -> bool,
     context: &Context,
-) -> Result<Ended, Failure> {
+) -> Result<(Ended, Span), Failure> {
     let failed = |error| Failure::Machine(format!("cannot wait for a program: {error}: needs Linux 5.3 or later"));
     let end = pidfd_open(Pid::from_child(child), PidfdFlags::empty()).map_err(failed)?;
+    let mut stopped = Span::ZERO;
+    let mut looked = Look::take();
     loop {
-        match poll(&mut [PollFd::new(&end, PollFlags::IN)], Some(&LOOK_EVERY)) {
-            Ok(1..) => return Ok(Ended::ByItself),
+        let polled = poll(&mut [PollFd::new(&end, PollFlags::IN)], Some(&LOOK_EVERY));
+        let look = Look::take();
+        stopped += look.stopped_since(&looked, is_stopped(child));
+        looked = look;
+        match polled {
+            Ok(1..) => return Ok((Ended::ByItself, stopped)),
             Ok(0) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(failed(error)),
         }
         let late = context.stop_requested() || until.is_some_and(|until| clocks::now::<Monotonic>() >= until);
         if late || too_much() {
             end_group(child);
-            return Ok(if late { Ended::TooLate } else { Ended::PrintedTooMuch });
+            return Ok((if late { Ended::TooLate } else { Ended::PrintedTooMuch }, stopped));
         }
     }
+}
+
+/// When this thread looked at a program, and how long it had waited for a CPU until then.
+struct Look {
+    at: Timestamp<Monotonic>,
+    waited: Option<Span>,
+}
+
+impl Look {
+    fn take() -> Self {
+        let stat = kernel_file::text("/proc/thread-self/schedstat");
+        let waited = stat.and_then(|text| Schedstat::parse(&text)).map(|it| it.waited);
+        Self { at: clocks::now(), waited }
+    }
+
+    /// For how long the program was stopped since an earlier look: all of the time where it `is_stopped`, else what this
+    /// thread slept beyond its turn without waiting for a CPU.
+    fn stopped_since(&self, earlier: &Self, is_stopped: bool) -> Span {
+        let since = self.at - earlier.at;
+        if is_stopped {
+            return since;
+        }
+        let waited = self.waited.zip(earlier.waited).map_or(since, |(now, before)| now - before);
+        let beyond = since - Span::from_millis(LOOK_EVERY.tv_nsec / 1_000_000) - waited;
+        if beyond >= STALL { beyond } else { Span::ZERO }
+    }
+}
+
+fn is_stopped(child: &Child) -> bool {
+    let stat = kernel_file::text(format!("/proc/{}/stat", child.id()));
+    stat.is_some_and(|text| {
+        matches!(text.rsplit(')').next().unwrap_or_default().trim_start().chars().next(), Some('T' | 't'))
+    })
 }
 
 fn end_group(child: &Child) {
@@ -347,6 +393,15 @@ mod tests {
         // What it waited for a CPU is part of its time; without CONFIG_SCHED_INFO it is not known.
         assert!(measured.iter().filter_map(|it| it.waited_ns).all(|waited| waited < 10_000_000_000), "{measured:?}");
         assert!(beside.span_ns < walls, "one after the other: {beside:?} {measured:?}");
+    }
+
+    #[test]
+    fn a_program_that_is_stopped_for_a_while_is_known_to_have_been() {
+        let script = "(sleep 0.1; kill -STOP $$; sleep 0.9; kill -CONT $$) & wait";
+        let (measured, _) = carry_out(&trial(&[script], 30.0), &Context::without_signals()).expect("it ran");
+        assert!(measured[0].stopped_ns >= 400_000_000, "{measured:?}");
+        let (measured, _) = carry_out(&trial(&["sleep 0.6"], 30.0), &Context::without_signals()).expect("it ran");
+        assert_eq!(measured[0].stopped_ns, 0, "{measured:?}");
     }
 
     #[test]

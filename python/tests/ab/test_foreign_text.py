@@ -33,7 +33,7 @@ from vtare.ab.publish import FORMS
 from vtare.ab.trials import Beside, Measured
 from vtare.ab.verdict import Outcome, document, read_limit
 from vtare.cli import app
-from vtare.errors import BadInput
+from vtare.errors import BadInput, MachineCannot
 from vtare.terminal.ab import show_compared, shown_progress
 
 HOSTILE = "x\x1b]0;owned\x07\n::error::all is lost | <b>`cat`</b>\u202e"
@@ -157,6 +157,7 @@ class Leaving(SimulatedTrials):
     """Programs of which some leave processes behind: those at the places in `void`."""
 
     void: frozenset[int] = frozenset()
+    halted: frozenset[int] = frozenset()
     at = 0
 
     def run(
@@ -164,7 +165,25 @@ class Leaving(SimulatedTrials):
     ) -> tuple[list[Measured], Beside]:
         runs, beside = super().run(commands, cpus)
         self.at += 1
-        return [replace(run, left_behind=2 if self.at in self.void else 0) for run in runs], beside
+        left, stopped = 2 * (self.at in self.void), 300_000_000 * (self.at in self.halted)
+        return [replace(run, left_behind=left, stopped_ns=stopped) for run in runs], beside
+
+
+def test_runs_that_were_stopped_are_void_and_named_apart() -> None:
+    trials = Leaving(1.2, quiet, none, 1)
+    trials.void, trials.halted = frozenset({5}), frozenset({9, 13})
+    found = compare(trials, (A, B), COUNTED, Asked(design="interleaved"), rng=np.random.default_rng(1))
+    assert (found.void, found.halted) == (3, 2)
+    assert not any(pair.is_void for pair in found.pairs)
+    text = FORMS["md"](Outcome(found, 7, MACHINE))
+    assert "2 pairs were left out: a command, or this machine, was stopped meanwhile." in text
+    assert "1 pair was left out: processes of a command still ran in the background" in text
+    trials.halted = frozenset(range(3, 1000))
+    for design in ("interleaved", "sequential"):
+        trials.at = 0
+        asked = Asked(design=design, most_pairs=20)  # type: ignore[arg-type]
+        with pytest.raises(MachineCannot, match="8 times one after the other, a command or this machine was stopped"):
+            compare(trials, (A, B), COUNTED, asked, rng=np.random.default_rng(1))
 
 
 def test_runs_that_leave_processes_behind_are_void() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from vtare import stats
 from vtare.ab.designs import Chosen, DesignWord, Orders, Pair, Runner, choose, run_pair, warm_up
 from vtare.ab.effects import Sides, sides_of
-from vtare.errors import BadInput
+from vtare.errors import BadInput, MachineCannot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -107,7 +107,7 @@ class Finding:
 class Compared:
     """What was found: `primary` has a finding for each command but the first, `others` those of the other figures.
 
-    `void` pairs are left out: a program of theirs left processes behind.
+    `void` pairs are left out: a program of theirs left processes behind, or (`halted` of them) was stopped meanwhile.
     """
 
     commands: tuple[Command, ...]
@@ -119,6 +119,7 @@ class Compared:
     elapsed_s: float
     stopped: StoppedWord
     void: int = 0
+    halted: int = 0
 
 
 def compare(
@@ -150,12 +151,13 @@ def compare(
     looks = _Looks(figures[0], commands, asked, begin)
     pairs: list[Pair] = []
     stopped: StoppedWord | None = None
-    void = in_a_row = 0
+    void = halted = in_a_row = 0
     try:
         while stopped is None:
             pair = run_pair(trials, commands, chosen, orders.next())
             if pair.is_void:
                 void, in_a_row = void + 1, in_a_row + 1
+                halted += pair.was_stopped
                 _refuse_void(commands, pair.runs, in_a_row)
                 continue
             in_a_row = 0
@@ -170,14 +172,19 @@ def compare(
     others = [_once(figure, k, pairs, asked) for figure in figures[1:] for k in range(1, len(commands))]
     return Compared(
         tuple(commands), asked, chosen, tuple(pairs), looks.findings, tuple(others),
-        time.monotonic() - begin, stopped, void,
+        time.monotonic() - begin, stopped, void, halted,
     )  # fmt: skip
 
 
 def _refuse_void(commands: Sequence[Command], runs: Sequence[Measured], in_a_row: int) -> None:
     if in_a_row < _MOST_VOID:
         return
-    command = next(command for command, run in zip(commands, runs, strict=True) if run.left_behind)
+    command = next((command for command, run in zip(commands, runs, strict=True) if run.left_behind), None)
+    if command is None:
+        raise MachineCannot(
+            f"{in_a_row} times one after the other, a command or this machine was stopped while it ran (SIGSTOP, a "
+            "frozen control group, a suspended machine); find out what stops it, then compare again"
+        )
     raise BadInput(
         f"{command.text}: {in_a_row} times one after the other, processes of it still ran in the background when it "
         "ended. Let it wait for them (`wait`)"
@@ -188,7 +195,7 @@ def _whole_run(trials: Runner, command: Command) -> tuple[Measured, Beside]:
     """A run that leaves no process behind; one that does is repeated."""
     for in_a_row in range(1, _MOST_VOID + 1):
         (run,), beside = trials.run([command])
-        if not run.left_behind:
+        if not (run.left_behind or run.stopped_ns):
             break
         _refuse_void([command], [run], in_a_row)
     return run, beside

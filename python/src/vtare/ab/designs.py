@@ -66,8 +66,13 @@ class Pair:
 
     @property
     def is_void(self) -> bool:
-        """Whether a program left processes behind: its time is not that of all its work."""
-        return any(run.left_behind for run in self.runs)
+        """Whether a time is not that of a program's work: it left processes behind, or was stopped meanwhile."""
+        return any(run.left_behind or run.stopped_ns for run in self.runs)
+
+    @property
+    def was_stopped(self) -> bool:
+        """Whether a program was stopped meanwhile, or this machine was."""
+        return any(run.stopped_ns for run in self.runs)
 
     @property
     def others_cpus(self) -> float | None:

@@ -32,7 +32,8 @@ class Measured:
 
     `waited_ns` is the time for which its first thread was ready to run but had no CPU. `readings` are the figures that
     it printed, by their names; `least_byte` is the memory that the kernel counts for any program started here: less
-    cannot be seen. `left_behind` counts processes of it that still ran when it ended, and were ended then.
+    cannot be seen. `left_behind` counts processes of it that still ran when it ended, and were ended then. `stopped_ns`
+    is the time in which it was stopped, alone or with this machine.
     """
 
     begin_ns: int
@@ -47,6 +48,7 @@ class Measured:
     least_byte: int | None = None
     waited_ns: int | None = None
     left_behind: int = 0
+    stopped_ns: int = 0
     readings: Mapping[str, Reading] = field(default_factory=dict)
 
     @property

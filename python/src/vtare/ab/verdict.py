@@ -122,8 +122,15 @@ def void_text(found: Compared) -> str | None:
     """How many pairs were left out; None where there were none."""
     if not found.void:
         return None
-    pairs = "1 pair was" if found.void == 1 else f"{found.void} pairs were"
-    return f"{pairs} left out: processes of a command still ran in the background when it ended."
+    reasons = {
+        "a command, or this machine, was stopped meanwhile": found.halted,
+        "processes of a command still ran in the background when it ended": found.void - found.halted,
+    }
+    return " ".join(
+        f"{'1 pair was' if count == 1 else f'{count} pairs were'} left out: {reason}."
+        for reason, count in reasons.items()
+        if count
+    )
 
 
 def known_beside(found: Compared) -> str | None:
