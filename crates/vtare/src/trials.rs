@@ -317,10 +317,9 @@ impl Look {
 }
 
 fn is_stopped(child: &Child) -> bool {
-    let stat = kernel_file::text(format!("/proc/{}/stat", child.id()));
-    stat.is_some_and(|text| {
-        matches!(text.rsplit(')').next().unwrap_or_default().trim_start().chars().next(), Some('T' | 't'))
-    })
+    let stat = kernel_file::text(format!("/proc/{}/stat", child.id())).unwrap_or_default();
+    let state = stat.rsplit(')').next().and_then(|rest| rest.trim_start().chars().next());
+    matches!(state, Some('T' | 't'))
 }
 
 fn end_group(child: &Child) {

@@ -15,8 +15,8 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare import parquet_check
-from vtare.control_group import free_memory_byte
 from vtare.errors import BadInput, did_you_mean
+from vtare.kernel_files import free_memory_byte
 from vtare.process import run_tool
 from vtare.quantities import QuantityError, parse, refuse_above_a_year, unit_of, write
 from vtare.stored import parse_json, plain_values

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from vtare.control_group import free_memory_byte, left, lines_of
 from vtare.errors import MachineCannot
+from vtare.kernel_files import free_memory_byte, kernel_number, left, lines_of
 from vtare.platforms import Need
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_PROC: Final = Path("/proc")
+_ANY: Final = 1 << 22
 #: What the rest of the machine keeps.
 _SPARE: Final = Need(memory_byte=256 << 20, processes=256, disk_byte=256 << 20, cpus=0.5)
 
@@ -49,14 +49,11 @@ def free_capacity() -> Need:
 
 
 def _free_processes() -> int:
-    running = sum(1 for entry in _PROC.iterdir() if entry.name.isdigit())
-    threads = next((_number(line.split()[3].split("/")[1]) for line in lines_of("loadavg")), running)
-    most = [_number((_PROC / "sys" / "kernel" / name).read_text()) for name in ("pid_max", "threads-max")]
-    return min([*(one - threads for one in most), *left("pids", "pids.max", "pids.current")])
-
-
-def _number(text: str) -> int:
-    return int(text.strip())
+    running = re.search(r"/(\d{1,9}) ", next(iter(lines_of("loadavg")), ""))
+    most = [kernel_number(f"proc/sys/kernel/{name}") for name in ("pid_max", "threads-max")]
+    known = [] if running is None else [one - int(running[1]) for one in most if one is not None]
+    # Where this kernel states none, the system itself refuses.
+    return min([*known, *left("pids", "pids.max", "pids.current")], default=_ANY)
 
 
 def _shown(name: str, value: float) -> str:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 import time
-from pathlib import Path
 from typing import Any, Final
 
+from vtare.kernel_files import lines_of
+
 SURROUNDINGS_SCHEMA: Final = "vtare.surroundings/1"
-_STAT: Final = Path("/proc/stat")
-#: Columns of /proc/stat that are work of programs: user, nice, system.
+#: Columns of /proc/stat that every kernel since 2.6.11 has, up to steal; and those that are work of programs: user,
+#: nice, system.
+_FIELDS: Final = 8
 _WORK: Final = slice(0, 3)
 
 
@@ -40,8 +42,10 @@ def _look() -> tuple[float, float | None, float]:
     times = os.times()
     own = times.user + times.system + times.children_user + times.children_system
     try:
-        words = _STAT.read_text(encoding="ascii").split("\n", 1)[0].split()[1:]
+        name, *words = lines_of("stat")[0].split()
+        if name != "cpu" or len(words) < _FIELDS:
+            raise ValueError
         work = sum(int(word) for word in words[_WORK]) / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError):
+    except (IndexError, ValueError):
         return time.monotonic(), None, own
     return time.monotonic(), work, own

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from vtare.doctor.ways import for_this_user, kvm_command, pip_install
+from vtare.kernel_files import capabilities, kernel_number, kernel_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -72,8 +73,7 @@ def features(binary: Path, ways: Ways) -> tuple[Feature, ...]:
 
 def _held(binary: Path) -> int:
     """The capabilities that the binary has when this user starts it: the process's own and those of the file."""
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    held = next(int(line.split()[1], 16) for line in status.splitlines() if line.startswith("CapEff:"))
+    held = capabilities()
     with suppress(OSError):
         # struct vfs_cap_data: magic and flags, then permitted and inheritable, the low and the high half of each.
         data = os.getxattr(binary, "security.capability")
@@ -174,11 +174,12 @@ def _kernel() -> Iterator[Feature]:
         "pressure of CPUs and disks", "the causes in vtare noise and check",
         None if pressure else "there is no /proc/pressure: boot with psi=1, of a kernel with CONFIG_PSI",
     )  # fmt: skip
-    most = int(Path("/proc/sys/net/core/rmem_max").read_text(encoding="ascii"))
-    enough = most >= _BUFFER_BYTE or os.geteuid() == 0
+    most = kernel_number("proc/sys/net/core/rmem_max")
+    enough = os.geteuid() == 0 or (most is not None and most >= _BUFFER_BYTE)
+    stated = "is not stated by this kernel" if most is None else f"is {most} B"
     yield Feature(
         "large receive buffers", "vtare serve, rtt and avb at high rates",
-        None if enough else f"net.core.rmem_max is {most} B, expected {_BUFFER_BYTE} B",
+        None if enough else f"net.core.rmem_max {stated}, expected {_BUFFER_BYTE} B",
         None if enough else f"sudo sysctl -w net.core.rmem_max={_BUFFER_BYTE}",
     )  # fmt: skip
     latency = Path("/dev/cpu_dma_latency")
@@ -199,13 +200,10 @@ def _kernel() -> Iterator[Feature]:
 
 
 def _clock_source() -> Feature:
-    place = Path("/sys/devices/system/clocksource/clocksource0")
+    place = "/sys/devices/system/clocksource/clocksource0"
     name, used_by = "a clock source that programs read without a system call", "all figures of time"
-    try:
-        found, offered = (
-            (place / f"{which}_clocksource").read_text(encoding="ascii") for which in ("current", "available")
-        )
-    except OSError:
+    found, offered = (kernel_text(f"{place}/{which}_clocksource".lstrip("/")) for which in ("current", "available"))
+    if not found or offered is None:
         return Feature(name, used_by, f"{place} cannot be read")
     fast = ("tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter")
     if found.strip() in fast:

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+from vtare.kernel_files import kernel_text
 from vtare.process import ToolFailed, run_tool
 
 #: How messages name what is missing; the tests of doctor hold them to it.
@@ -139,7 +140,7 @@ def _line(*steps: str | None) -> str | None:
 def kvm_command(cpuinfo: str | None = None) -> str | None:
     """What loads KVM's module for this CPU; None where the CPU shows no virtualization."""
     if cpuinfo is None:
-        cpuinfo = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+        cpuinfo = kernel_text("proc/cpuinfo") or ""
     for flag, module in (("vmx", "kvm_intel"), ("svm", "kvm_amd")):
         if re.search(rf"(?m)^flags\s*:.*\b{flag}\b", cpuinfo):
             return f"sudo modprobe {module}"

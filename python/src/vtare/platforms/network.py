@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from vtare import process
 from vtare.errors import MachineCannot, VtareError
+from vtare.kernel_files import capabilities
 from vtare.platforms.lacks import programs, together
 from vtare.platforms.owner import Leftover, owner_of, started_by, still_runs
 
@@ -199,11 +200,8 @@ def _missing_right() -> str | None:
 
 
 def _has_capabilities() -> bool:
-    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
-        if line.startswith("CapEff:"):
-            held = int(line.split()[1], 16)
-            return bool(held >> _NET_ADMIN & 1 and held >> _SYS_ADMIN & 1)
-    return False
+    held = capabilities()
+    return bool(held >> _NET_ADMIN & 1 and held >> _SYS_ADMIN & 1)
 
 
 def carry_out(steps: Sequence[Step]) -> None:

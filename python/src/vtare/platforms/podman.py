@@ -18,6 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from vtare.kernel_files import kernel_number
 from vtare.platforms import network
 from vtare.platforms.base import Forwards
 from vtare.platforms.gvisor import too_old_for_a_namespace
@@ -41,7 +42,8 @@ if TYPE_CHECKING:
     from vtare.platforms.network import Site
 
 _UNIFIED: Final = Path("/sys/fs/cgroup/unified")
-_PID_MAX: Final = Path("/proc/sys/kernel/pid_max")
+#: Where this kernel states no limit.
+_ANY: Final = 1 << 22
 _PERIOD_US: Final = 100_000
 #: In the environment of every program that is started in a container: which start it was.
 _START_VARIABLE: Final = "VTARE_START"
@@ -181,7 +183,9 @@ def podman(*words: str, runtime: str | None = None) -> list[str]:
 def _limits(resources: Resources) -> list[str]:
     # Podman asks for more than a process without CAP_SYS_RESOURCE may give; what it has, it may hand on.
     files = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = min(resource.getrlimit(resource.RLIMIT_NPROC)[1] % (1 << 32), int(_PID_MAX.read_text(encoding="ascii")))
+    most = min(
+        resource.getrlimit(resource.RLIMIT_NPROC)[1] % (1 << 32), kernel_number("proc/sys/kernel/pid_max") or _ANY
+    )
     found = [f"--ulimit=nofile={files[0]}:{files[1]}", f"--ulimit=nproc={most}:{most}"]
     if resources.vcpus is not None:
         found += [f"--cpu-period={_PERIOD_US}", f"--cpu-quota={_PERIOD_US * resources.vcpus}"]

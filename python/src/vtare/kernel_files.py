@@ -1,0 +1,93 @@
+"""Files of the kernel, as another machine's or a container's /proc may show them: absent, empty, huge, or a pipe.
+
+Nothing here raises, waits, or reads more than `_MOST_BYTE`: what cannot be read is None, which is not 0.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+#: Where the trees of the kernel are.
+ROOT = Path("/")
+_MOST_BYTE: Final = 1 << 20
+_CGROUPS: Final = "sys/fs/cgroup"
+
+
+def kernel_text(name: str) -> str | None:
+    """The text of a file such as `proc/self/status`; None where it is no file that can be read."""
+    with suppress(OSError):
+        descriptor = os.open(ROOT / name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return None
+            parts: list[bytes] = []
+            left = _MOST_BYTE
+            while left > 0 and (part := os.read(descriptor, left)):
+                parts.append(part)
+                left -= len(part)
+        finally:
+            os.close(descriptor)
+        return b"".join(parts).decode("utf-8", errors="replace")
+    return None
+
+
+def kernel_number(name: str) -> int | None:
+    """The number that a file holds; None where it holds none."""
+    return _number((kernel_text(name) or "").strip())
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else None
+
+
+def capabilities() -> int:
+    """The effective capabilities of this process, a bit each; 0 where this kernel does not state them."""
+    for line in lines_of("self/status"):
+        name, _, value = line.partition(":")
+        if name == "CapEff":
+            with suppress(ValueError):
+                return int(value, 16)
+    return 0
+
+
+def free_memory_byte() -> int:
+    """Memory that this machine and the control groups of this process still have, B; 0 where none is stated."""
+    found = []
+    for line in lines_of("meminfo"):
+        name, _, value = line.partition(":")
+        words = value.split()
+        if name == "MemAvailable" and words and (kib := _number(words[0])) is not None:
+            found.append(kib * 1024)
+    for limit, used in (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")):
+        found += left("memory", limit, used)
+    return min(found, default=0)
+
+
+def left(controller: str, limit: str, used: str) -> list[int]:
+    """What each control group that holds this process has left of one controller."""
+    found = []
+    for line in lines_of("self/cgroup"):
+        _, names, path = (*line.split(":", 2), "", "")[:3]
+        if controller not in names.split(",") and names:
+            continue
+        root = Path(_CGROUPS) / controller if names else Path(_CGROUPS)
+        place = root / path.lstrip("/")
+        while root in (place, *place.parents):
+            # "max" is no number: no limit.
+            most, taken = kernel_number(str(place / limit)), kernel_number(str(place / used))
+            if most is not None and taken is not None:
+                found.append(most - taken)
+            place = place.parent
+    return found
+
+
+def lines_of(name: str) -> list[str]:
+    """The lines of a file of /proc; none where it cannot be read."""
+    return (kernel_text(f"proc/{name}") or "").splitlines()
+
+
+__all__ = ["capabilities", "free_memory_byte", "kernel_number", "kernel_text", "left", "lines_of"]

@@ -1,0 +1,66 @@
+"""The lab over a /proc and a /sys that somebody else made: a container's, another kernel's, or none."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from vtare import kernel_files
+from vtare.campaign.capacity import free_capacity
+from vtare.campaign.surroundings import Surroundings
+from vtare.doctor.machine import features
+from vtare.doctor.ways import Ways
+from vtare.kernel_files import capabilities, free_memory_byte, kernel_number, kernel_text
+
+pytestmark = pytest.mark.attack
+
+READ = (
+    "proc/self/status", "proc/self/cgroup", "proc/meminfo", "proc/loadavg", "proc/stat", "proc/cpuinfo",
+    "proc/sys/net/core/rmem_max", "proc/sys/kernel/pid_max", "proc/sys/kernel/threads-max",
+    "sys/devices/system/clocksource/clocksource0/current_clocksource",
+    "sys/devices/system/clocksource/clocksource0/available_clocksource",
+)  # fmt: skip
+
+
+def endless(path: Path) -> None:
+    path.touch()
+    os.truncate(path, 1 << 40)
+
+
+HOSTILE: dict[str, Callable[[Path], object]] = {
+    "missing": lambda path: None,
+    "empty": lambda path: path.touch(),
+    "binary": lambda path: path.write_bytes(bytes(range(256)) * 40),
+    "no numbers": lambda path: path.write_text(f"{path.name} x y z\nCapEff: zz\nMemAvailable: many kB\n0:::\n"),
+    "large numbers": lambda path: path.write_text(
+        f"CapEff: {'f' * 400}\n{'9' * 5000}\nMemAvailable: {'9' * 5000} kB\n"
+    ),
+    "endless": endless,
+    "a pipe": lambda path: os.mkfifo(path),
+    "a directory": lambda path: path.mkdir(),
+    "a link to nothing": lambda path: path.symlink_to("/nonexistent"),
+}
+
+
+@pytest.fixture(params=HOSTILE)
+def hostile(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A tree of which every file that the lab reads is of this kind."""
+    for name in READ:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        HOSTILE[request.param](tmp_path / name)
+    monkeypatch.setattr(kernel_files, "ROOT", tmp_path)
+    return str(request.param)
+
+
+def test_nothing_waits_nothing_fails_and_what_is_not_stated_is_none(hostile: str, fake: object) -> None:
+    assert len(kernel_text("proc/stat") or "") <= 1 << 20
+    assert kernel_number("proc/sys/kernel/pid_max") is None
+    assert capabilities() >= 0
+    assert free_memory_byte() >= 0
+    assert free_capacity().processes > 0
+    assert Surroundings().seen()["others_cores"] is None
+    names = {one.name: one for one in features(fake.path, Ways())}  # type: ignore[attr-defined]
+    assert names["a clock source that programs read without a system call"].lacks is not None
