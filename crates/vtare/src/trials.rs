@@ -303,8 +303,8 @@ impl Look {
         Self { at: clocks::now(), waited }
     }
 
-    /// For how long the program was stopped since an earlier look: all of the time where it `is_stopped`, else what this
-    /// thread slept beyond its turn without waiting for a CPU.
+    /// For how long the program was stopped since an earlier look: all of the time where it `is_stopped`, else what
+    /// this thread slept beyond its turn without waiting for a CPU.
     fn stopped_since(&self, earlier: &Self, is_stopped: bool) -> Span {
         let since = self.at - earlier.at;
         if is_stopped {
