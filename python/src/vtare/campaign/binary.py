@@ -21,7 +21,7 @@ def binary_and_contract(option: Path | None = None) -> tuple[Path, Contract]:
     program = find_binary(option)
     try:
         return program, schema_of(program)
-    except (ToolFailed, ValueError, KeyError) as error:
+    except (ToolFailed, ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadInput(
             f"{program}: not the vtare binary: `{program} schema` did not print the schema of run.json ({error}); name "
             "the vtare binary with --binary PATH"

@@ -81,7 +81,7 @@ def load_hosts(path: Path) -> tuple[FleetHost, ...]:
         table = tomllib.loads(path.read_text("utf-8-sig"))
     except OSError as error:
         raise BadInput(f"{path}: cannot read the hosts: {error.strerror or error}; expected a file of hosts") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise BadInput(f"{path}: not TOML: {error}") from error
     return _Reader(path).hosts(table)
 
