@@ -17,6 +17,7 @@ from types import ModuleType
 
 import pytest
 from elf import linkage
+from json_schemas import maker
 
 pytestmark = pytest.mark.e2e
 
@@ -77,7 +78,8 @@ def test_every_file_of_the_package_is_in_the_wheel_and_nothing_else(archive: zip
     package = root / "python" / "src" / "vtare"
     ours = [path for path in package.rglob("*") if path.is_file() and path.parent.name not in ("__pycache__", "_lib")]
     plans = {f"vtare/plans/{path.name}" for path in (root / "plans").glob("*.toml")}
-    wanted = {str(path.relative_to(package.parent)) for path in ours} | plans | libraries(root)
+    schemas = {f"vtare/schemas/{name}" for name in maker().schemas()}
+    wanted = {str(path.relative_to(package.parent)) for path in ours} | plans | schemas | libraries(root)
     assert {name for name in archive.namelist() if name.startswith("vtare/")} == wanted
 
 

@@ -158,7 +158,8 @@ def scene_of(summary: Summary, layout: Layout) -> Scene | None:
         present = {row[key] for row in rows}
         # A nested factor is not in every cell.
         nested = key in layout.experiment.nested
-        chosen = parts[key] if parts.get(key) in present else described_level(layout, key, present)
+        part = parts.get(key)
+        chosen = part if part is not None and part in present else described_level(layout, key, present)
         rows = [row for row in rows if row[key] == chosen or (nested and row[key] is None)]
         if len(layout.order[key]) > 1 and key != "target_ns" and not nested:
             picked.append(layout.key_text(key, chosen))
