@@ -22,7 +22,7 @@ use crate::places::{Place, Places, place_limits};
 use crate::{RpmError, UNSENT_MOST, http1};
 
 /// Memory that a connection takes at most, bytes, in the mean of all: up to 64 kB of a handshake that is not whole or
-/// [`WINDOW_BYTE`] of payload, a record of TLS and one of HTTP/2 each way, and 0.6 kB for each of [`STREAMS`].
+/// `WINDOW_BYTE` of payload, a record of TLS and one of HTTP/2 each way, and 0.6 kB for each of `STREAMS`.
 pub const CONNECTION_MEMORY_BYTE: usize = 192 << 10;
 /// For each handshake, TLS and HTTP/2, and for the first or the next request.
 const QUIET_TIME: Duration = STALL_TIME;
