@@ -38,6 +38,8 @@ DEFAULT_PARENT: Final = Path("vtare-store")
 #: The key that sender and responder of a run share, in the run's directory while it executes.
 KEY_NAME: Final = "key"
 TEMPORARY: Final = ".tmp-"
+#: Labs that begin the same store at once come one after the other.
+_TRIES: Final = 20
 _ROOM_NEEDED_BYTE: Final = 1_000_000
 _PARTS: Final = {"plan.toml": "file", "design.parquet": "file", "journal.sqlite": "file", "runs": "directory"}
 
@@ -79,19 +81,14 @@ class Store:
             BadInput: the directory holds something already, or cannot be written.
         """
         files = files or Files()
-        if (path / "design.parquet").exists():
-            raise BadInput(
-                f"{path}: holds a campaign already; go on with `vtare resume {path}` or name another --store"
-            )
+        _refuse_a_campaign(path)
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise BadInput(f"{path}: exists and is not an empty directory; name another --store")
         partial = path.parent / f".{path.name}.partial"
         lock_fd = -1
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            files.remove_tree(partial)
-            files.make_directory(partial)
-            lock_fd = _lock(partial)
+            lock_fd = _lock_partial(partial, path, files)
             files.write(partial / "plan.toml", plan.text.encode())
             runs = make_design(plan, seed)
             write_design(
@@ -343,6 +340,48 @@ def lock_store(path: Path, *, to_write: bool = True) -> int:
     if to_write and not (os.access(path, os.W_OK | os.X_OK) and os.access(path / "runs", os.W_OK | os.X_OK)):
         raise BadInput(f"{path}: cannot write to this store; give yourself write access or copy it elsewhere")
     return _lock(path)
+
+
+def _refuse_a_campaign(path: Path) -> None:
+    if (path / "design.parquet").exists():
+        raise BadInput(f"{path}: holds a campaign already; go on with `vtare resume {path}` or name another --store")
+
+
+def _lock_partial(partial: Path, path: Path, files: Files) -> int:
+    """Make the directory in which a store is prepared, for this process alone; what a killed lab left in it is removed.
+
+    Raises:
+        BadInput: another lab prepares this store, or has made it meanwhile.
+        OSError: it cannot be made.
+    """
+    for _ in range(_TRIES):
+        with suppress(FileExistsError):
+            files.make_directory(partial)
+        try:
+            descriptor = os.open(partial, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            # Another lab has just put it in its place.
+            continue
+        except NotADirectoryError:
+            files.remove_tree(partial)
+            continue
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if partial.exists() and os.path.samestat(os.fstat(descriptor), partial.stat()):
+                _refuse_a_campaign(path)
+                for left in sorted(partial.iterdir()):
+                    files.remove_tree(left)
+                return descriptor
+        except BlockingIOError as error:
+            os.close(descriptor)
+            raise BadInput(
+                f"{path}: another lab is making a store there; wait for it, or name another --store"
+            ) from error
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+    raise BadInput(f"{path}: other labs keep making stores there; name another --store")
 
 
 def _lock(path: Path) -> int:
