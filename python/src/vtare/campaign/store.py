@@ -106,9 +106,10 @@ class Store:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             files.publish(partial, path)
         except OSError as error:
-            with suppress(OSError):
-                files.remove_tree(partial)
+            # Without its lock it may be another lab's.
             if lock_fd >= 0:
+                with suppress(OSError):
+                    files.remove_tree(partial)
                 os.close(lock_fd)
             raise BadInput(f"{path}: cannot make a store here: {error.strerror}; name another --store") from error
         return cls(path, plan, runs, seed, lock_fd, files)
