@@ -147,7 +147,7 @@ def test_what_was_not_put_is_put_when_its_campaign_goes_on(account: None, vtare:
         store.remove_mark(run_id)
     with at_work(path):
         assert len(marks(store)) == 3
-    with pytest.raises(BadInput, match="holds a campaign already"), at_work(path) as files:
+    with pytest.raises(BadInput, match="already holds a campaign"), at_work(path) as files:
         Store.create(path, plan, 5, files=files)
 
 

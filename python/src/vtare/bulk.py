@@ -2,7 +2,8 @@
 
 All runs of a cell are counted together, a slice of runs at a time, and the slices are added up. What is in memory is
 one row per distinct value, so 10^9 readings take no more room than 10^6; exact quantiles and the exact CCDF follow from
-the counts. A slice of 10^7 readings that are all different takes 0.8 GB.
+the counts. A slice of 10^7 readings that are all different takes 0.8 GB; a run that is longer
+than a slice is counted whole.
 
 The same slices are the tasks of an `Executor`: this process alone, or the workers of a Dask cluster
 (`dask_executor`), which must see the store under the same path.

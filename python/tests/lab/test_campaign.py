@@ -184,7 +184,7 @@ def test_place_that_cannot_hold_a_store_is_refused(tmp_path: Path, tiny_plan: Pl
         Store.create(tmp_path / "full", tiny_plan, 7)
     assert (tmp_path / "full" / "thesis.txt").read_text() == "x"
     Store.create(tmp_path / "store", tiny_plan, 7).__exit__(None, None, None)
-    with pytest.raises(BadInput, match="holds a campaign already; go on with `vtare resume"):
+    with pytest.raises(BadInput, match=r"already holds a campaign; resume it \(`vtare resume"):
         Store.create(tmp_path / "store", tiny_plan, 7)
 
 

@@ -337,14 +337,14 @@ def _runs() -> Sequence[object]:
         (
             'host = "192.0.2.11"',
             'host = "-oProxyCommand=reboot"',
-            "host: found '-oProxyCommand=reboot', expected a name",
+            "host: '-oProxyCommand=reboot' is not a name or an address",
         ),
-        ('host = "192.0.2.11"', 'host = "a;reboot"', "host: found 'a;reboot', expected a name or an address"),
-        ('host = "192.0.2.11"', 'host = "$(reboot)"', "host: found '$(reboot)', expected a name or an address"),
-        ('host = "192.0.2.11"', 'host = "a b"', "host: found 'a b', expected a name or an address"),
-        ('user = "measure"', 'user = "-l root"', "user: found '-l root', expected the name of an account"),
-        ('address = "10.0.0.9"', 'address = "-h"', "hosts.here.address: found '-h', expected a name"),
-        ('kind = "host"', 'kind = "host"\ninterface = "a|b"', "hosts.here.interface: found 'a|b', expected the name"),
+        ('host = "192.0.2.11"', 'host = "a;reboot"', "host: 'a;reboot' is not a name or an address"),
+        ('host = "192.0.2.11"', 'host = "$(reboot)"', "host: '$(reboot)' is not a name or an address"),
+        ('host = "192.0.2.11"', 'host = "a b"', "host: 'a b' is not a name or an address"),
+        ('user = "measure"', 'user = "-l root"', "user: '-l root' is not the name of an account"),
+        ('address = "10.0.0.9"', 'address = "-h"', "hosts.here.address: '-h' is not a name or an address"),
+        ('kind = "host"', 'kind = "host"\ninterface = "a|b"', "hosts.here.interface: 'a|b' is not the name"),
     ],
 )
 def test_a_file_of_hosts_that_is_wrong_is_refused(before: str, after: str, message: str, tmp_path: Path) -> None:

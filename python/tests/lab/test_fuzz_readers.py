@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Callable
 from contextlib import suppress
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -96,8 +97,8 @@ def readers(place: Path) -> dict[str, tuple[list[bytes], Callable[[bytes], objec
         "quantity": ([b"5 ms", b"1.5 s"], text_of(lambda text: parse_quantity(text, seconds))),
     }  # fmt: skip
     for name, (documents, how) in formats.items():
-        reader = Reader([read_metric(f"t={how}")])
-        made[f"ab {name}"] = documents, text_of(lambda text, reader=reader: reader.read(text, "A"))  # type: ignore[misc]
+        read = partial(Reader([read_metric(f"t={how}")]).read, command="A")
+        made[f"ab {name}"] = documents, text_of(read)
     return made
 
 

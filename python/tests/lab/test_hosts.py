@@ -78,7 +78,10 @@ WRONG = [
     (('platform = "right", ', ""), "hosts.responder.platform: found nothing, expected a string|missing"),
     (("responder_cpu = [1]", 'platform = ["netns"]'), r"factors.platform: states what is made for a run"),
     (("responder_cpu = [1]", "vcpus = [1]"), r"factors.vcpus: states what is made for a run"),
-    (('"right", interface', '"right", address = "`reboot`", interface'), r"hosts.responder.address: found '`reboot`'"),
+    (
+        ('"right", interface', '"right", address = "`reboot`", interface'),
+        r"responder.address: '`reboot`' is not a name",
+    ),
     (
         ("[hosts]", '[[experiment]]\nname = "f"\ninstrument = "throughput"\n[hosts]\ntester = "right"'),
         r"hosts.tester: found, but experiment\[\d\] names no ports of it; name its tx_port, rx_port and flow",

@@ -345,7 +345,7 @@ def lock_store(path: Path, *, to_write: bool = True) -> int:
 
 def _refuse_a_campaign(path: Path) -> None:
     if (path / "design.parquet").exists():
-        raise BadInput(f"{path}: holds a campaign already; go on with `vtare resume {path}` or name another --store")
+        raise BadInput(f"{path}: already holds a campaign; resume it (`vtare resume {path}`) or name another --store")
 
 
 def _lock_partial(partial: Path, path: Path, files: Files) -> int:
@@ -376,7 +376,7 @@ def _lock_partial(partial: Path, path: Path, files: Files) -> int:
         except BlockingIOError as error:
             os.close(descriptor)
             raise BadInput(
-                f"{path}: another lab is making a store there; wait for it, or name another --store"
+                f"{path}: another lab is making a store there; wait for it or name another --store"
             ) from error
         except BaseException:
             os.close(descriptor)

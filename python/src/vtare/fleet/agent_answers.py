@@ -76,7 +76,7 @@ def read_announced(data: object, run: Run, most: Allowance) -> Announced:
         raise BadAnswer(f"found files that are no list of {_MOST_FILES} at most")
     for name, byte in files.items():
         if not _NAME.fullmatch(name) or name == MANIFEST:
-            raise BadAnswer(f"found the file name {printable(repr(name))}, expected one that a run can leave")
+            raise BadAnswer(f"no run leaves a file named {printable(repr(name))}")
         if isinstance(byte, bool) or not isinstance(byte, int) or not 0 <= byte <= max(most.byte, MOST_OUTPUT_BYTE):
             raise BadAnswer(f"found {printable(byte)} B for {name}, more than this run can leave")
     if sum(files.values()) > 2 * most.byte + 16 * MOST_OUTPUT_BYTE:

@@ -32,12 +32,12 @@ def refusal(key: str, value: object) -> str | None:
     >>> refusal("host", "vm-1.example.org"), refusal("interface", "eth0.100"), refusal("port", "22")
     (None, None, None)
     >>> refusal("user", "-F/tmp/x")
-    "found '-F/tmp/x', expected the name of an account, such as root"
+    "'-F/tmp/x' is not the name of an account, such as root"
     """
     pattern = _KEYS.get(key)
     if pattern is None or (isinstance(value, str) and re.fullmatch(pattern, value)):
         return None
-    return f"found {value!r}, expected {_KINDS[pattern]}"
+    return f"{value!r} is not {_KINDS[pattern]}"
 
 
 __all__ = ["ACCOUNT", "DEVICE", "MACHINE", "refusal"]

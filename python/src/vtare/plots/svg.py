@@ -153,7 +153,7 @@ def _unique_ids(svg: str, name: str) -> str:
 
 
 def _without_styles(svg: str) -> str:
-    """The same with attributes in place of styles, which the policy of a page refuses: the picture is no other."""
+    """Replace styles, which the policy of a page refuses, by attributes; the picture stays the same."""
     svg = re.sub(r"<defs>\s*<style[^>]*>\*{stroke-linejoin: round; stroke-linecap: butt}</style>\s*</defs>", "", svg)
     # Comments repeat labels, which may hold anything.
     svg = re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL)

@@ -326,7 +326,7 @@ def _text(found: object) -> str:
 
 def _number(found: object, most: float) -> float:
     if isinstance(found, bool) or not isinstance(found, int | float) or not -most <= found <= most:
-        raise ValueError(f"found {str(found)[:40]}, expected a number up to {most:g}")
+        raise ValueError(f"{str(found)[:40]!r} is not a number up to {most:g}")
     return float(found)
 
 
