@@ -173,6 +173,8 @@ lint-rust:
 	$(call say,clippy: the benchmarks)
 	@cargo clippy --locked --manifest-path bench/Cargo.toml --target-dir "$${CARGO_TARGET_DIR:-target}" \
 	  --workspace --all-targets -- -D warnings -A clippy::disallowed-methods
+	$(call say,the fuzz targets)
+	@cargo check --locked --manifest-path crates/vtare/fuzz/Cargo.toml --target-dir "$${CARGO_TARGET_DIR:-target}" --quiet
 	$(call say,rustdoc: every public item is documented)
 	@RUSTDOCFLAGS='-D warnings -D missing_docs' cargo doc --locked --workspace --no-deps --quiet
 	$(call say,the oldest Rust that Cargo.toml states)

@@ -88,7 +88,7 @@ def children(pid: int) -> list[int]:
 
 def test_what_the_client_moved_is_what_the_server_has(vtare: Path, tmp_path: Path) -> None:
     server, address = served(vtare, "--dir", str(tmp_path))
-    words = [str(vtare), "load", "nbd", "--to", address, "--threads", "3", "--seconds", "0.3", "--json"]
+    words = [str(vtare), "load", "nbd", "--to", address, "--threads", "3", "--seconds", "2", "--json"]
     done = subprocess.run(words, capture_output=True, check=False, timeout=60)
     server.send_signal(signal.SIGTERM)
     report = json.loads(server.communicate(timeout=30)[0])["nbd"]
