@@ -14,9 +14,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats as scipy_stats
 
 from vtare.stats._arrays import FloatArray, Values, checked
@@ -31,6 +33,8 @@ _DRAWS: Final = 199_999
 _MOST_NUMBERS: Final = 20_000_000
 # Friedman counts sums, not arrangements, so it reaches further in the same time.
 _FRIEDMAN_LIMIT: Final = 300_000_000
+_FRIEDMAN_LEVELS: Final = 9
+_MOST_SUMS: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +215,7 @@ def friedman(
         untied = ranks[ranks[:, 0] != ranks[:, 1]]
         first = int(np.sum(untied[:, 0] > untied[:, 1]))
         p, exact = float(scipy_stats.binomtest(first, len(untied)).pvalue), True
-    elif math.factorial(k) ** (n - 1) <= _FRIEDMAN_LIMIT:
+    elif k <= _FRIEDMAN_LEVELS and math.factorial(k) ** (n - 1) <= _FRIEDMAN_LIMIT:
         p, exact = _friedman_exact(ranks), True
     else:
         p, exact = _friedman_drawn(ranks, rng or np.random.default_rng(_SEED), draws), False
@@ -223,20 +227,36 @@ def _friedman_exact(ranks: FloatArray) -> float:
     n, k = ranks.shape
     # Twice the ranks are whole numbers even with ties, so sums are exact keys.
     doubled = np.rint(2 * ranks).astype(np.int64)
-    centre = n * (k + 1)
-    observed = int(np.sum((doubled.sum(axis=0) - centre) ** 2))
+    observed = int(np.sum((doubled.sum(axis=0) - n * (k + 1)) ** 2))
+    spreads, ways = _friedman_null(tuple(sorted(tuple(sorted(row)) for row in doubled.tolist())))
+    return sum(ways[spreads >= observed].tolist()) / sum(ways.tolist())
+
+
+@lru_cache(maxsize=256)
+def _friedman_null(blocks: tuple[tuple[int, ...], ...]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The spreads of rank sums over all ways to permute ranks inside `blocks`, and how many ways give each.
+
+    A report asks for the same few distributions again and again: without ties one for each shape.
+    """
+    k = len(blocks[0])
+    # The spread does not depend on which level holds which sum: sums are sorted, and one number stands for all of them.
+    base = 2 * k * len(blocks) + 1
+    digits = base ** np.arange(k - 1, -1, -1, dtype=np.int64)
     # The first block may stay as it is: permuting all blocks alike changes nothing.
-    ways: Counter[tuple[int, ...]] = Counter({tuple(sorted(doubled[0].tolist())): 1})
-    for row in doubled[1:]:
-        grown: Counter[tuple[int, ...]] = Counter()
-        orders = Counter(itertools.permutations(row.tolist()))
-        for sums, count in ways.items():
-            for order, times in orders.items():
-                # Sorted, because the spread does not care which level holds which sum.
-                grown[tuple(sorted(a + b for a, b in zip(sums, order, strict=True)))] += count * times
-        ways = grown
-    reached = sum(count for sums, count in ways.items() if sum((s - centre) ** 2 for s in sums) >= observed)
-    return reached / sum(ways.values())
+    keys, ways = np.array([blocks[0]]) @ digits, np.array([1])
+    for block in blocks[1:]:
+        orders, times = np.unique(list(itertools.permutations(block)), axis=0, return_counts=True)
+        grown, counted = [], []
+        for some in np.array_split(np.arange(len(keys)), -(-len(keys) * len(orders) // _MOST_SUMS)):
+            sums = keys[some, None, None] // digits % base + orders
+            met, same = np.unique(np.sort(sums, axis=2) @ digits, return_inverse=True)
+            grown.append(met)
+            counted.append(np.bincount(same.ravel(), np.outer(ways[some], times).ravel()).astype(np.int64))
+        keys, same = np.unique(np.concatenate(grown), return_inverse=True)
+        # The counts stay far below 2^53, where floating point is exact.
+        ways = np.bincount(same, np.concatenate(counted)).astype(np.int64)
+    sums = keys[:, None] // digits % base
+    return np.sum((sums - len(blocks) * (k + 1)) ** 2, axis=1), ways
 
 
 def _friedman_drawn(ranks: FloatArray, rng: np.random.Generator, draws: int) -> float:
