@@ -199,7 +199,7 @@ programs: $(DONE)/dev
 	@mkdir -p $(PROGRAMS)/bin && ln -sf $(BUILT)/vtare $(BUILT)/vtare-rpm $(PROGRAMS)/bin
 	@printf '%s\n' '#!$(abspath $(BIN))/python' 'import os, sys' 'sys.path.insert(0, "$(abspath python/src)")' \
 	  'os.environ["PYTHONPATH"] = sys.path[0]' 'os.environ.setdefault("VTARE_BINARY", "$(BUILT)/vtare")' \
-	  'from vtare.start import main' 'sys.exit(main())' >$(PROGRAMS)/bin/vtare-lab
+	  'from vtare.start import main' 'if __name__ == "__main__": sys.exit(main())' >$(PROGRAMS)/bin/vtare-lab
 	@chmod +x $(PROGRAMS)/bin/vtare-lab
 
 # Properties are tried with the same cases on every machine; PROPTEST_RNG_SEED=N tries others, `make test-fuzz` new ones each time.

@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from vtare import plots
 from vtare.plots import decimate, palette
 from vtare.plots.axes import log_ticks, scale_for
+from vtare.plots.drawn import style_context
 from vtare.plots.format import ratio_range_text, ratio_text, significant, tick_text, time_range_text, time_text
-from vtare.plots.svg import new_figure, style_context
+from vtare.plots.svg import new_figure
 
 RNG_SEED = 5
 
@@ -494,3 +495,15 @@ def test_a_violin_holds_every_reading_once(readings: list[tuple[int, int]]) -> N
     assert shape.share.sum() + (shape.hidden if any(v > 0 for v in values) else 0.0) == pytest.approx(1.0)
     assert min(values) <= shape.q1 <= shape.median <= shape.q3 <= max(values)
     assert (np.diff(shape.edges) > 0).all()
+
+
+def test_other_processes_draw_the_same_and_pass_on_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    here = drawings()
+    with plots.drawing_processes():
+        for one, other in zip(here, drawings(), strict=True):
+            assert (one.name, one.svg, one.inline, one.text) == (other.name, other.svg, other.inline, other.text)
+            assert one.data.equals(other.data)
+        refused = plots.dot_intervals([plots.Dot("usleep", "usleep", 8e4, 7e4, 9e4, (7.5e4,))], name="No Name")
+        with pytest.raises(ValueError, match="figure name"):
+            _ = refused.svg

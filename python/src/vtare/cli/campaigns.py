@@ -366,9 +366,11 @@ def _precision(opened: Store, shown: Path) -> Callable[[int], str | None] | None
 
 def _write_report(store: Path) -> Path:
     # Here, not above: plotting costs a second that `status` and `plan` need not pay.
+    from vtare.plots.drawn import drawing_processes
     from vtare.report.write import REPORT_NAME, write_summary
 
-    return write_summary(summary_of(store), REPORT_NAME)
+    with drawing_processes():
+        return write_summary(summary_of(store), REPORT_NAME)
 
 
 def _result_document(store: Path, result: CampaignResult) -> dict[str, Any]:

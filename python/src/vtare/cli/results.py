@@ -38,6 +38,7 @@ def report(
 ) -> None:
     """Write the report of a campaign, finished or not. Exits with 1 where a run could not be used."""
     from vtare.bulk import ALONE, dask_executor
+    from vtare.plots.drawn import drawing_processes
     from vtare.report.write import default_name, write_summary
     from vtare.watch.store import is_watched
 
@@ -48,7 +49,8 @@ def report(
             raise BadInput(f"--format: found '{form}', expected html for a store of `vtare watch`")
         stdout().print(str(_report_over_time(store, out)))
         return
-    with nullcontext(ALONE) if dask is None else dask_executor(dask) as executor:
+    drawing = drawing_processes() if form == "html" else nullcontext()
+    with drawing, nullcontext(ALONE) if dask is None else dask_executor(dask) as executor:
         # Workers have working directories of their own.
         summary = summary_of(store if dask is None else store.resolve(), executor)
         stdout().print(str(write_summary(summary, out or default_name(form), form=form)))
@@ -81,6 +83,7 @@ def plot(
     as_json: JsonOption = False,
 ) -> None:
     """Write every figure of the report as files of its own, for papers and print: picture, data or both."""
+    from vtare.plots.drawn import drawing_processes
     from vtare.report.content import content_of
     from vtare.report.write import FIGURE_FORMS, figures_place, refuse_empty, write_figures
 
@@ -90,7 +93,8 @@ def plot(
     summary = summary_of(store)
     refuse_empty(summary)
     directory = out if out is not None else figures_place(summary)
-    written = write_figures(content_of(summary), directory, only=tuple(only or ()), forms=asked)
+    with drawing_processes():
+        written = write_figures(content_of(summary), directory, only=tuple(only or ()), forms=asked)
     if as_json:
         left_out = [problem.reason for problem in summary.sample_set.problems]
         print_json({"schema": "vtare.plot/1", "figures": [str(path) for path in written], "left_out": left_out})

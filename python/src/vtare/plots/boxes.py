@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Final
 from matplotlib.patches import Rectangle
 
 from vtare.plots.axes import Scale, scale_for, time_axis
+from vtare.plots.drawn import Drawing, drawn
 from vtare.plots.format import time_text
 from vtare.plots.palette import GRID, INK, style_of
 from vtare.plots.quantity import axis_label, quantity_of
-from vtare.plots.svg import Drawing, new_figure, style_context, to_drawing
+from vtare.plots.svg import new_figure, to_drawing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +28,7 @@ def box_values(rows: Sequence[BoxRow]) -> list[float]:
     return [end for row in rows for run in row.runs for end in (run.min, run.max)]
 
 
+@drawn
 def boxes(
     rows: Sequence[BoxRow],
     *,
@@ -46,63 +48,60 @@ def boxes(
     heights = [min(max(0.2, 0.08 + _RUN_IN * len(row.runs)), _MAX_ROW_IN) for row in rows]
     headings = sum(1 for at, row in enumerate(rows) if _starts_group(rows, at) and row.group)
     total = sum(heights) + 0.1 * len(rows) + 0.22 * headings
-    with style_context():
-        figure, axes = new_figure(0.55 + total + (0.2 if title else 0.0))
-        y = 0.0
-        middles: list[float] = []
-        for at, (row, height) in enumerate(zip(rows, heights, strict=True)):
-            if _starts_group(rows, at) and row.group:
-                axes.text(
-                    0.0,
-                    y + 0.11,
-                    row.group,
-                    transform=axes.get_yaxis_transform(),
-                    fontweight="bold",
-                    fontsize=8,
-                    va="center",
+    figure, axes = new_figure(0.55 + total + (0.2 if title else 0.0))
+    y = 0.0
+    middles: list[float] = []
+    for at, (row, height) in enumerate(zip(rows, heights, strict=True)):
+        if _starts_group(rows, at) and row.group:
+            axes.text(
+                0.0,
+                y + 0.11,
+                row.group,
+                transform=axes.get_yaxis_transform(),
+                fontweight="bold",
+                fontsize=8,
+                va="center",
+            )
+            y += 0.22
+        colour = style_of(row.style).hue.light
+        step = height / len(row.runs)
+        for number, run in enumerate(row.runs):
+            middle = y + (number + 0.5) * step
+            half = 0.36 * step
+            axes.plot([run.min, run.max], [middle, middle], "-", color=colour, linewidth=0.7, alpha=0.6, zorder=2)
+            axes.add_patch(
+                Rectangle(
+                    (run.q1, middle - half),
+                    run.q3 - run.q1,
+                    2 * half,
+                    facecolor=colour,
+                    alpha=0.35,
+                    edgecolor=colour,
+                    linewidth=0.6,
+                    zorder=3,
                 )
-                y += 0.22
-            colour = style_of(row.style).hue.light
-            step = height / len(row.runs)
-            for number, run in enumerate(row.runs):
-                middle = y + (number + 0.5) * step
-                half = 0.36 * step
-                axes.plot([run.min, run.max], [middle, middle], "-", color=colour, linewidth=0.7, alpha=0.6, zorder=2)
-                axes.add_patch(
-                    Rectangle(
-                        (run.q1, middle - half),
-                        run.q3 - run.q1,
-                        2 * half,
-                        facecolor=colour,
-                        alpha=0.35,
-                        edgecolor=colour,
-                        linewidth=0.6,
-                        zorder=3,
-                    )
-                )
-                axes.plot(
-                    [run.median] * 2, [middle - half, middle + half], "-", color=INK.light, linewidth=1.4, zorder=4
-                )
-                if run.p99 is not None:
-                    axes.plot([run.p99], [middle], ".", color=colour, markersize=3.2, zorder=4)
-            middles.append(y + height / 2)
-            y += height + 0.1
-            axes.axhline(y - 0.05, color=GRID.light, linewidth=0.5, zorder=1)
-        axes.set_ylim(y - 0.04, -0.04)
-        axes.set_yticks(middles, [row.label for row in rows])
-        axes.tick_params(axis="y", length=0)
-        axes.spines["left"].set_visible(False)
-        what = axis_label(quantity)
-        time_axis(axes, "x", shown, what)
-        if title:
-            axes.set_title(title)
-        head = {"quantity": quantity, "unit": quantity_of(quantity).symbol}
-        data = [
-            {**head, "group": row.group, "label": row.label, "run": number, **asdict(run)}
-            for row in rows
-            for number, run in enumerate(row.runs, 1)
-        ]
-        return to_drawing(figure, name, _describe(rows, what), data)
+            )
+            axes.plot([run.median] * 2, [middle - half, middle + half], "-", color=INK.light, linewidth=1.4, zorder=4)
+            if run.p99 is not None:
+                axes.plot([run.p99], [middle], ".", color=colour, markersize=3.2, zorder=4)
+        middles.append(y + height / 2)
+        y += height + 0.1
+        axes.axhline(y - 0.05, color=GRID.light, linewidth=0.5, zorder=1)
+    axes.set_ylim(y - 0.04, -0.04)
+    axes.set_yticks(middles, [row.label for row in rows])
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    what = axis_label(quantity)
+    time_axis(axes, "x", shown, what)
+    if title:
+        axes.set_title(title)
+    head = {"quantity": quantity, "unit": quantity_of(quantity).symbol}
+    data = [
+        {**head, "group": row.group, "label": row.label, "run": number, **asdict(run)}
+        for row in rows
+        for number, run in enumerate(row.runs, 1)
+    ]
+    return to_drawing(figure, name, _describe(rows, what), data)
 
 
 def _starts_group(rows: Sequence[BoxRow], at: int) -> bool:

@@ -8,10 +8,11 @@ import numpy as np
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
 from vtare.plots.axes import Scale, scale_for, time_axis
+from vtare.plots.drawn import Drawing, drawn
 from vtare.plots.format import time_text
 from vtare.plots.palette import style_of
 from vtare.plots.quantity import axis_label, quantity_of
-from vtare.plots.svg import Drawing, new_figure, style_context, to_drawing
+from vtare.plots.svg import new_figure, to_drawing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,6 +49,7 @@ def share_ticks(floor: float) -> tuple[list[float], list[str]]:
     return [10.0**e for e in exponents], [names.get(10.0**e, f"1e{e}") for e in exponents]
 
 
+@drawn
 def ccdf(
     lines: Sequence[CcdfLine],
     *,
@@ -79,30 +81,27 @@ def ccdf(
     lowest = floor if floor is not None else 0.7 / max(line.n for line in lines)
     columns = 1 if any((line.x <= 0).any() or len(line.label) > 24 for line in lines) else 2
     rows = -(-len(lines) // columns)
-    with style_context():
-        figure, axes = new_figure(2.75 + 0.17 * rows + (0.2 if title else 0.0))
-        for line in lines:
-            style = style_of(line.style)
-            x, p, text = steps(line, shown)
-            axes.plot(
-                x, p, drawstyle="steps-post", color=style.hue.light, linestyle=style.line, linewidth=1.5, label=text
-            )
-            if line.mean > 0:
-                axes.axvline(line.mean, color=style.hue.light, linestyle=(0, (5, 3)), linewidth=0.8, alpha=0.75)
-        axes.set_yscale("log")
-        ticks, texts = share_ticks(lowest)
-        axes.yaxis.set_major_locator(FixedLocator(ticks))
-        axes.yaxis.set_major_formatter(FixedFormatter(texts))
-        axes.yaxis.set_minor_locator(NullLocator())
-        axes.set_ylim(lowest, 1.4)
-        axes.grid(visible=True, axis="y")
-        axes.set_ylabel("P(X > x), share of readings (1)")
-        what = axis_label(quantity)
-        time_axis(axes, "x", shown, f"x = {what}")
-        if title:
-            axes.set_title(title)
-        figure.legend(loc="outside lower center", ncols=columns, handlelength=2.6, columnspacing=1.2)
-        return to_drawing(figure, name, _describe(lines, what), _data(lines, quantity))
+    figure, axes = new_figure(2.75 + 0.17 * rows + (0.2 if title else 0.0))
+    for line in lines:
+        style = style_of(line.style)
+        x, p, text = steps(line, shown)
+        axes.plot(x, p, drawstyle="steps-post", color=style.hue.light, linestyle=style.line, linewidth=1.5, label=text)
+        if line.mean > 0:
+            axes.axvline(line.mean, color=style.hue.light, linestyle=(0, (5, 3)), linewidth=0.8, alpha=0.75)
+    axes.set_yscale("log")
+    ticks, texts = share_ticks(lowest)
+    axes.yaxis.set_major_locator(FixedLocator(ticks))
+    axes.yaxis.set_major_formatter(FixedFormatter(texts))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.set_ylim(lowest, 1.4)
+    axes.grid(visible=True, axis="y")
+    axes.set_ylabel("P(X > x), share of readings (1)")
+    what = axis_label(quantity)
+    time_axis(axes, "x", shown, f"x = {what}")
+    if title:
+        axes.set_title(title)
+    figure.legend(loc="outside lower center", ncols=columns, handlelength=2.6, columnspacing=1.2)
+    return to_drawing(figure, name, _describe(lines, what), _data(lines, quantity))
 
 
 def steps(line: CcdfLine, scale: Scale) -> tuple[list[float], list[float], str]:

@@ -9,9 +9,10 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator, NullLocator
 
 from vtare.plots.axes import log_ticks
+from vtare.plots.drawn import Drawing, drawn
 from vtare.plots.format import packet_rate_text, packet_rate_unit, significant, tick_text, time_text
 from vtare.plots.palette import style_of
-from vtare.plots.svg import Drawing, new_figure, style_context, to_drawing
+from vtare.plots.svg import new_figure, to_drawing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,6 +45,7 @@ class Curve:
     points: tuple[CurvePoint, ...]
 
 
+@drawn
 def curves(
     lines: Sequence[Curve], *, name: str, x_label: str, y_label: str, x_kind: Kind = "plain", y_kind: Kind = "plain"
 ) -> Drawing:
@@ -55,46 +57,44 @@ def curves(
     points = [point for line in lines for point in line.points]
     if not points:
         raise ValueError("found no points, expected at least one")
-    with style_context():
-        figure, axes = new_figure(3.0)
-        x_factor, y_factor = scale_of(x_kind, [p.x for p in points]), scale_of(y_kind, _heights(points))
-        for line in lines:
-            style = style_of(line.style)
-            colour = style.hue.light
-            ordered = sorted(line.points, key=lambda point: point.x)
-            xs, ys = [p.x / x_factor for p in ordered], [p.y / y_factor for p in ordered]
-            axes.plot(xs, ys, linestyle=style.line, color=colour, linewidth=1.2, zorder=3)
-            for point in ordered:
-                x = point.x / x_factor
-                if point.low is not None and point.high is not None:
-                    ends = [point.low / y_factor, point.high / y_factor]
-                    axes.plot([x, x], ends, "-", color=colour, linewidth=1.0, alpha=0.7, zorder=4)
-                axes.plot(
-                    [x], [point.y / y_factor], style.marker, color=colour, markersize=4.8, linestyle="none", zorder=5,
-                    markerfacecolor="none" if point.hollow else colour, clip_on=False,
-                )  # fmt: skip
-        _axis(axes, "x", x_kind, [p.x for p in points], x_label)
-        _axis(axes, "y", y_kind, _heights(points), y_label)
-        handles = [
-            Line2D([], [], linestyle="-", marker=style_of(line.style).marker,
-                   color=style_of(line.style).hue.light, markersize=4.6, label=line.label)
-            for line in lines
-        ]  # fmt: skip
-        longest = max(len(line.label) for line in lines)
-        columns = next((n for n in (4, 3, 2) if longest <= _LEGEND_LETTERS // n), 1)
-        figure.legend(handles=handles, loc="outside upper left", ncols=columns, handletextpad=0.4, columnspacing=1.0)
-        values = "; ".join(
-            f"{line.label}: "
-            + ", ".join(f"{value_text(y_kind, p.y)} at {value_text(x_kind, p.x)}" for p in line.points)
-            for line in lines
-        )
-        x_name, y_name = (f"{text}{_UNIT[kind]}" for text, kind in ((x_label, x_kind), (y_label, y_kind)))
-        data = [
-            {"label": line.label, x_name: p.x, y_name: p.y, "low": p.low, "high": p.high, "lower_bound": p.hollow}
-            for line in lines
-            for p in line.points
-        ]
-        return to_drawing(figure, name, f"{y_label} over {x_label}. {values}.", data)
+    figure, axes = new_figure(3.0)
+    x_factor, y_factor = scale_of(x_kind, [p.x for p in points]), scale_of(y_kind, _heights(points))
+    for line in lines:
+        style = style_of(line.style)
+        colour = style.hue.light
+        ordered = sorted(line.points, key=lambda point: point.x)
+        xs, ys = [p.x / x_factor for p in ordered], [p.y / y_factor for p in ordered]
+        axes.plot(xs, ys, linestyle=style.line, color=colour, linewidth=1.2, zorder=3)
+        for point in ordered:
+            x = point.x / x_factor
+            if point.low is not None and point.high is not None:
+                ends = [point.low / y_factor, point.high / y_factor]
+                axes.plot([x, x], ends, "-", color=colour, linewidth=1.0, alpha=0.7, zorder=4)
+            axes.plot(
+                [x], [point.y / y_factor], style.marker, color=colour, markersize=4.8, linestyle="none", zorder=5,
+                markerfacecolor="none" if point.hollow else colour, clip_on=False,
+            )  # fmt: skip
+    _axis(axes, "x", x_kind, [p.x for p in points], x_label)
+    _axis(axes, "y", y_kind, _heights(points), y_label)
+    handles = [
+        Line2D([], [], linestyle="-", marker=style_of(line.style).marker,
+               color=style_of(line.style).hue.light, markersize=4.6, label=line.label)
+        for line in lines
+    ]  # fmt: skip
+    longest = max(len(line.label) for line in lines)
+    columns = next((n for n in (4, 3, 2) if longest <= _LEGEND_LETTERS // n), 1)
+    figure.legend(handles=handles, loc="outside upper left", ncols=columns, handletextpad=0.4, columnspacing=1.0)
+    values = "; ".join(
+        f"{line.label}: " + ", ".join(f"{value_text(y_kind, p.y)} at {value_text(x_kind, p.x)}" for p in line.points)
+        for line in lines
+    )
+    x_name, y_name = (f"{text}{_UNIT[kind]}" for text, kind in ((x_label, x_kind), (y_label, y_kind)))
+    data = [
+        {"label": line.label, x_name: p.x, y_name: p.y, "low": p.low, "high": p.high, "lower_bound": p.hollow}
+        for line in lines
+        for p in line.points
+    ]
+    return to_drawing(figure, name, f"{y_label} over {x_label}. {values}.", data)
 
 
 def _heights(points: Sequence[CurvePoint]) -> list[float]:

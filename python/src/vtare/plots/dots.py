@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 from matplotlib.markers import CARETLEFT, CARETRIGHT
 
 from vtare.plots.axes import Scale, scale_for, time_axis
+from vtare.plots.drawn import Drawing, drawn
 from vtare.plots.format import percent_text
 from vtare.plots.palette import GRID, INK, MUTED, SURFACE, style_of
 from vtare.plots.quantity import axis_label, quantity_of
-from vtare.plots.svg import Drawing, new_figure, style_context, to_drawing
+from vtare.plots.svg import new_figure, to_drawing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -100,6 +101,7 @@ def _draw_row(axes: Axes, row: Dot, y: float, scale: Scale, value_text: Callable
     )
 
 
+@drawn
 def dot_intervals(
     rows: Sequence[Dot],
     *,
@@ -128,37 +130,36 @@ def dot_intervals(
         raise ValueError("found no rows, expected at least one cell with a median")
     shown = scale if scale is not None else scale_for([*dot_values(rows), *([] if reference is None else [reference])])
     at, headings, height = _positions(rows)
-    with style_context():
-        figure, axes = new_figure(_FRAME_IN + _ROW_IN * height + (0.2 if title else 0.0))
-        for y in at:
-            axes.axhline(y, color=GRID.light, linewidth=0.5, zorder=1)
-        if reference is not None:
-            axes.axvline(reference, color=MUTED.light, linewidth=1.2, zorder=1.5)
-        for row, y in zip(rows, at, strict=True):
-            _draw_row(axes, row, y, shown, quantity_of(quantity).text)
-        for y, text in headings:
-            axes.text(
-                0.0,
-                y + 0.1,
-                text,
-                transform=axes.get_yaxis_transform(),
-                fontweight="bold",
-                fontsize=8,
-                va="center",
-                color=MUTED.light,
-            )
-        axes.set_yticks(at, [row.label for row in rows])
-        for tick, row in zip(axes.get_yticklabels(), rows, strict=True):
-            tick.set_fontweight("bold" if row.mine else "normal")
-        axes.tick_params(axis="y", length=0)
-        axes.spines["left"].set_visible(False)
-        axes.set_ylim(height - 0.4, -0.6)
-        what = label if label is not None else axis_label(quantity)
-        time_axis(axes, "x", shown, what, quantity_of(quantity).tick)
-        if title:
-            axes.set_title(title)
-        data = _data(rows, quantity if label is None else label, quantity_of(quantity).symbol)
-        return to_drawing(figure, name, describe_dots(rows, what, quantity=quantity), data)
+    figure, axes = new_figure(_FRAME_IN + _ROW_IN * height + (0.2 if title else 0.0))
+    for y in at:
+        axes.axhline(y, color=GRID.light, linewidth=0.5, zorder=1)
+    if reference is not None:
+        axes.axvline(reference, color=MUTED.light, linewidth=1.2, zorder=1.5)
+    for row, y in zip(rows, at, strict=True):
+        _draw_row(axes, row, y, shown, quantity_of(quantity).text)
+    for y, text in headings:
+        axes.text(
+            0.0,
+            y + 0.1,
+            text,
+            transform=axes.get_yaxis_transform(),
+            fontweight="bold",
+            fontsize=8,
+            va="center",
+            color=MUTED.light,
+        )
+    axes.set_yticks(at, [row.label for row in rows])
+    for tick, row in zip(axes.get_yticklabels(), rows, strict=True):
+        tick.set_fontweight("bold" if row.mine else "normal")
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    axes.set_ylim(height - 0.4, -0.6)
+    what = label if label is not None else axis_label(quantity)
+    time_axis(axes, "x", shown, what, quantity_of(quantity).tick)
+    if title:
+        axes.set_title(title)
+    data = _data(rows, quantity if label is None else label, quantity_of(quantity).symbol)
+    return to_drawing(figure, name, describe_dots(rows, what, quantity=quantity), data)
 
 
 def _data(rows: Sequence[Dot], quantity: str, unit: str) -> list[dict[str, Any]]:
@@ -192,21 +193,21 @@ def placement(rows: Sequence[Dot], *, name: str, label: str, scale: Scale | None
     return dot_intervals(ordered, name=name, label=label, scale=scale)
 
 
+@drawn
 def share_bars(rows: Sequence[tuple[str, str, float]], *, name: str, label: str, limit: float | None = None) -> Drawing:
     """Shares as bars with their value in percent: label, style, share (1 is all). `limit` ends a shared axis."""
     if not rows:
         raise ValueError("found no rows, expected at least one share")
-    with style_context():
-        figure, axes = new_figure(_FRAME_IN + _ROW_IN * len(rows))
-        for y, (_, style, share) in enumerate(rows):
-            axes.barh(y, 100 * share, height=0.55, color=style_of(style).hue.light)
-            axes.text(1.015, y, percent_text(share), transform=axes.get_yaxis_transform(), va="center", fontsize=8)
-        axes.set_yticks(range(len(rows)), [row[0] for row in rows])
-        axes.set_ylim(len(rows) - 0.5, -0.5)
-        axes.set_xlim(0.0, 105 * (limit if limit is not None else max(share for _, _, share in rows)) or 1.0)
-        axes.tick_params(axis="y", length=0)
-        axes.grid(visible=True, axis="x")
-        axes.set_xlabel(f"{label} (%)")
-        words = "; ".join(f"{text} {percent_text(share)}" for text, _, share in rows)
-        data = [{"quantity": label, "label": text, "share": share} for text, _, share in rows]
-        return to_drawing(figure, name, f"{label}: {words}.", data)
+    figure, axes = new_figure(_FRAME_IN + _ROW_IN * len(rows))
+    for y, (_, style, share) in enumerate(rows):
+        axes.barh(y, 100 * share, height=0.55, color=style_of(style).hue.light)
+        axes.text(1.015, y, percent_text(share), transform=axes.get_yaxis_transform(), va="center", fontsize=8)
+    axes.set_yticks(range(len(rows)), [row[0] for row in rows])
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_xlim(0.0, 105 * (limit if limit is not None else max(share for _, _, share in rows)) or 1.0)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(visible=True, axis="x")
+    axes.set_xlabel(f"{label} (%)")
+    words = "; ".join(f"{text} {percent_text(share)}" for text, _, share in rows)
+    data = [{"quantity": label, "label": text, "share": share} for text, _, share in rows]
+    return to_drawing(figure, name, f"{label}: {words}.", data)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from matplotlib.patches import Patch, Rectangle
 
+from vtare.plots.drawn import Drawing, drawn
 from vtare.plots.palette import BLUE, GRID, INK, MUTED, SURFACE, VERMILLION
-from vtare.plots.svg import PANEL_WIDTH_IN, Drawing, new_figure, style_context, to_drawing
+from vtare.plots.svg import PANEL_WIDTH_IN, new_figure, to_drawing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,6 +56,7 @@ class Ends:
     open: str
 
 
+@drawn
 def matrix(
     rows: Sequence[str],
     columns: Sequence[str],
@@ -91,30 +93,29 @@ def matrix(
         left = max(left, *(_ASLANT_LETTER_IN * len(column) - _COLUMN_IN * at for at, column in enumerate(columns)))
     width = max(PANEL_WIDTH_IN, left + _COLUMN_IN * len(columns) + 0.2)
     extra = 0.055 * max(len(column) for column in columns) if aslant else 0.0
-    with style_context():
-        figure, axes = new_figure(_FRAME_IN + extra + row_in * len(rows), width)
-        for y, some in enumerate(squares):
-            for x, square in enumerate(some):
-                _draw(axes, x, y, square)
-        axes.set_xlim(-0.5, len(columns) - 0.5)
-        axes.set_ylim(len(rows) - 0.5, -0.5)
-        axes.set_yticks(range(len(rows)), ["\n".join(lines) for lines in names])
-        axes.set_xticks(range(len(columns)), list(columns))
-        if aslant:
-            for tick in axes.get_xticklabels():
-                tick.set(rotation=30, ha="right", rotation_mode="anchor")
-        axes.tick_params(length=0)
-        for spine in axes.spines.values():
-            spine.set_visible(False)
-        axes.set_xlabel(label)
-        figure.legend(handles=_handles(squares, ends), loc="outside upper left", ncols=3, handlelength=1.0,
-                      columnspacing=1.2, handletextpad=0.4)  # fmt: skip
-        data = [
-            {"row": row, label: column, "text": square and square.text, "verdict": square and _VERDICT[square.edge]}
-            for row, some in zip(rows, squares, strict=True)
-            for column, square in zip(columns, some, strict=True)
-        ]
-        return to_drawing(figure, name, _describe(rows, columns, squares, label), data)
+    figure, axes = new_figure(_FRAME_IN + extra + row_in * len(rows), width)
+    for y, some in enumerate(squares):
+        for x, square in enumerate(some):
+            _draw(axes, x, y, square)
+    axes.set_xlim(-0.5, len(columns) - 0.5)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_yticks(range(len(rows)), ["\n".join(lines) for lines in names])
+    axes.set_xticks(range(len(columns)), list(columns))
+    if aslant:
+        for tick in axes.get_xticklabels():
+            tick.set(rotation=30, ha="right", rotation_mode="anchor")
+    axes.tick_params(length=0)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    axes.set_xlabel(label)
+    figure.legend(handles=_handles(squares, ends), loc="outside upper left", ncols=3, handlelength=1.0,
+                  columnspacing=1.2, handletextpad=0.4)  # fmt: skip
+    data = [
+        {"row": row, label: column, "text": square and square.text, "verdict": square and _VERDICT[square.edge]}
+        for row, some in zip(rows, squares, strict=True)
+        for column, square in zip(columns, some, strict=True)
+    ]
+    return to_drawing(figure, name, _describe(rows, columns, squares, label), data)
 
 
 def _draw(axes: Axes, x: int, y: int, square: Square | None) -> None:

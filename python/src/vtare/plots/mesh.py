@@ -9,9 +9,10 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, PathPatch, Rectangle
 from matplotlib.path import Path
 
+from vtare.plots.drawn import Drawing, drawn
 from vtare.plots.palette import BLUE, GRID, INK, MUTED, SURFACE, VERMILLION
 from vtare.plots.quantity import quantity_of
-from vtare.plots.svg import PANEL_WIDTH_IN, Drawing, new_figure, style_context, to_drawing
+from vtare.plots.svg import PANEL_WIDTH_IN, new_figure, to_drawing
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -41,6 +42,7 @@ def cluster_name(number: int) -> str:
     return (cluster_name(high - 1) if high else "") + chr(ord("A") + low)
 
 
+@drawn
 def pair_matrix(
     hosts: Sequence[str],
     values: Floats,
@@ -81,43 +83,41 @@ def pair_matrix(
     left = _NAME_LETTER_IN * max(map(len, labels))
     side = n * (_SQUARE_IN if n <= _MOST_WITH_TEXT else _SMALL_IN)
     side = min(max(side, PANEL_WIDTH_IN - left - 0.3), _MOST_IN)
-    with style_context():
-        figure, axes = new_figure(0.75 * side + _FRAME_IN + left if n <= _MOST_WITH_TEXT else side + _FRAME_IN + left,
-                                  side + left + 0.3)  # fmt: skip
-        for tint in range(-_TINTS, _TINTS + 1):
-            _fill(axes, np.argwhere(tints == tint), tint)
-        absent = np.argwhere(np.isnan(shown) & ~np.eye(n, dtype=bool))
-        axes.plot(absent[:, 1], absent[:, 0], "x", color=MUTED.light, markersize=min(5.0, 0.3 * 72 * side / n))
-        for row, column in framed:
-            frame = Rectangle((column - 0.46, row - 0.46), 0.92, 0.92, facecolor="none", edgecolor=INK.light,
-                              linewidth=1.6 if n <= 32 else 0.9, zorder=4)  # fmt: skip
-            axes.add_patch(frame)
-        if n <= _MOST_WITH_TEXT:
-            for row, column in np.argwhere(~np.isnan(shown)).tolist():
-                axes.text(column, row, written.text(float(shown[row, column])), ha="center", va="center", fontsize=6.5,
-                          color=INK.light, zorder=5)  # fmt: skip
-        _separate(axes, [len(cluster) for cluster in clusters])
-        _frame(axes, labels, 72 * side / n)
-        # An end that no pair reaches has no entry.
-        low, high = (
-            written.text(middle * float(np.exp(end * full))) if (tints == end * _TINTS).any() else None
-            for end in (-1, 1)
-        )
-        handles = _handles(low, written.text(middle), high, framed=bool(framed), absent=bool(len(absent)))
-        figure.legend(handles=handles, loc="outside upper left", ncols=3, handlelength=1.0, columnspacing=1.2,
-                      handletextpad=0.4)  # fmt: skip
-        member = {host: cluster_name(k) for k, cluster in enumerate(clusters) for host in cluster}
-        data = [
-            {
-                "from": hosts[a], "to": hosts[b], "cluster_from": member[a], "cluster_to": member[b],
-                written.column("median"): None if np.isnan(values[a, b]) else float(values[a, b]),
-                "odd": (a, b) in {*odd},
-            }
-            for a in order
-            for b in order
-            if a != b and (one_way or a < b)
-        ]  # fmt: skip
-        return to_drawing(figure, name, _described(labels, clusters, hosts, data, written, middle), data)
+    figure, axes = new_figure(0.75 * side + _FRAME_IN + left if n <= _MOST_WITH_TEXT else side + _FRAME_IN + left,
+                              side + left + 0.3)  # fmt: skip
+    for tint in range(-_TINTS, _TINTS + 1):
+        _fill(axes, np.argwhere(tints == tint), tint)
+    absent = np.argwhere(np.isnan(shown) & ~np.eye(n, dtype=bool))
+    axes.plot(absent[:, 1], absent[:, 0], "x", color=MUTED.light, markersize=min(5.0, 0.3 * 72 * side / n))
+    for row, column in framed:
+        frame = Rectangle((column - 0.46, row - 0.46), 0.92, 0.92, facecolor="none", edgecolor=INK.light,
+                          linewidth=1.6 if n <= 32 else 0.9, zorder=4)  # fmt: skip
+        axes.add_patch(frame)
+    if n <= _MOST_WITH_TEXT:
+        for row, column in np.argwhere(~np.isnan(shown)).tolist():
+            axes.text(column, row, written.text(float(shown[row, column])), ha="center", va="center", fontsize=6.5,
+                      color=INK.light, zorder=5)  # fmt: skip
+    _separate(axes, [len(cluster) for cluster in clusters])
+    _frame(axes, labels, 72 * side / n)
+    # An end that no pair reaches has no entry.
+    low, high = (
+        written.text(middle * float(np.exp(end * full))) if (tints == end * _TINTS).any() else None for end in (-1, 1)
+    )
+    handles = _handles(low, written.text(middle), high, framed=bool(framed), absent=bool(len(absent)))
+    figure.legend(handles=handles, loc="outside upper left", ncols=3, handlelength=1.0, columnspacing=1.2,
+                  handletextpad=0.4)  # fmt: skip
+    member = {host: cluster_name(k) for k, cluster in enumerate(clusters) for host in cluster}
+    data = [
+        {
+            "from": hosts[a], "to": hosts[b], "cluster_from": member[a], "cluster_to": member[b],
+            written.column("median"): None if np.isnan(values[a, b]) else float(values[a, b]),
+            "odd": (a, b) in {*odd},
+        }
+        for a in order
+        for b in order
+        if a != b and (one_way or a < b)
+    ]  # fmt: skip
+    return to_drawing(figure, name, _described(labels, clusters, hosts, data, written, middle), data)
 
 
 def _fill(axes: Axes, cells: Any, tint: int) -> None:

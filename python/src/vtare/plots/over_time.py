@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Final
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
 from vtare.plots.axes import scale_for, time_axis
+from vtare.plots.drawn import Drawing, drawn
 from vtare.plots.palette import BLUE, INK, VERMILLION
 from vtare.plots.quantity import axis_label, quantity_of
-from vtare.plots.svg import Drawing, new_figure, style_context, to_drawing
+from vtare.plots.svg import new_figure, to_drawing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 _DAY_S: Final = 86_400.0
 
 
+@drawn
 def over_time(
     at_s: Sequence[float], values: Sequence[float], changes: Sequence[int], *, levels: Sequence[float], name: str,
     quantity: str,
@@ -34,24 +36,23 @@ def over_time(
     days = [at / _DAY_S for at in at_s]
     number = quantity_of(quantity)
     ends = [0, *changes, len(values)]
-    with style_context():
-        figure, axes = new_figure(2.4)
-        axes.plot(days, list(values), "o", color=BLUE.light, markersize=2.5)
-        for first, last, level in zip(ends, ends[1:], levels, strict=False):
-            axes.plot([days[first], days[last - 1]], [level, level], color=INK.light, linewidth=1.6)
-        for place in changes:
-            axes.axvline(days[place], color=VERMILLION.light, linewidth=1.2, linestyle=(0, (4, 2)))
-        margin = max(30.0 / _DAY_S, 0.03 * (days[-1] - days[0]))
-        axes.set_xlim(days[0] - margin, days[-1] + margin)
-        locator = AutoDateLocator(minticks=2, maxticks=6)  # type: ignore[no-untyped-call]
-        axes.xaxis.set_major_locator(locator)
-        axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
-        axes.set_xlabel("time (UTC)")
-        time_axis(axes, "y", scale_for(values), axis_label(quantity).split(":")[0], number.tick)
-        shown = ", ".join(number.text(level) for level in levels)
-        rows = [
-            {"at_unix_s": at, "value": value, "quantity": quantity, "unit": number.symbol, "change": place in changes}
-            for place, (at, value) in enumerate(zip(at_s, values, strict=True))
-        ]
-        about = f"{axis_label(quantity)} over time: {len(values)} points, {len(changes)} changes, levels {shown}."
-        return to_drawing(figure, name, about, rows)
+    figure, axes = new_figure(2.4)
+    axes.plot(days, list(values), "o", color=BLUE.light, markersize=2.5)
+    for first, last, level in zip(ends, ends[1:], levels, strict=False):
+        axes.plot([days[first], days[last - 1]], [level, level], color=INK.light, linewidth=1.6)
+    for place in changes:
+        axes.axvline(days[place], color=VERMILLION.light, linewidth=1.2, linestyle=(0, (4, 2)))
+    margin = max(30.0 / _DAY_S, 0.03 * (days[-1] - days[0]))
+    axes.set_xlim(days[0] - margin, days[-1] + margin)
+    locator = AutoDateLocator(minticks=2, maxticks=6)  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+    axes.set_xlabel("time (UTC)")
+    time_axis(axes, "y", scale_for(values), axis_label(quantity).split(":")[0], number.tick)
+    shown = ", ".join(number.text(level) for level in levels)
+    rows = [
+        {"at_unix_s": at, "value": value, "quantity": quantity, "unit": number.symbol, "change": place in changes}
+        for place, (at, value) in enumerate(zip(at_s, values, strict=True))
+    ]
+    about = f"{axis_label(quantity)} over time: {len(values)} points, {len(changes)} changes, levels {shown}."
+    return to_drawing(figure, name, about, rows)

@@ -9,9 +9,10 @@ import numpy as np
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from vtare.plots.drawn import Drawing, drawn
 from vtare.plots.format import percent_points, significant
 from vtare.plots.palette import BLUE, GRID, INK, MUTED, ORANGE, TEAL, VERMILLION
-from vtare.plots.svg import Drawing, new_figure, new_strips, style_context, to_drawing
+from vtare.plots.svg import new_figure, new_strips, to_drawing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,6 +50,7 @@ class Changes:
     high: float | None
 
 
+@drawn
 def pair_changes(
     changes: Changes, strips: Sequence[Strip], *, name: str, label: str, margin_ratio: float = 1.0
 ) -> Drawing:
@@ -64,54 +66,54 @@ def pair_changes(
     drawn = [strip for strip in known if any(strip.values)]
     numbers = np.arange(1, len(changes.ratios) + 1)
     percents = 100 * (np.array(changes.ratios) - 1)
-    with style_context():
-        figure, (top, *below) = new_strips((_CHANGES_IN, *(_STRIP_IN for _ in drawn)))
-        low, high = _limits(percents, changes, margin_ratio)
-        _frame(top, margin_ratio)
-        if changes.low is not None and changes.high is not None:
-            top.axhspan(100 * (changes.low - 1), 100 * (changes.high - 1), color=BLUE.light, alpha=0.18, linewidth=0)
-        top.axhline(100 * (changes.ratio - 1), color=BLUE.light, linewidth=1.2)
-        kinds = list(dict.fromkeys(changes.kinds))
-        handles = []
-        for at, kind in enumerate(sorted(kinds)):
-            marker, hue = _MARKERS[at % len(_MARKERS)]
-            chosen = np.array([one == kind for one in changes.kinds])
-            inside = chosen & (percents >= low) & (percents <= high)
-            top.plot(numbers[inside], percents[inside], marker, color=hue.light, markersize=3.4, alpha=0.8,
-                     linestyle="none", clip_on=False, zorder=4)  # fmt: skip
-            for beyond, edge, arrow in ((percents > high, high, "^"), (percents < low, low, "v")):
-                top.plot(numbers[chosen & beyond], np.full(int((chosen & beyond).sum()), edge), arrow, color=hue.light,
-                         markersize=5.5, markerfacecolor="none", linestyle="none", clip_on=False, zorder=5)  # fmt: skip
-            handles.append(Line2D([], [], linestyle="none", marker=marker, color=hue.light, markersize=4, label=kind))
-        top.set_ylim(low, high)
-        top.set_ylabel(label)
-        if kinds != [""]:
-            figure.legend(handles=handles, loc="upper left", ncols=4, handletextpad=0.2, columnspacing=1.0)
-        for axes, strip in zip(below, drawn, strict=True):
-            values = [np.nan if value is None else value for value in strip.values]
-            axes.vlines(numbers, 0, values, color=MUTED.light, linewidth=1.2)
-            axes.set_ylim(0, max(1.15 * float(np.nanmax(values)), 0.1))
-            axes.yaxis.set_major_locator(MaxNLocator(2))
-            axes.set_title(strip.label, fontsize=7.5, fontweight="normal", pad=2)
-        last = below[-1] if below else top
-        last.set_xlim(0.3, len(numbers) + 0.7)
-        last.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-        last.set_xlabel("pair, in the order of time")
-        outside = int(((percents > high) | (percents < low)).sum())
-        words = (
-            f"{label} in {len(numbers)} pairs: {_percent(changes.ratio)}"
-            + (f" ({_percent(changes.low)} to {_percent(changes.high)})" if changes.low and changes.high else "")
-            + f", single pairs {percent_points(float(percents.min()))} to {percent_points(float(percents.max()))}"
-            + (f", {outside} beyond the axis" if outside else "")
-            + "".join(f"; {strip.label}: {_span(strip)}" for strip in known)
-        )
-        data = [
-            {"pair": int(number), "order": kind, "ratio": ratio, **{strip.label: strip.values[at] for strip in known}}
-            for at, (number, kind, ratio) in enumerate(zip(numbers, changes.kinds, changes.ratios, strict=True))
-        ]
-        return to_drawing(figure, name, words + ".", data)
+    figure, (top, *below) = new_strips((_CHANGES_IN, *(_STRIP_IN for _ in drawn)))
+    low, high = _limits(percents, changes, margin_ratio)
+    _frame(top, margin_ratio)
+    if changes.low is not None and changes.high is not None:
+        top.axhspan(100 * (changes.low - 1), 100 * (changes.high - 1), color=BLUE.light, alpha=0.18, linewidth=0)
+    top.axhline(100 * (changes.ratio - 1), color=BLUE.light, linewidth=1.2)
+    kinds = list(dict.fromkeys(changes.kinds))
+    handles = []
+    for at, kind in enumerate(sorted(kinds)):
+        marker, hue = _MARKERS[at % len(_MARKERS)]
+        chosen = np.array([one == kind for one in changes.kinds])
+        inside = chosen & (percents >= low) & (percents <= high)
+        top.plot(numbers[inside], percents[inside], marker, color=hue.light, markersize=3.4, alpha=0.8,
+                 linestyle="none", clip_on=False, zorder=4)  # fmt: skip
+        for beyond, edge, arrow in ((percents > high, high, "^"), (percents < low, low, "v")):
+            top.plot(numbers[chosen & beyond], np.full(int((chosen & beyond).sum()), edge), arrow, color=hue.light,
+                     markersize=5.5, markerfacecolor="none", linestyle="none", clip_on=False, zorder=5)  # fmt: skip
+        handles.append(Line2D([], [], linestyle="none", marker=marker, color=hue.light, markersize=4, label=kind))
+    top.set_ylim(low, high)
+    top.set_ylabel(label)
+    if kinds != [""]:
+        figure.legend(handles=handles, loc="upper left", ncols=4, handletextpad=0.2, columnspacing=1.0)
+    for axes, strip in zip(below, drawn, strict=True):
+        values = [np.nan if value is None else value for value in strip.values]
+        axes.vlines(numbers, 0, values, color=MUTED.light, linewidth=1.2)
+        axes.set_ylim(0, max(1.15 * float(np.nanmax(values)), 0.1))
+        axes.yaxis.set_major_locator(MaxNLocator(2))
+        axes.set_title(strip.label, fontsize=7.5, fontweight="normal", pad=2)
+    last = below[-1] if below else top
+    last.set_xlim(0.3, len(numbers) + 0.7)
+    last.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    last.set_xlabel("pair, in the order of time")
+    outside = int(((percents > high) | (percents < low)).sum())
+    words = (
+        f"{label} in {len(numbers)} pairs: {_percent(changes.ratio)}"
+        + (f" ({_percent(changes.low)} to {_percent(changes.high)})" if changes.low and changes.high else "")
+        + f", single pairs {percent_points(float(percents.min()))} to {percent_points(float(percents.max()))}"
+        + (f", {outside} beyond the axis" if outside else "")
+        + "".join(f"; {strip.label}: {_span(strip)}" for strip in known)
+    )
+    data = [
+        {"pair": int(number), "order": kind, "ratio": ratio, **{strip.label: strip.values[at] for strip in known}}
+        for at, (number, kind, ratio) in enumerate(zip(numbers, changes.kinds, changes.ratios, strict=True))
+    ]
+    return to_drawing(figure, name, words + ".", data)
 
 
+@drawn
 def quantile_changes(
     points: Sequence[tuple[float, float, float, float]], *, name: str, label: str, margin_ratio: float = 1.0
 ) -> Drawing:
@@ -122,24 +124,21 @@ def quantile_changes(
     """
     if not points:
         raise ValueError("found no quantile, expected at least one")
-    with style_context():
-        figure, axes = new_figure(_CHANGES_IN)
-        at = [100 * point[0] for point in points]
-        ratio, low, high = ([100 * (point[k] - 1) for point in points] for k in (1, 2, 3))
-        _frame(axes, margin_ratio)
-        axes.fill_between(at, low, high, color=BLUE.light, alpha=0.22, linewidth=0)
-        axes.plot(at, ratio, "-", color=BLUE.light, linewidth=1.3, zorder=4)
-        for x, y, sure in zip(at, ratio, (not p[2] <= 1 <= p[3] for p in points), strict=True):
-            axes.plot([x], [y], "o", color=BLUE.light, markersize=4.6, zorder=5,
-                      markerfacecolor=BLUE.light if sure else "none")  # fmt: skip
-        axes.set_xlim(0, 100)
-        axes.set_xlabel("quantile (%)")
-        axes.set_ylabel(label)
-        words = ", ".join(
-            f"{_percent(p[1])} ({_percent(p[2])} to {_percent(p[3])}) at {100 * p[0]:g} %" for p in points
-        )
-        data = [{"quantile": p[0], "ratio": p[1], "low": p[2], "high": p[3]} for p in points]
-        return to_drawing(figure, name, f"{label} by quantile: {words}.", data)
+    figure, axes = new_figure(_CHANGES_IN)
+    at = [100 * point[0] for point in points]
+    ratio, low, high = ([100 * (point[k] - 1) for point in points] for k in (1, 2, 3))
+    _frame(axes, margin_ratio)
+    axes.fill_between(at, low, high, color=BLUE.light, alpha=0.22, linewidth=0)
+    axes.plot(at, ratio, "-", color=BLUE.light, linewidth=1.3, zorder=4)
+    for x, y, sure in zip(at, ratio, (not p[2] <= 1 <= p[3] for p in points), strict=True):
+        axes.plot([x], [y], "o", color=BLUE.light, markersize=4.6, zorder=5,
+                  markerfacecolor=BLUE.light if sure else "none")  # fmt: skip
+    axes.set_xlim(0, 100)
+    axes.set_xlabel("quantile (%)")
+    axes.set_ylabel(label)
+    words = ", ".join(f"{_percent(p[1])} ({_percent(p[2])} to {_percent(p[3])}) at {100 * p[0]:g} %" for p in points)
+    data = [{"quantile": p[0], "ratio": p[1], "low": p[2], "high": p[3]} for p in points]
+    return to_drawing(figure, name, f"{label} by quantile: {words}.", data)
 
 
 def _frame(axes: Axes, margin_ratio: float) -> None:

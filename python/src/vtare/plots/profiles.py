@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Final
 from matplotlib.lines import Line2D
 
 from vtare.plots.axes import Scale, scale_for, time_axis
+from vtare.plots.drawn import Drawing, drawn
 from vtare.plots.format import packet_rate_unit, rate_unit
 from vtare.plots.palette import style_of
 from vtare.plots.quantity import axis_label, quantity_of
-from vtare.plots.svg import Drawing, new_figure, style_context, to_drawing
+from vtare.plots.svg import new_figure, to_drawing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -56,6 +57,7 @@ def profile_values(lines: Sequence[Profile]) -> list[float]:
     ]
 
 
+@drawn
 def profiles(
     lines: Sequence[Profile],
     levels: Sequence[str],
@@ -87,34 +89,33 @@ def profiles(
     written = quantity_of(quantity)
     values = profile_values(lines)
     shown = scale if scale is not None else scale_for(values)
-    with style_context():
-        figure, axes = new_figure(2.75)
-        step = min(_SPREAD / max(len(lines) - 1, 1), _STEP)
-        for at, line in enumerate(lines):
-            _draw(axes, line, (at - (len(lines) - 1) / 2) * step)
-        axes.set_xlim(-0.5, len(levels) - 0.5)
-        axes.set_xticks(range(len(levels)), list(levels))
-        if sum(len(level) for level in levels) > _TICK_LETTERS:
-            for tick in axes.get_xticklabels():
-                tick.set(rotation=30, ha="right", rotation_mode="anchor")
-        axes.set_xlabel(label)
-        title = what if what is not None else axis_label(quantity).split(":")[0]
-        if written.is_rate:
-            factor, unit = (packet_rate_unit if written.symbol == "packet/s" else rate_unit)(max(*values, 1.0))
-            _rate_axis(axes, values, f"{title}, {unit}", factor)
-        else:
-            time_axis(axes, "y", shown, title, quantity_of(quantity).tick)
-        longest = max(len(line.label) for line in lines)
-        columns = next((n for n in (4, 3, 2) if longest <= _LEGEND_LETTERS // n), 1)
-        figure.legend(handles=[_handle(line) for line in lines], loc="outside upper left", ncols=columns,
-                      handlelength=2.2, columnspacing=1.0, handletextpad=0.4)  # fmt: skip
-        data = [
-            {"quantity": quantity, "unit": written.symbol, "label": line.label, label: levels[point.at],
-             "value": point.value, "low": point.low, "high": point.high}
-            for line in lines
-            for point in line.points
-        ]  # fmt: skip
-        return to_drawing(figure, name, _describe(lines, levels, title, written.text), data)
+    figure, axes = new_figure(2.75)
+    step = min(_SPREAD / max(len(lines) - 1, 1), _STEP)
+    for at, line in enumerate(lines):
+        _draw(axes, line, (at - (len(lines) - 1) / 2) * step)
+    axes.set_xlim(-0.5, len(levels) - 0.5)
+    axes.set_xticks(range(len(levels)), list(levels))
+    if sum(len(level) for level in levels) > _TICK_LETTERS:
+        for tick in axes.get_xticklabels():
+            tick.set(rotation=30, ha="right", rotation_mode="anchor")
+    axes.set_xlabel(label)
+    title = what if what is not None else axis_label(quantity).split(":")[0]
+    if written.is_rate:
+        factor, unit = (packet_rate_unit if written.symbol == "packet/s" else rate_unit)(max(*values, 1.0))
+        _rate_axis(axes, values, f"{title}, {unit}", factor)
+    else:
+        time_axis(axes, "y", shown, title, quantity_of(quantity).tick)
+    longest = max(len(line.label) for line in lines)
+    columns = next((n for n in (4, 3, 2) if longest <= _LEGEND_LETTERS // n), 1)
+    figure.legend(handles=[_handle(line) for line in lines], loc="outside upper left", ncols=columns,
+                  handlelength=2.2, columnspacing=1.0, handletextpad=0.4)  # fmt: skip
+    data = [
+        {"quantity": quantity, "unit": written.symbol, "label": line.label, label: levels[point.at],
+         "value": point.value, "low": point.low, "high": point.high}
+        for line in lines
+        for point in line.points
+    ]  # fmt: skip
+    return to_drawing(figure, name, _describe(lines, levels, title, written.text), data)
 
 
 def _draw(axes: Axes, line: Profile, shift: float) -> None:

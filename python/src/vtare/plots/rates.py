@@ -11,9 +11,10 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator, NullLocator
 
 from vtare.plots.axes import log_ticks
+from vtare.plots.drawn import Drawing, drawn
 from vtare.plots.format import byte_text, percent_points, rate_text, rate_unit
 from vtare.plots.palette import GRID, INK, MUTED, style_of
-from vtare.plots.svg import Drawing, new_figure, style_context, to_drawing
+from vtare.plots.svg import new_figure, to_drawing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,6 +80,7 @@ def rate_limit(marks: Sequence[EstimateMark], truth: float) -> float:
     return 1.08 * min(max(highest, truth), 1.6 * truth)
 
 
+@drawn
 def estimates_over_time(
     edges_s: Floats, truth: Floats, marks: Sequence[EstimateMark], *, name: str, limit: float
 ) -> Drawing:
@@ -88,32 +90,32 @@ def estimates_over_time(
     known.
     """
     factor, unit = rate_unit(limit)
-    with style_context():
-        figure, axes = new_figure(2.25)
-        axes.stairs(truth / factor, edges_s, baseline=None, color=INK.light, linewidth=1.1, zorder=3)
-        for mark in marks:
-            colour = style_of(mark.style).hue.light
-            middle = (mark.begin_s + mark.end_s) / 2
-            if mark.low is not None and mark.high is not None:
-                ends = [min(end, limit) / factor for end in (mark.low, mark.high)]
-                axes.plot([middle] * 2, ends, "-", color=colour, linewidth=1.0, alpha=0.7, zorder=4)
-            _mark(axes, middle, mark.value / factor, limit / factor, mark)
-            level = min(mark.value, limit) / factor
-            axes.plot([mark.begin_s, mark.end_s], [level] * 2, "-", color=colour, linewidth=1.6, alpha=0.5, zorder=4)
-        _even_axis(axes, "y", 0.0, limit / factor, f"available bandwidth, {unit}")
-        margin = 0.02 * (edges_s[-1] - edges_s[0])
-        _even_axis(axes, "x", float(edges_s[0] - margin), float(edges_s[-1] + margin), "time, s")
-        known = truth[np.isfinite(truth)]
-        span = f"{rate_text(float(known.min()))} to {rate_text(float(known.max()))}" if len(known) else "unknown"
-        values = ", ".join(rate_text(mark.value) for mark in marks) or "none"
-        course = [
-            {"mark": "truth", "begin_s": begin, "end_s": end, "truth_bit_per_s": None if math.isnan(rate) else rate}
-            for begin, end, rate in zip(edges_s[:-1].tolist(), edges_s[1:].tolist(), truth.tolist(), strict=True)
-        ]
-        data = course + _data(marks)
-        return to_drawing(figure, name, f"Truth {span}; estimates in order of time: {values}.", data)
+    figure, axes = new_figure(2.25)
+    axes.stairs(truth / factor, edges_s, baseline=None, color=INK.light, linewidth=1.1, zorder=3)
+    for mark in marks:
+        colour = style_of(mark.style).hue.light
+        middle = (mark.begin_s + mark.end_s) / 2
+        if mark.low is not None and mark.high is not None:
+            ends = [min(end, limit) / factor for end in (mark.low, mark.high)]
+            axes.plot([middle] * 2, ends, "-", color=colour, linewidth=1.0, alpha=0.7, zorder=4)
+        _mark(axes, middle, mark.value / factor, limit / factor, mark)
+        level = min(mark.value, limit) / factor
+        axes.plot([mark.begin_s, mark.end_s], [level] * 2, "-", color=colour, linewidth=1.6, alpha=0.5, zorder=4)
+    _even_axis(axes, "y", 0.0, limit / factor, f"available bandwidth, {unit}")
+    margin = 0.02 * (edges_s[-1] - edges_s[0])
+    _even_axis(axes, "x", float(edges_s[0] - margin), float(edges_s[-1] + margin), "time, s")
+    known = truth[np.isfinite(truth)]
+    span = f"{rate_text(float(known.min()))} to {rate_text(float(known.max()))}" if len(known) else "unknown"
+    values = ", ".join(rate_text(mark.value) for mark in marks) or "none"
+    course = [
+        {"mark": "truth", "begin_s": begin, "end_s": end, "truth_bit_per_s": None if math.isnan(rate) else rate}
+        for begin, end, rate in zip(edges_s[:-1].tolist(), edges_s[1:].tolist(), truth.tolist(), strict=True)
+    ]
+    data = course + _data(marks)
+    return to_drawing(figure, name, f"Truth {span}; estimates in order of time: {values}.", data)
 
 
+@drawn
 def estimates_against_truth(marks: Sequence[EstimateMark], *, name: str, limit: float) -> Drawing:
     """Each estimate over the truth of its own window; on the line it is right.
 
@@ -125,22 +127,21 @@ def estimates_against_truth(marks: Sequence[EstimateMark], *, name: str, limit: 
         raise ValueError("found no estimate with a truth, expected at least one")
     factor, unit = rate_unit(limit)
     most = 1.06 * max(mark.truth or 0.0 for mark in shown)
-    with style_context():
-        figure, axes = new_figure(3.3)
-        axes.plot([0, most / factor], [0, most / factor], "-", color=MUTED.light, linewidth=1.0, zorder=2)
-        styles = list(dict.fromkeys(mark.style for mark in shown))
-        for mark in shown:
-            aside = _ASIDE * (styles.index(mark.style) - (len(styles) - 1) / 2)
-            x = ((mark.truth or 0.0) + aside * most) / factor
-            if mark.low is not None and mark.high is not None:
-                ends = [min(end, limit) / factor for end in (mark.low, mark.high)]
-                axes.plot([x] * 2, ends, "-", color=style_of(mark.style).hue.light, linewidth=1.0, alpha=0.6, zorder=4)
-            _mark(axes, x, mark.value / factor, limit / factor, mark)
-        _even_axis(axes, "x", 0.0, most / factor, f"truth, {unit}")
-        _even_axis(axes, "y", 0.0, limit / factor, f"estimate, {unit}")
-        _legend(figure, styles)
-        counts = "; ".join(f"{style} {sum(mark.style == style for mark in shown)}" for style in styles)
-        return to_drawing(figure, name, f"Estimates over the truth of their windows: {counts}.", _data(shown))
+    figure, axes = new_figure(3.3)
+    axes.plot([0, most / factor], [0, most / factor], "-", color=MUTED.light, linewidth=1.0, zorder=2)
+    styles = list(dict.fromkeys(mark.style for mark in shown))
+    for mark in shown:
+        aside = _ASIDE * (styles.index(mark.style) - (len(styles) - 1) / 2)
+        x = ((mark.truth or 0.0) + aside * most) / factor
+        if mark.low is not None and mark.high is not None:
+            ends = [min(end, limit) / factor for end in (mark.low, mark.high)]
+            axes.plot([x] * 2, ends, "-", color=style_of(mark.style).hue.light, linewidth=1.0, alpha=0.6, zorder=4)
+        _mark(axes, x, mark.value / factor, limit / factor, mark)
+    _even_axis(axes, "x", 0.0, most / factor, f"truth, {unit}")
+    _even_axis(axes, "y", 0.0, limit / factor, f"estimate, {unit}")
+    _legend(figure, styles)
+    counts = "; ".join(f"{style} {sum(mark.style == style for mark in shown)}" for style in styles)
+    return to_drawing(figure, name, f"Estimates over the truth of their windows: {counts}.", _data(shown))
 
 
 def _data(marks: Sequence[EstimateMark]) -> list[dict[str, Any]]:
@@ -163,6 +164,7 @@ def _mark(axes: Axes, x: float, y: float, limit: float, mark: EstimateMark) -> N
     )  # fmt: skip
 
 
+@drawn
 def error_boxes(rows: Sequence[ErrorRow], *, name: str, limits: tuple[float, float] | None = None) -> Drawing:
     """A box for each cell: quartiles, median bold, whiskers to the least and the greatest; every error as a dot.
 
@@ -173,28 +175,25 @@ def error_boxes(rows: Sequence[ErrorRow], *, name: str, limits: tuple[float, flo
         raise ValueError("found a box figure without errors, expected at least one in each row")
     low, high = limits if limits is not None else error_limits(rows)
     headings = sum(1 for at, row in enumerate(rows) if row.group and (at == 0 or rows[at - 1].group != row.group))
-    with style_context():
-        figure, axes = new_figure(_FRAME_IN + _ROW_IN * len(rows) + _HEADING_IN * headings)
-        y, middles = 0.0, []
-        for at, row in enumerate(rows):
-            if row.group and (at == 0 or rows[at - 1].group != row.group):
-                place = axes.get_yaxis_transform()
-                axes.text(0.0, y + 0.1, row.group, transform=place, fontweight="bold", fontsize=8, va="center")
-                y += 0.9
-            _error_box(axes, row, y)
-            middles.append(y)
-            y += 1.0
-        axes.axvline(0.0, color=INK.light, linewidth=0.9, zorder=2)
-        axes.set_ylim(y - 0.4, -0.6)
-        axes.set_yticks(middles, [row.label for row in rows])
-        axes.tick_params(axis="y", length=0)
-        axes.spines["left"].set_visible(False)
-        _error_axis(axes, "x", low, high)
-        values = "; ".join(f"{row.label} {percent_points(float(np.median(row.errors)))}" for row in rows)
-        data = [
-            {"group": row.group, "label": row.label, "error_percent": error} for row in rows for error in row.errors
-        ]
-        return to_drawing(figure, name, f"Errors in percent of the truth, medians: {values}.", data)
+    figure, axes = new_figure(_FRAME_IN + _ROW_IN * len(rows) + _HEADING_IN * headings)
+    y, middles = 0.0, []
+    for at, row in enumerate(rows):
+        if row.group and (at == 0 or rows[at - 1].group != row.group):
+            place = axes.get_yaxis_transform()
+            axes.text(0.0, y + 0.1, row.group, transform=place, fontweight="bold", fontsize=8, va="center")
+            y += 0.9
+        _error_box(axes, row, y)
+        middles.append(y)
+        y += 1.0
+    axes.axvline(0.0, color=INK.light, linewidth=0.9, zorder=2)
+    axes.set_ylim(y - 0.4, -0.6)
+    axes.set_yticks(middles, [row.label for row in rows])
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    _error_axis(axes, "x", low, high)
+    values = "; ".join(f"{row.label} {percent_points(float(np.median(row.errors)))}" for row in rows)
+    data = [{"group": row.group, "label": row.label, "error_percent": error} for row in rows for error in row.errors]
+    return to_drawing(figure, name, f"Errors in percent of the truth, medians: {values}.", data)
 
 
 def error_limits(rows: Sequence[ErrorRow]) -> tuple[float, float]:
@@ -212,6 +211,7 @@ def _error_box(axes: Axes, row: ErrorRow, y: float) -> None:
     axes.plot([middle] * 2, [y - 0.3, y + 0.3], "-", color=INK.light, linewidth=1.6, zorder=5)
 
 
+@drawn
 def cost_against_error(points: Sequence[CostPoint], *, name: str) -> Drawing:
     """Bytes of an estimate against its absolute error: better is nearer the lower left corner.
 
@@ -224,27 +224,24 @@ def cost_against_error(points: Sequence[CostPoint], *, name: str) -> Drawing:
     low, high = min(bytes_) / 1.6, max(bytes_) * 1.6
     if high / low < 10:
         low, high = low / 2, high * 2
-    with style_context():
-        figure, axes = new_figure(2.9)
-        for point in points:
-            style = style_of(point.style)
-            axes.plot(
-                [point.byte], [point.error_percent], style.marker, color=style.hue.light, markersize=5.5, zorder=4
-            )
-        axes.set_xscale("log")
-        axes.set_xlim(low, high)
-        ticks = log_ticks(low, high, 5)
-        axes.xaxis.set_major_locator(FixedLocator(ticks))
-        axes.xaxis.set_major_formatter(FixedFormatter([byte_text(tick) for tick in ticks]))
-        axes.xaxis.set_minor_locator(NullLocator())
-        axes.set_xlabel("bytes of an estimate, log scale")
-        _error_axis(axes, "y", 0.0, max(_EVEN_PERCENT, *(point.error_percent for point in points)), "absolute error")
-        axes.grid(visible=True, axis="both", color=GRID.light)
-        styles = list(dict.fromkeys(point.style for point in points))
-        _legend(figure, styles)
-        values = "; ".join(f"{p.label} {byte_text(p.byte)}, {percent_points(p.error_percent)} off" for p in points)
-        data = [{"label": p.label, "estimate_byte": p.byte, "absolute_error_percent": p.error_percent} for p in points]
-        return to_drawing(figure, name, f"Bytes of an estimate and its absolute error, medians: {values}.", data)
+    figure, axes = new_figure(2.9)
+    for point in points:
+        style = style_of(point.style)
+        axes.plot([point.byte], [point.error_percent], style.marker, color=style.hue.light, markersize=5.5, zorder=4)
+    axes.set_xscale("log")
+    axes.set_xlim(low, high)
+    ticks = log_ticks(low, high, 5)
+    axes.xaxis.set_major_locator(FixedLocator(ticks))
+    axes.xaxis.set_major_formatter(FixedFormatter([byte_text(tick) for tick in ticks]))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xlabel("bytes of an estimate, log scale")
+    _error_axis(axes, "y", 0.0, max(_EVEN_PERCENT, *(point.error_percent for point in points)), "absolute error")
+    axes.grid(visible=True, axis="both", color=GRID.light)
+    styles = list(dict.fromkeys(point.style for point in points))
+    _legend(figure, styles)
+    values = "; ".join(f"{p.label} {byte_text(p.byte)}, {percent_points(p.error_percent)} off" for p in points)
+    data = [{"label": p.label, "estimate_byte": p.byte, "absolute_error_percent": p.error_percent} for p in points]
+    return to_drawing(figure, name, f"Bytes of an estimate and its absolute error, medians: {values}.", data)
 
 
 def _legend(figure: Figure, styles: Sequence[str]) -> None:

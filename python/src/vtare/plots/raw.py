@@ -12,10 +12,11 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from vtare.plots.axes import Scale, scale_for, time_axis
+from vtare.plots.drawn import Drawing, drawn
 from vtare.plots.format import count_text, time_text
 from vtare.plots.palette import INK, style_of
 from vtare.plots.quantity import axis_label, quantity_of
-from vtare.plots.svg import RASTER_DPI, Drawing, new_figure, style_context, to_drawing
+from vtare.plots.svg import RASTER_DPI, new_figure, to_drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,6 +40,7 @@ def raw_values(series: RawSeries) -> list[float]:
     return values
 
 
+@drawn
 def raw_samples(
     series: RawSeries, *, name: str, quantity: str = "miss_ns", scale: Scale | None = None, title: str | None = None
 ) -> Drawing:
@@ -57,55 +59,54 @@ def raw_samples(
     shown = scale if scale is not None else scale_for(raw_values(series))
     colour = style_of(series.style).hue.light
     handles: list[Line2D | Patch] = []
-    with style_context():
-        figure, axes = new_figure(3.0 + (0.2 if title else 0.0))
-        last = float(series.index.max()) if series.index.size else 0.0
-        right = max(last, float(series.n - 1), 1.0)
-        if series.band_value is not None and series.band_count is not None and series.band_value.size:
-            banded = _draw_band(axes, series.band_value, series.band_count, colour, shown)
-            handles.append(
-                Patch(
-                    facecolor=colour,
-                    alpha=0.5,
-                    label=f"{count_text(banded)} readings, position not kept (stronger: more)",
-                )
+    figure, axes = new_figure(3.0 + (0.2 if title else 0.0))
+    last = float(series.index.max()) if series.index.size else 0.0
+    right = max(last, float(series.n - 1), 1.0)
+    if series.band_value is not None and series.band_count is not None and series.band_value.size:
+        banded = _draw_band(axes, series.band_value, series.band_count, colour, shown)
+        handles.append(
+            Patch(
+                facecolor=colour,
+                alpha=0.5,
+                label=f"{count_text(banded)} readings, position not kept (stronger: more)",
             )
-        x = y = np.empty(0)
-        if series.index.size:
-            size = 5.0 if series.index.size < _FULL_MARK else 1.6
-            axes.set_xlim(0, right)
-            time_axis(axes, "y", shown, None)
-            x, y = _seen(axes, series.index, series.value)
-            axes.scatter(x, y, s=size, color=colour, alpha=0.75, linewidths=0, rasterized=True)
-            handles.append(
-                Line2D(
-                    [],
-                    [],
-                    linestyle="none",
-                    marker="o",
-                    markersize=3.5,
-                    color=colour,
-                    label=f"{count_text(series.index.size)} single readings",
-                )
-            )
-        line = axes.axhline(
-            series.median, color=INK.light, linewidth=2.0, zorder=5, label=f"median {time_text(series.median)}"
         )
-        handles.insert(0, line)
+    x = y = np.empty(0)
+    if series.index.size:
+        size = 5.0 if series.index.size < _FULL_MARK else 1.6
         axes.set_xlim(0, right)
-        axes.set_xlabel("position in the series (reading number)")
-        axes.xaxis.set_major_formatter(lambda value, _: _short_count(value))
-        what = axis_label(quantity)
-        time_axis(axes, "y", shown, what.split(":")[0])
-        if title:
-            axes.set_title(title)
-        figure.legend(handles=handles, loc="outside lower center", ncols=1, handlelength=1.8)
-        return to_drawing(
-            figure,
-            name,
-            f"Raw readings of {series.label}, {what}: {series.n} readings, median {time_text(series.median)}.",
-            _data(series, quantity, x, y),
+        time_axis(axes, "y", shown, None)
+        x, y = _seen(axes, series.index, series.value)
+        axes.scatter(x, y, s=size, color=colour, alpha=0.75, linewidths=0, rasterized=True)
+        handles.append(
+            Line2D(
+                [],
+                [],
+                linestyle="none",
+                marker="o",
+                markersize=3.5,
+                color=colour,
+                label=f"{count_text(series.index.size)} single readings",
+            )
         )
+    line = axes.axhline(
+        series.median, color=INK.light, linewidth=2.0, zorder=5, label=f"median {time_text(series.median)}"
+    )
+    handles.insert(0, line)
+    axes.set_xlim(0, right)
+    axes.set_xlabel("position in the series (reading number)")
+    axes.xaxis.set_major_formatter(lambda value, _: _short_count(value))
+    what = axis_label(quantity)
+    time_axis(axes, "y", shown, what.split(":")[0])
+    if title:
+        axes.set_title(title)
+    figure.legend(handles=handles, loc="outside lower center", ncols=1, handlelength=1.8)
+    return to_drawing(
+        figure,
+        name,
+        f"Raw readings of {series.label}, {what}: {series.n} readings, median {time_text(series.median)}.",
+        _data(series, quantity, x, y),
+    )
 
 
 def _data(series: RawSeries, quantity: str, index: Floats, value: Floats) -> pl.DataFrame:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Final
 from matplotlib.patches import Patch
 
 from vtare.plots.axes import scale_for, time_axis
+from vtare.plots.drawn import Drawing, drawn
 from vtare.plots.format import percent_text, time_text
 from vtare.plots.palette import GRID, INK, SURFACE, style_of
-from vtare.plots.svg import Drawing, new_figure, style_context, to_drawing
+from vtare.plots.svg import new_figure, to_drawing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,6 +42,7 @@ def stack_scale(values: Sequence[float]) -> Scale:
     return type(kind)("linear", low - (margin if low < 0 else 0.0), high + margin)
 
 
+@drawn
 def stacks(
     rows: Sequence[Stack], *, name: str, names: dict[str, str], scale: Scale | None = None, label: str
 ) -> Drawing:
@@ -61,22 +63,22 @@ def stacks(
     if not rows:
         raise ValueError("found no rows, expected at least one whole with its pieces")
     shown = scale if scale is not None else stack_scale(stack_values(rows))
-    with style_context():
-        figure, axes = new_figure(_FRAME_IN + _ROW_IN * len(rows))
-        _bars(axes, [row.label for row in rows], [row.pieces for row in rows])
-        for y, row in enumerate(rows):
-            axes.plot([row.whole] * 2, [y - 0.38, y + 0.38], "-", color=INK.light, linewidth=1.6, zorder=4)
-            axes.text(1.015, y, time_text(row.whole), transform=axes.get_yaxis_transform(), va="center", fontsize=8)
-        time_axis(axes, "x", shown, label)
-        _legend(figure, rows, names)
-        data = [
-            {"label": row.label, "piece": names.get(piece, piece), "time_ns": value}
-            for row in rows
-            for piece, value in (("whole", row.whole), *row.pieces)
-        ]
-        return to_drawing(figure, name, _describe(rows, names, label, None), data)
+    figure, axes = new_figure(_FRAME_IN + _ROW_IN * len(rows))
+    _bars(axes, [row.label for row in rows], [row.pieces for row in rows])
+    for y, row in enumerate(rows):
+        axes.plot([row.whole] * 2, [y - 0.38, y + 0.38], "-", color=INK.light, linewidth=1.6, zorder=4)
+        axes.text(1.015, y, time_text(row.whole), transform=axes.get_yaxis_transform(), va="center", fontsize=8)
+    time_axis(axes, "x", shown, label)
+    _legend(figure, rows, names)
+    data = [
+        {"label": row.label, "piece": names.get(piece, piece), "time_ns": value}
+        for row in rows
+        for piece, value in (("whole", row.whole), *row.pieces)
+    ]
+    return to_drawing(figure, name, _describe(rows, names, label, None), data)
 
 
+@drawn
 def share_stacks(rows: Sequence[Stack], *, name: str, names: dict[str, str], label: str, main: str) -> Drawing:
     """Each row as a bar from 0 to 100 % of its whole: the piece `main` by its share, in percent beside the bar.
 
@@ -90,31 +92,30 @@ def share_stacks(rows: Sequence[Stack], *, name: str, names: dict[str, str], lab
     if not known:
         raise ValueError(f"found no share of {names[main]}, expected one in at least one row")
     shares = [_shares(row, main) for row in known]
-    with style_context():
-        figure, axes = new_figure(_FRAME_IN + _ROW_IN * len(known))
-        _bars(axes, [row.label for row in known], [[(key, 100 * share) for key, share in one] for one in shares])
-        at_right, colour = axes.get_yaxis_transform(), style_of(main).hue.light
-        for y, row in enumerate(known):
-            assert row.share is not None, "rows without one are left out"
-            axes.text(1.015, y, percent_text(row.share), transform=at_right, va="center", fontsize=9,
-                      fontweight="bold", color=colour)  # fmt: skip
-            axes.text(1.235, y, f"of {time_text(row.whole)}", transform=at_right, va="center", fontsize=8)
-        axes.text(1.015, -0.62, names[main], transform=at_right, va="bottom", fontsize=8, color=colour)
-        low = min(0.0, *(100 * share for one in shares for _, share in one))
-        axes.set_xlim(low, 100 - min(low, 0.0))
-        axes.set_xticks([0, 25, 50, 75, 100])
-        axes.grid(visible=True, axis="x")
-        axes.set_xlabel(f"{label} (%)")
-        _legend(figure, known, names)
-        data = [
-            {"label": row.label, "piece": names.get(piece, piece), "time_ns": value, "share": share}
-            for row, one in zip(known, shares, strict=True)
-            for piece, value, share in (
-                ("whole", row.whole, 1.0),
-                *((key, value, dict(one)[key]) for key, value in row.pieces),
-            )
-        ]
-        return to_drawing(figure, name, _describe(known, names, label, main), data)
+    figure, axes = new_figure(_FRAME_IN + _ROW_IN * len(known))
+    _bars(axes, [row.label for row in known], [[(key, 100 * share) for key, share in one] for one in shares])
+    at_right, colour = axes.get_yaxis_transform(), style_of(main).hue.light
+    for y, row in enumerate(known):
+        assert row.share is not None, "rows without one are left out"
+        axes.text(1.015, y, percent_text(row.share), transform=at_right, va="center", fontsize=9,
+                  fontweight="bold", color=colour)  # fmt: skip
+        axes.text(1.235, y, f"of {time_text(row.whole)}", transform=at_right, va="center", fontsize=8)
+    axes.text(1.015, -0.62, names[main], transform=at_right, va="bottom", fontsize=8, color=colour)
+    low = min(0.0, *(100 * share for one in shares for _, share in one))
+    axes.set_xlim(low, 100 - min(low, 0.0))
+    axes.set_xticks([0, 25, 50, 75, 100])
+    axes.grid(visible=True, axis="x")
+    axes.set_xlabel(f"{label} (%)")
+    _legend(figure, known, names)
+    data = [
+        {"label": row.label, "piece": names.get(piece, piece), "time_ns": value, "share": share}
+        for row, one in zip(known, shares, strict=True)
+        for piece, value, share in (
+            ("whole", row.whole, 1.0),
+            *((key, value, dict(one)[key]) for key, value in row.pieces),
+        )
+    ]
+    return to_drawing(figure, name, _describe(known, names, label, main), data)
 
 
 def _shares(row: Stack, main: str) -> list[tuple[str, float]]:

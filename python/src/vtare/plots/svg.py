@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import re
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,7 +17,8 @@ import polars as pl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from vtare.plots.palette import GRID, HUES, INK, MUTED, css_colours
+from vtare.plots.drawn import Drawing, Picture
+from vtare.plots.palette import HUES, css_colours
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,58 +40,6 @@ _ATTRIBUTES: Final = frozenset({
     "stroke-opacity", "stroke-width", "text-anchor",
 })  # fmt: skip
 
-_STYLE: Final[dict[str, Any]] = {
-    "svg.hashsalt": "vtare",
-    "svg.fonttype": "none",
-    # Carried by matplotlib itself, so the layout is the same on every machine.
-    "font.family": ["DejaVu Sans"],
-    "font.size": 8.5,
-    "text.color": INK.light,
-    "axes.labelcolor": INK.light,
-    "axes.edgecolor": MUTED.light,
-    "axes.linewidth": 0.7,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": False,
-    "axes.axisbelow": True,
-    "axes.titlesize": 9,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "grid.color": GRID.light,
-    "grid.linewidth": 0.6,
-    "xtick.color": MUTED.light,
-    "ytick.color": MUTED.light,
-    "xtick.labelcolor": INK.light,
-    "ytick.labelcolor": INK.light,
-    "xtick.major.width": 0.7,
-    "ytick.major.width": 0.7,
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
-    "legend.frameon": False,
-    "legend.fontsize": 8,
-    "figure.facecolor": "none",
-    "axes.facecolor": "none",
-    "savefig.facecolor": "none",
-    "path.simplify": True,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Drawing:
-    """A finished figure.
-
-    `svg` stands alone as a file; `inline` is the same for an HTML page, without declarations and with the page's font;
-    `width_px` is its natural width. `text` describes what is drawn, for readers who cannot see it. `data` is what is
-    drawn, as a table with full precision.
-    """
-
-    name: str
-    svg: str
-    inline: str
-    width_px: float
-    text: str
-    data: pl.DataFrame = field(compare=False)
-
 
 def png(drawing: Drawing) -> bytes:
     """The figure as a picture for slides and mail: its light form on white, twice the size of the SVG."""
@@ -103,12 +51,6 @@ def png(drawing: Drawing) -> bytes:
     paper = '<rect width="100%" height="100%" fill="#ffffff"/>'
     made: bytes = vl_convert.svg_to_png(re.sub(r"(<svg [^>]*>)", rf"\1{paper}", plain, count=1), scale=2.0, ppi=72)
     return made
-
-
-def style_context() -> Any:
-    """The look of every vtare figure, as a context manager: figures are made and saved inside it."""
-    # The stubs list every option by name; matplotlib itself checks these when they are set.
-    return mpl.rc_context(_STYLE)  # type: ignore[arg-type]
 
 
 def new_figure(height_in: float, width_in: float = PANEL_WIDTH_IN) -> tuple[Figure, Axes]:
@@ -217,4 +159,4 @@ def to_drawing(figure: Figure, name: str, text: str, data: pl.DataFrame | Sequen
     alone = alone.replace("'DejaVu Sans'", "'DejaVu Sans',Verdana,Arial,sans-serif")
     inline = inner.replace("'DejaVu Sans'", "var(--vt-font,sans-serif)")
     table = data if isinstance(data, pl.DataFrame) else pl.DataFrame(data, infer_schema_length=None)
-    return Drawing(name, alone, f"<svg {head}>{inline.rstrip()}", width * 96 / 72, text, table)
+    return Drawing(name, Picture(alone, f"<svg {head}>{inline.rstrip()}", width * 96 / 72, text, table))

@@ -229,7 +229,7 @@ def _friedman_exact(ranks: FloatArray) -> float:
     doubled = np.rint(2 * ranks).astype(np.int64)
     observed = int(np.sum((doubled.sum(axis=0) - n * (k + 1)) ** 2))
     spreads, ways = _friedman_null(tuple(sorted(tuple(sorted(row)) for row in doubled.tolist())))
-    return sum(ways[spreads >= observed].tolist()) / sum(ways.tolist())
+    return float(ways[spreads >= observed].sum() / ways.sum())
 
 
 @lru_cache(maxsize=256)

@@ -1,0 +1,175 @@
+"""Drawings, made at once or by other processes while the rest of a report is worked out."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol
+
+import matplotlib as mpl
+
+from vtare.plots.palette import GRID, INK, MUTED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import polars as pl
+
+_P = ParamSpec("_P")
+
+_STYLE: Final[dict[str, Any]] = {
+    "svg.hashsalt": "vtare",
+    "svg.fonttype": "none",
+    # Carried by matplotlib itself, so the layout is the same on every machine.
+    "font.family": ["DejaVu Sans"],
+    "font.size": 8.5,
+    "text.color": INK.light,
+    "axes.labelcolor": INK.light,
+    "axes.edgecolor": MUTED.light,
+    "axes.linewidth": 0.7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": False,
+    "axes.axisbelow": True,
+    "axes.titlesize": 9,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "grid.color": GRID.light,
+    "grid.linewidth": 0.6,
+    "xtick.color": MUTED.light,
+    "ytick.color": MUTED.light,
+    "xtick.labelcolor": INK.light,
+    "ytick.labelcolor": INK.light,
+    "xtick.major.width": 0.7,
+    "ytick.major.width": 0.7,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "legend.frameon": False,
+    "legend.fontsize": 8,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "savefig.facecolor": "none",
+    "path.simplify": True,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A finished figure: what the fields mean is in `Drawing`."""
+
+    svg: str
+    inline: str
+    width_px: float
+    text: str
+    data: pl.DataFrame
+
+
+class Drawing:
+    """A figure, finished or being drawn in another process; its fields wait until it is finished.
+
+    `svg` stands alone as a file; `inline` is the same for an HTML page, without declarations and with the page's font;
+    `width_px` is its natural width. `text` describes what is drawn, for readers who cannot see it. `data` is what is
+    drawn, as a table with full precision.
+    """
+
+    def __init__(self, name: str, picture: Picture | Future[Drawing]) -> None:
+        """Name a finished picture, or one that is being drawn."""
+        self.name = name
+        self._picture = picture
+
+    @property
+    def _finished(self) -> Picture:
+        if isinstance(self._picture, Future):
+            self._picture = self._picture.result()._finished
+        return self._picture
+
+    @property
+    def svg(self) -> str:
+        """The figure as a file of its own."""
+        return self._finished.svg
+
+    @property
+    def inline(self) -> str:
+        """The figure for an HTML page."""
+        return self._finished.inline
+
+    @property
+    def width_px(self) -> float:
+        """The natural width."""
+        return self._finished.width_px
+
+    @property
+    def text(self) -> str:
+        """What is drawn, in words."""
+        return self._finished.text
+
+    @property
+    def data(self) -> pl.DataFrame:
+        """What is drawn, as a table."""
+        return self._finished.data
+
+
+def style_context() -> Any:
+    """The look of every vtare figure, as a context manager: figures are made and saved inside it."""
+    # The stubs list every option by name; matplotlib itself checks these when they are set.
+    return mpl.rc_context(_STYLE)  # type: ignore[arg-type]
+
+
+class _Draws(Protocol[_P]):
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> Drawing: ...
+
+
+_processes: ProcessPoolExecutor | None = None
+
+
+def drawn(function: Callable[_P, Drawing]) -> _Draws[_P]:
+    """Let a function that draws work in vtare's style and, inside `drawing_processes`, in another process.
+
+    It takes the figure's name as the argument `name`.
+    """
+
+    @wraps(function)
+    def draw(*args: _P.args, **kwargs: _P.kwargs) -> Drawing:
+        if _processes is not None:
+            return Drawing(str(kwargs["name"]), _processes.submit(draw, *args, **kwargs))
+        with style_context():
+            return function(*args, **kwargs)
+
+    return draw
+
+
+@contextmanager
+def drawing_processes() -> Iterator[None]:
+    """Draw in as many other processes as there are CPUs, where there is more than one.
+
+    They import what they need while this process reads the store.
+    """
+    global _processes
+    count = len(os.sched_getaffinity(0))
+    if count == 1:
+        yield
+        return
+    # Not forked: threads of Polars would be missing in the copy.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(count, 4), mp_context=context, initializer=_prepare) as executor:
+        for _ in range(min(count, 4)):
+            executor.submit(os.getpid)
+        _processes = executor
+        try:
+            yield
+        except BaseException:
+            executor.shutdown(wait=False, cancel_futures=True)
+            raise
+        finally:
+            _processes = None
+
+
+def _prepare() -> None:
+    """Leave Ctrl-C to the process that asked, and import what draws."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    import vtare.plots  # noqa: F401
