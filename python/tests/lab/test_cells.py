@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from comparison_frames import compared
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -169,7 +170,7 @@ def test_a_campaign_compares_what_differs_in_one_factor_and_its_report_shows_it(
     with Store.create(tmp_path / "store", plan, 1) as store:
         assert run_campaign(store).done == len(make_design(plan, 1))
     summary = summarise(tmp_path / "store")
-    rows = summary.comparisons.select("factor", "level", "baseline", "load", "method", "tolerance_ns").rows()
+    rows = compared(summary.comparisons).select("factor", "level", "baseline", "load", "method", "tolerance_ns").rows()
     assert sorted(map(str, rows)) == sorted(
         map(
             str,

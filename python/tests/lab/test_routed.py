@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from comparison_frames import compared
 
 from vtare.campaign import CampaignResult, Journal, Store, children
 from vtare.campaign.surroundings import Surroundings
@@ -292,7 +293,7 @@ def test_cells_count_what_gave_no_answer_and_what_was_a_bound(routed_store: Path
     assert "8 of 32 answers are lower bounds" in said["at_least"]
     assert "not counted for 32 of 32 estimates" in said["not_counted"]
     # Another path has another truth: what differs there is no finding.
-    assert set(summary.comparisons["factor"]) == {"method", "timers"}
+    assert set(compared(summary.comparisons)["factor"]) == {"method", "timers"}
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from comparison_frames import compared
 
 from vtare.campaign import CampaignResult, Store, children
 from vtare.errors import BadInput
@@ -209,6 +210,6 @@ def test_summary_splits_the_round_trip_and_counts_the_lost_as_lost(two_host_stor
         0, named=True
     )
     assert (plain["lost"], plain["overhead_ns"], plain["paired"]) == (4, None, None)
-    observer = summary.comparisons.filter(summary.comparisons["factor"] == "capture")
+    observer = compared(summary.comparisons).filter(compared(summary.comparisons)["factor"] == "capture")
     assert set(observer["platform"]) == {"host", "netns"}
     assert set(observer["difference"]) == {0.0}

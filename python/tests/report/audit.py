@@ -202,7 +202,7 @@ def _bounds(cells: list[RawCell], rows: list[dict[str, str]], answer: str) -> It
 def _is_decided(row: dict[str, str], here: RawCell, there: RawCell) -> bool:
     """Whether a row claims what bounds of one side alone show: the other side is exact, and lies on the right side."""
     found = re.match(r"(at least|at most) (\d[\d.]*)", row["ratio (95 %)"])
-    if found is None or row["verdict"].split()[0] != {"at least": "higher", "at most": "lower"}[found.group(1)]:
+    if found is None or inference.direction_of(row) != {"at least": "higher", "at most": "lower"}[found.group(1)]:
         return False
     bounded, exact = (here, there) if found.group(1) == "at least" else (there, here)
     # A marked reading is a least value: of the other side every run must be known.

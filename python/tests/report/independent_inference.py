@@ -46,6 +46,19 @@ STEP_NS = 10.0
 MARGIN = [1.05]
 
 
+#: Figures of which more is better, by the words of tables; of all others that have a direction less is.
+MORE_IS_BETTER = ("throughput", "load without any loss", "longest burst", "achieved")
+
+
+def direction_of(row: dict[str, str]) -> str:
+    """The verdict of a row with its direction: `worse` of a figure of which less is better is `higher`."""
+    word = row["verdict"].split(" ")[0]
+    if word not in ("worse", "better"):
+        return word
+    more = row.get("metric", row.get("figure of a run", "")).startswith(MORE_IS_BETTER)
+    return "higher" if (word == "better") == more else "lower"
+
+
 @dataclass
 class Seen:
     """What was compared: numbers of figures by kind, and each that differs."""
@@ -359,7 +372,7 @@ def check_rows(seen: Seen, kind: str, rows: list[dict[str, str]], made: list[tup
         if families[at] not in stepped:
             seen.expect(kind, f"{where}, p", p_agrees(row["p (adjusted)"], p), row["p (adjusted)"], p)
         if "verdict" in row and families[at] not in unknown:
-            word = row["verdict"].split(" ")[0]
+            word = direction_of(row)
             right = word == found.word(p) if not step else (
                 word not in ("higher", "lower") or word == found.word(p)
             )  # fmt: skip
@@ -424,7 +437,7 @@ def check_again(seen: Seen, kind: str, row: dict[str, str], found: Found, step: 
     seen.expect(kind, f"{where}, ratio", right, row["ratio (95 %)"], found)
     if not step:
         seen.expect(kind, f"{where}, p", p_agrees(row["p (adjusted)"], p), row["p (adjusted)"], p)
-        word = row["verdict"].split(" ")[0]
+        word = direction_of(row)
         seen.expect(kind, f"{where}, verdict", word == found.word(p), word, found.word(p))
 
 
@@ -486,7 +499,7 @@ def check_main(seen: Seen, rows: list[dict[str, str]], cells: dict[str, list[Cel
         level, _, value = here.partition(": ")
         base, _, base_value = against.partition(": ")
         ratio, low, high = ratio_and_ends(row["ratio (95 %)"]) or (None, None, None)
-        word = row["verdict"].split(" ")[0]
+        word = direction_of(row)
         if row["metric"] == "overhead":
             # Captures are not read here: its ratio must at least lie in its interval.
             seen.expect("main", where, ratio is None or low <= ratio <= high, row["ratio (95 %)"], "an interval")

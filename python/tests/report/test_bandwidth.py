@@ -7,6 +7,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from comparison_frames import compared
 
 from vtare import plots
 from vtare.plots.format import byte_text, percent_points, rate_range_text, rate_text
@@ -128,7 +129,7 @@ def test_the_page_has_rates_and_no_times_of_bandwidth(summary: Summary) -> None:
 
 
 def test_estimates_with_a_truth_are_compared_by_their_error(summary: Summary) -> None:
-    rows = summary.comparisons.to_dicts()
+    rows = compared(summary.comparisons).to_dicts()
     assert {row["quantity"] for row in rows} == {"absolute_error_percent"}
     cells = summary.cells.to_dicts()
     keys = summary.keys[cells[0]["experiment"]]

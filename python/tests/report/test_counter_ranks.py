@@ -7,6 +7,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from comparison_frames import compared
 
 from vtare.report.content import layouts_of
 from vtare.report.families import families_of
@@ -71,7 +72,7 @@ def test_the_answer_is_shown_by_the_coefficient_of_variation(summary: Summary) -
 
 
 def test_cells_are_compared_by_it_too(summary: Summary) -> None:
-    assert set(summary.comparisons["quantity"].to_list()) == {"cv"}
+    assert set(compared(summary.comparisons)["quantity"].to_list()) == {"cv"}
     cells = summary.cells
     assert cells.filter(pl.col("cv_low") > pl.col("cv")).height == 0
     assert cells.filter(pl.col("cv_high") < pl.col("cv")).height == 0

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
+from comparison_frames import compared
 from forwarding_store import write_forwarding_store
 from synthetic_store import MISS_NS, Recipe
 
@@ -20,11 +20,10 @@ from vtare.report import layers
 from vtare.report.content import content_of, layouts_of
 from vtare.report.main_table import main_rows
 from vtare.report.plain import markdown
-from vtare.stats import Known
+from vtare.stats import Verdict
 from vtare.summary import Summary, contrasts, summarise
 from vtare.summary import layers as summary_layers
 from vtare.summary.contrasts import ComparisonRow
-from vtare.summary.verdicts import word_of
 
 PLAN = """
 schema = "vtare.plan/1"
@@ -63,8 +62,8 @@ def made(reported: Callable[[Recipe], Any]) -> Any:
 
 
 def rows_of(summary: Summary, kind: str) -> dict[tuple[str, str], dict[str, Any]]:
-    found = summary.layers.filter(pl.col("kind") == kind).iter_rows(named=True)
-    return {(row["level"], row["against"]): row for row in found}
+    found = compared(summary.layers).filter(pl.col("kind") == kind).iter_rows(named=True)
+    return {(row["level"], row["baseline"]): row for row in found}
 
 
 def test_machines_containers_and_the_host_are_set_side_by_side(made: Any) -> None:
@@ -90,14 +89,16 @@ def test_machines_containers_and_the_host_are_set_side_by_side(made: Any) -> Non
 def test_what_other_tables_compare_is_shown_as_it_stands_there(made: Any) -> None:
     summary: Summary = made.summary
     for row in rows_of(summary, "cost").values():
-        there = summary.comparisons.filter(
-            (pl.col("factor") == "platform") & (pl.col("level") == row["level"]) & (pl.col("load") == "idle")
-        ).row(0, named=True)
-        same = row["against"] == "host"
+        there = (
+            compared(summary.comparisons)
+            .filter((pl.col("factor") == "platform") & (pl.col("level") == row["level"]) & (pl.col("load") == "idle"))
+            .row(0, named=True)
+        )
+        same = row["baseline"] == "host"
         assert (row["ratio"] == there["ratio"] and row["p_adjusted"] == there["p_adjusted"]) == same
         assert (row["family"] == "sleeps: what the layer costs") != same
-    tails = summary.tails.filter((pl.col("factor") == "load") & pl.col("ratio").is_not_null())
-    mine = summary.layers.filter(pl.col("kind") == "tail")
+    tails = compared(summary.tails).filter((pl.col("factor") == "load") & pl.col("ratio").is_not_null())
+    mine = compared(summary.layers).filter(pl.col("kind") == "tail")
     assert mine["ratio"].to_list() == tails["ratio"].to_list()
     assert set(mine["figure"].to_list()) == {"p99"}, "400 readings give no p99.9"
     assert set(mine["verdict"].to_list()) == {"higher"}
@@ -108,16 +109,17 @@ def test_the_report_shows_each_ratio_with_its_interval_and_verdict_in_every_form
     summary: Summary = made.summary
     table = layers.table(summary, layouts_of(summary))
     assert table is not None
-    assert len(table.rows) == summary.layers.height == 9
+    assert len(table.rows) == len(summary.layers) == 9
     rows = [dict(zip((column.key for column in table.columns), row, strict=True)) for row in table.rows]
     written = markdown(content_of(summary, figures=False)).replace("\u00a0", " ").replace("\\_", "_")
-    for row, source in zip(rows, summary.layers.iter_rows(named=True), strict=True):
+    for row, source in zip(rows, compared(summary.layers).iter_rows(named=True), strict=True):
         shown = {key: one.text.replace("\u00a0", " ") for key, one in row.items()}
         interval = ratio_range_text(source["ratio_low"], source["ratio_high"])
         assert shown["ratio"] == f"{ratio_text(source['ratio'])} ({interval})"
         margin = " within 5 %" if source["verdict"] == "equivalent" else ""
-        assert shown["verdict"] == f"{source['verdict']}{margin}"
-        assert shown["change"] == f"{source['factor']}: {source['level']} against {source['against']}"
+        word = "worse" if source["verdict"] == "higher" else source["verdict"]
+        assert shown["verdict"] == f"{word}{margin}"
+        assert shown["change"] == f"{source['factor']}: {source['level']} against {source['baseline']}"
         assert f"| {shown['change']} | {shown['ratio']} | {shown['verdict']} |" in written
     assert {row["where"].text for row in rows if row["kind"].text == "tail"} == {
         f"platform {name}" for name in ("host", "docker", "lxc", "lab2")
@@ -131,36 +133,36 @@ def test_the_first_screen_compares_platforms_with_each_other(made: Any) -> None:
     summary: Summary = made.summary
     rows = [row for row in main_rows(summary, layouts_of(summary), "sleeps") if row.factor == "platform"]
     costs = rows_of(summary, "cost")
-    assert {(row.level, row.against) for row in rows} == set(costs)
+    assert {(row.level, row.baseline) for row in rows} == set(costs)
     for row in rows:
-        source = costs[row.level, row.against]
+        source = costs[row.level, row.baseline]
         assert (row.ratio, row.ratio_low, row.ratio_high, row.verdict) == tuple(
             source[name] for name in ("ratio", "ratio_low", "ratio_high", "verdict")
         )
         medians = summary.cells.filter(pl.col("load") == "idle")
-        for level, value in ((row.level, row.value), (row.against, row.value_against)):
-            assert value == Known(medians.filter(pl.col("platform") == level)["median"].item())
+        for level, value in ((row.level, row.median), (row.baseline, row.median_baseline)):
+            assert value == medians.filter(pl.col("platform") == level)["median"].item()
 
 
 def test_where_no_platforms_vary_the_section_is_about_tails(five_runs: Any) -> None:
     summary: Summary = five_runs.summary
-    assert set(summary.layers["kind"].to_list()) == {"tail"}
+    assert set(compared(summary.layers)["kind"].to_list()) == {"tail"}
     assert layers.title(summary) == "What does load do to the tails?"
     # What takes the CPU away hits too few readings for a quantile: the mean has them all.
-    means = summary.layers.filter((pl.col("experiment") == "timers") & (pl.col("figure") == "mean"))
+    means = compared(summary.layers).filter((pl.col("experiment") == "timers") & (pl.col("figure") == "mean"))
     assert means.height == 10
-    assert set(means["against"].to_list()) == {"idle"}
+    assert set(means["baseline"].to_list()) == {"idle"}
     assert (means["ratio"] > 1).all()
     assert '<section id="layers"><h2>What does load do to the tails?</h2>' in five_runs.html
 
 
 def test_too_few_runs_show_nothing_and_state_why(one_run: Any) -> None:
     found = one_run.summary.layers
-    assert set(found["verdict"].to_list()) <= {"inconclusive"}
-    assert all(found["reason"].to_list())
+    assert {row.verdict for row in found} <= {Verdict.INCONCLUSIVE}
+    assert all(row.reason for row in found)
 
 
-def tail_of(here: list[float], there: list[float]) -> summary_layers.LayerRow:
+def tail_of(here: list[float], there: list[float]) -> ComparisonRow:
     """The row of `layers` that two cells with these p99 of their runs get."""
     about = contrasts.Place("e", "sleep", {"load": "cpu"}, "load", "cpu", "idle")
     found = contrasts.contrast_of_runs(
@@ -196,24 +198,10 @@ def test_direction_ratio_and_interval_of_a_tail_always_agree() -> None:
     assert words >= {"higher", "lower", "inconclusive"}
 
 
-def test_a_verdict_without_a_limit_on_one_side_has_the_direction_of_the_other() -> None:
-    row = ComparisonRow(
-        experiment="e", instrument="sleep", labels={}, quantity="miss_ns", factor="load", level="cpu", baseline="idle",
-        n_runs=5, n_runs_baseline=5, family="f", adjustment="holm", verdict="differs", ratio=9.0, ratio_low=2.0,
-        difference=8.0,
-    )  # fmt: skip
-    assert word_of(row) == "higher"
-    assert word_of(replace(row, ratio_low=0.8)) == "inconclusive"
-    assert word_of(replace(row, ratio=0.59, ratio_low=0.42, ratio_high=0.83)) == "lower"
-    plain = replace(row, ratio=None, ratio_low=None, difference=-4.0, difference_low=-5.0, difference_high=-3.0)
-    assert word_of(plain) == "lower"
-    assert word_of(replace(plain, verdict="undecided")) == "inconclusive"
-
-
 def test_latency_of_what_forwards_is_compared_between_its_loads(tmp_path: Path) -> None:
     summary = summarise(write_forwarding_store(tmp_path / "store", shares=(0.3, 1.0)))
-    found = summary.layers.filter(pl.col("figure") == "p99 of latency")
+    found = compared(summary.layers).filter(pl.col("figure") == "p99 of latency")
     assert found.height > 0
     assert set(found["level"].to_list()) == {"100 %"}
-    assert set(found["against"].to_list()) == {"30 %"}
+    assert set(found["baseline"].to_list()) == {"30 %"}
     assert all(math.isclose(ratio, 4.0, rel_tol=1e-6) for ratio in found["ratio"].to_list())

@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from comparison_frames import compared
 from conftest import Reported
 from page import answer_of, cell, plain
 from planted import planted
@@ -25,11 +26,9 @@ from vtare.report.needs import inconclusive
 from vtare.report.placement import standings
 from vtare.report.tables import cell_table, verdict_table
 from vtare.report.text import Shown
+from vtare.stats import Verdict
 from vtare.summary import summarise
 from vtare.summary.context import loads, notes_on
-from vtare.summary.contrasts import ComparisonRow
-from vtare.summary.rows import rows_of
-from vtare.summary.verdicts import word_of
 
 # --- the answer ---
 
@@ -95,11 +94,13 @@ def test_the_box_states_how_large_a_new_campaign_would_decide_what_is_inconclusi
 ) -> None:
     """Two digits, never fewer blocks than it takes."""
     comparisons = five_runs.summary.comparisons
-    open_rows = [word_of(row) == "inconclusive" for row in rows_of(ComparisonRow, comparisons)]
-    assert sum(open_rows) == len(needed)
+    is_open = [row.verdict is Verdict.INCONCLUSIVE for row in comparisons]
+    assert sum(is_open) == len(needed)
     counts = iter(needed)
-    changed = pl.Series("runs_needed", [next(counts) if is_open else None for is_open in open_rows], dtype=pl.Int64)
-    found = inconclusive(replace(five_runs.summary, comparisons=comparisons.with_columns(changed)))
+    changed = tuple(
+        replace(row, runs_needed=next(counts) if one else None) for row, one in zip(comparisons, is_open, strict=True)
+    )
+    found = inconclusive(replace(five_runs.summary, comparisons=changed))
     assert found is not None
     wanted = {
         (None, None): "a new campaign of 1000 blocks would not decide them",
@@ -107,7 +108,7 @@ def test_the_box_states_how_large_a_new_campaign_would_decide_what_is_inconclusi
         (41, 187): "to decide them, a new campaign of about 41 to 190 blocks is needed",
         (41, 41): "to decide them, a new campaign of about 41 blocks is needed",
     }[needed]
-    short = f"2 of {comparisons.height} comparisons are inconclusive; {wanted} (80 % power for 5 %)"
+    short = f"2 of {len(comparisons)} comparisons are inconclusive; {wanted} (80 % power for 5 %)"
     assert found[0] == short
     assert found[1].startswith(short.partition(";")[0])
 
@@ -115,13 +116,11 @@ def test_the_box_states_how_large_a_new_campaign_would_decide_what_is_inconclusi
 def test_a_campaign_without_limits_states_how_far_its_figures_carry(five_runs: Reported) -> None:
     from vtare.report.limits import last_sentence
 
-    rows = rows_of(ComparisonRow, five_runs.summary.comparisons)
-    is_decided = pl.Series([word_of(row) != "inconclusive" for row in rows])
-    decided = five_runs.summary.comparisons.filter(is_decided)
+    decided = tuple(row for row in five_runs.summary.comparisons if not row.verdict.is_open)
     words = "decided, for this machine while it was measured."
-    for count, said in ((decided.height, f"All {decided.height} comparisons are {words}"),
+    for count, said in ((len(decided), f"All {len(decided)} comparisons are {words}"),
                         (1, f"The comparison is {words}")):  # fmt: skip
-        assert last_sentence(replace(five_runs.summary, comparisons=decided.head(count)), ()) == said
+        assert last_sentence(replace(five_runs.summary, comparisons=decided[:count]), ()) == said
     # What could not be tested is not decided.
     assert last_sentence(five_runs.summary, ()).startswith("Not certain: 2 of 39 comparisons could not be tested (")
 
@@ -296,13 +295,11 @@ def main_of(report: Reported) -> list[dict[str, Shown]]:
 
 
 def test_each_effect_at_the_baseline_is_a_row_with_its_figures_ratio_interval_and_verdict(five_runs: Reported) -> None:
-    (comparison, *_) = rows_of(
-        ComparisonRow,
-        five_runs.summary.comparisons.filter(
-            (pl.col("factor") == "load") & (pl.col("load") == "cpu") & (pl.col("method") == "usleep")
-        ),
-    )
-    assert word_of(comparison) == "higher"
+    (comparison, *_) = (
+        row for row in five_runs.summary.comparisons
+        if row.factor == "load" and (row.labels["load"], row.labels.get("method")) == ("cpu", "usleep")
+    )  # fmt: skip
+    assert comparison.verdict is Verdict.HIGHER
     (row,) = [
         row for row in main_of(five_runs)
         if (row["metric"].text, row["here"].raw, row["where"].text) == ("miss", "cpu", "usleep")
@@ -310,7 +307,7 @@ def test_each_effect_at_the_baseline_is_a_row_with_its_figures_ratio_interval_an
     shown = {key: one.text.replace("\u00a0", " ") for key, one in row.items()}
     assert shown["ratio"].startswith(f"{ratio_text(comparison.ratio or 0.0)} (")
     assert row["ratio"].order == comparison.ratio
-    assert shown["verdict"] == "higher"
+    assert shown["verdict"] == "worse"
     for side, load in (("here", "cpu"), ("against", "idle")):
         wanted = cell(five_runs.summary, experiment="sleeps", load=load, method="usleep")["median"]
         assert shown[side] == f"load {load}: {time_text(wanted)}"
@@ -319,7 +316,7 @@ def test_each_effect_at_the_baseline_is_a_row_with_its_figures_ratio_interval_an
 def test_the_main_comparisons_hold_every_comparison_at_the_baseline_and_no_other(five_runs: Reported) -> None:
     base = {"sleeps": {"load": "idle", "method": "usleep"}, "timers": {"load": "idle", "source": "rdtsc"}}
     wanted = set()
-    for row in five_runs.summary.comparisons.iter_rows(named=True):
+    for row in compared(five_runs.summary.comparisons).iter_rows(named=True):
         others = {key: level for key, level in base[row["experiment"]].items() if key != row["factor"]}
         # A load is compared for every source: sources are parts of one run.
         at_baseline = all(row[key] == level or key == "source" for key, level in others.items())
@@ -345,10 +342,10 @@ def test_the_first_screen_has_eight_main_comparisons_at_most_and_the_others_are_
     # The main metric of each factor at the first part of a run, in the order of all.
     assert few == [row for row in rows if row in few]
     assert {(row.experiment, row.figure) for row in few} == {("sleeps", "miss_ns"), ("timers", "read_cost_ns")}
-    assert {row.at["source"] for row in few if row.factor == "load" and row.experiment == "timers"} <= {"rdtsc"}
+    assert {row.labels["source"] for row in few if row.factor == "load" and row.experiment == "timers"} <= {"rdtsc"}
     # No difference gives way to what is no difference.
     left = [row for row in rows if row.figure in ("miss_ns", "read_cost_ns") and row not in few
-            and row.at.get("source", "rdtsc") == "rdtsc"]  # fmt: skip
+            and row.labels.get("source", "rdtsc") == "rdtsc"]  # fmt: skip
     assert {row.verdict for row in few} <= {"higher", "lower"} or not {
         row.verdict for row in left} & {"higher", "lower"}  # fmt: skip
     first, every = main_tables(five_runs.summary, layouts, "sleeps")
@@ -372,17 +369,17 @@ def test_with_one_run_per_cell_no_main_comparison_has_a_direction(one_run: Repor
 def test_the_verdict_table_starts_with_the_largest_effect(five_runs: Reported) -> None:
     table = verdict_table(five_runs.summary, layouts_of(five_runs.summary))
     assert table is not None
-    assert len(table.rows) == five_runs.summary.comparisons.height
+    assert len(table.rows) == len(five_runs.summary.comparisons)
     first = dict(zip((column.key for column in table.columns), table.rows[0], strict=True))
     assert (first["where"].text, first["change"].text) == ("two_phase", "load: cpu against idle")
-    assert first["verdict"].kind == "higher"
+    assert first["verdict"].kind == "worse"
 
 
 def test_every_comparison_with_a_tested_factor_carries_its_p_value_family_and_adjustment(five_runs: Reported) -> None:
-    for row in five_runs.summary.comparisons.iter_rows(named=True):
+    for row in compared(five_runs.summary.comparisons).iter_rows(named=True):
         assert row["family"] == f"{row['experiment']}: {row['factor']}"
         # Verdict, interval and p-value are those of one rule.
-        assert (row["verdict"] == "differs") <= (row["p_adjusted"] <= 0.05)
+        assert (row["verdict"] in ("higher", "lower")) <= (row["p_adjusted"] <= 0.05)
         assert (row["p_value"] <= 0.05) == (row["ratio_low"] > 1 or row["ratio_high"] < 1)
     assert re.search(r'title="paired t; family sleeps: load, 8 comparisons; adjusted by holm"', five_runs.html)
     assert ">0.0000<" not in five_runs.html

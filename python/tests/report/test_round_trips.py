@@ -17,7 +17,6 @@ from vtare.report.content import Content, content_of, layouts_of
 from vtare.report.main_table import main_rows
 from vtare.report.pages.rtt import PAGE, PIECE_NAMES, stack_figures
 from vtare.report.sentences import plain
-from vtare.stats import Known
 from vtare.summary import Summary, summarise
 
 
@@ -51,7 +50,7 @@ def test_the_answer_is_the_round_trip_and_the_overhead_and_losses_stand_in_the_s
 
 def test_the_main_comparisons_set_platforms_and_captures_side_by_side(summary: Summary) -> None:
     rows = main_rows(summary, layouts_of(summary), "rates")
-    assert [(row.figure, row.level, row.against, dict(row.at)["capture" if row.factor == "platform" else "platform"])
+    assert [(row.figure, row.level, row.baseline, row.labels["capture" if row.factor == "platform" else "platform"])
             for row in rows] == [
         ("rtt_ns", "netns", "host", "off"),
         ("overhead_ns", "netns", "host", "on"),
@@ -69,12 +68,12 @@ def test_the_main_comparisons_set_platforms_and_captures_side_by_side(summary: S
         is_stepped = row.figure == "rtt_ns"
         assert (row.ratio_low < row.ratio < row.ratio_high) == is_stepped
         column = "median" if row.figure == "rtt_ns" else "overhead_ns"
-        for level, value in ((row.level, row.value), (row.against, row.value_against)):
-            shared = {**row.at, row.factor: level}
+        for level, value in ((row.level, row.median), (row.baseline, row.median_baseline)):
+            shared = {**row.labels, row.factor: level}
             (wanted,) = cells.filter(pl.col("platform") == shared["platform"], pl.col("capture") == shared["capture"])[
                 column
             ]
-            assert value == Known(wanted)
+            assert value == pytest.approx(wanted)
 
 
 def test_where_all_was_captured_the_overhead_is_part_of_what_was_shown(summary: Summary) -> None:
@@ -94,7 +93,7 @@ def test_nothing_is_stated_of_overhead_where_nothing_was_captured(summary: Summa
     bare = dataclasses.replace(
         summary,
         cells=summary.cells.with_columns(blank),
-        comparisons=summary.comparisons.filter(pl.col("factor") != "capture"),
+        comparisons=tuple(row for row in summary.comparisons if row.factor != "capture"),
     )
     sentences, _ = main_figure(bare)
     assert not any("captur" in sentence for sentence in sentences[:2])

@@ -66,7 +66,7 @@ def test_the_main_experiment_has_the_shift_function_as_a_figure_and_a_table(five
     for shift in made[1]:
         cell = row[keys.index(f"ratio_{NAMES[shift.probability]}")]
         assert cell.order == shift.ratio
-        assert (cell.kind == "higher") == (shift.low > 1)
+        assert (cell.kind == "worse") == (shift.low > 1)
     assert 'id="figure-shift-function-sleeps"' in five_runs.html
     assert five_runs.html.count("Which part of the distribution moves?") == 1
     # The same store gives the same figures.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import polars as pl
+from comparison_frames import compared
 from conftest import Reported
 
 from vtare.plan import Analysis
@@ -81,7 +82,7 @@ def test_columns_named_after_a_unit_hold_that_unit_in_plans_of_several(all_instr
     table = verdict_table(summary, layouts_of(summary))
     assert table is not None
     keys = [column.key for column in table.columns]
-    symbols = {quantity_of(name).symbol for name in summary.comparisons["quantity"].to_list()}
+    symbols = {quantity_of(name).symbol for name in compared(summary.comparisons)["quantity"].to_list()}
     assert len(symbols) > 1
     assert not [key for key in keys if key.endswith("_ns")]
     units = {row[keys.index("unit")].raw for row in table.rows}

@@ -23,8 +23,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench" / "statisti
 from campaigns import MEDIAN_NS, Truth, write_campaign
 
 from vtare.errors import BadInput
+from vtare.instruments import metric
 from vtare.plan import Analysis
-from vtare.summary.between import REFUSED, BetweenRow, Changed, Place, compare_stores, direction, judge
+from vtare.stats import Verdict
+from vtare.summary.between import REFUSED, BetweenRow, Changed, Place, compare_stores, judge
 from vtare.summary.campaigns import Shift
 from vtare.summary.cells import Cell, compared_figure
 from vtare.terminal.between import figure_text, show_between
@@ -223,13 +225,10 @@ def test_direction_ratio_and_interval_always_agree() -> None:
 def test_of_estimates_with_a_truth_the_error_is_compared_and_more_of_it_is_worse() -> None:
     runs = [{"quantity": "avb_bit_per_s", "n": 9, "median": 1e8, "absolute_error_percent": error} for error in (1.0, 2)]
     assert compared_figure([Cell({"method": "vtare"}, figures=[dict(run) for run in runs])]) == "absolute_error_percent"
-    assert [direction(quantity, "higher") for quantity in ("absolute_error_percent", "avb_bit_per_s")] == [
-        "worse",
-        None,
-    ]
-    quantities = ("throughput_packet_per_s", "cv", "n")
-    assert [direction(quantity, "higher") for quantity in quantities] == ["better", "worse", None]
-    assert direction("miss_ns", "equivalent") is None
+    quantities = ("absolute_error_percent", "avb_bit_per_s", "throughput_packet_per_s", "cv", "n")
+    changes = [Verdict.HIGHER.change(metric(quantity).better) for quantity in quantities]
+    assert changes == ["worse", None, "better", "worse", None]
+    assert Verdict.EQUIVALENT.change("less") is None
     assert figure_text("absolute_error_percent", 4.2) == "error 4.2 %"
     assert figure_text("avb_bit_per_s", 1e8) == "100 Mbit/s"
 

@@ -21,9 +21,9 @@ def by_block(figures: list[float], first: int = 1) -> dict[int, float]:
 def check(found: Comparison, family: int) -> None:
     """Verdict, interval and p-value agree, whatever was compared."""
     adjusted = None if found.p is None else min(1.0, found.p * family)
-    verdict = stats.verdict(found, p_adjusted=adjusted, margin_ratio=MARGIN, size=family)
+    verdict = stats.judge(found, p_adjusted=adjusted, margin_ratio=MARGIN, size=family)
     if found.p is None:
-        assert (verdict.word, found.low, found.high) == ("undecided", None, None)
+        assert (verdict.verdict, found.low, found.high) == ("inconclusive", None, None)
         assert verdict.reason.startswith("refused: ")
         return
     assert found.low is not None
@@ -36,14 +36,14 @@ def check(found: Comparison, family: int) -> None:
     leaves_out_1 = found.low > 1.0 or found.high < 1.0
     if abs(found.p - 0.05) > 1e-9:
         assert (found.p <= 0.05) == leaves_out_1
-    if verdict.word == "differs":
+    if verdict.verdict.is_different:
         assert adjusted is not None
         assert adjusted <= 0.05
         assert leaves_out_1
-    if verdict.word == "equivalent":
+    if verdict.verdict == "equivalent":
         assert found.low >= 1 / MARGIN
         assert found.high <= MARGIN
-    if verdict.word == "undecided" and leaves_out_1:
+    if verdict.verdict == "inconclusive" and leaves_out_1:
         assert "it may be chance" in verdict.reason
 
 
@@ -83,7 +83,7 @@ def test_too_few_runs_are_described_and_inference_is_refused(n_a: int, n_b: int,
     assert found.difference == pytest.approx(1.0)
     assert (found.p, found.low, found.difference_low, found.method) == (None, None, None, "refused")
     assert found.reason == f"refused: {why}"
-    assert stats.verdict(found, p_adjusted=None, margin_ratio=MARGIN).word == "undecided"
+    assert stats.judge(found, p_adjusted=None, margin_ratio=MARGIN).verdict == "inconclusive"
 
 
 def test_four_blocks_or_four_runs_or_three_against_five_are_enough() -> None:
@@ -135,10 +135,10 @@ def test_a_difference_that_adjustment_takes_away_is_undecided_and_states_so() ->
     found = stats.compare_runs([1.1, 1.13, 1.2, 1.12], [1.0, 1.03, 1.05, 1.02])
     assert found.p is not None
     assert found.p < 0.05
-    alone = stats.verdict(found, p_adjusted=found.p, margin_ratio=MARGIN)
-    assert alone.word == "differs"
-    crowd = stats.verdict(found, p_adjusted=min(1.0, found.p * 12), margin_ratio=MARGIN, size=12)
-    assert crowd.word == "undecided"
+    alone = stats.judge(found, p_adjusted=found.p, margin_ratio=MARGIN)
+    assert alone.verdict.is_different
+    crowd = stats.judge(found, p_adjusted=min(1.0, found.p * 12), margin_ratio=MARGIN, size=12)
+    assert crowd.verdict == "inconclusive"
     assert "after adjustment over 12 comparisons: it may be chance" in crowd.reason
 
 
@@ -146,9 +146,9 @@ def test_a_difference_inside_the_margin_is_equivalent_however_sure_it_is() -> No
     found = stats.compare_runs([1.01, 1.011, 1.0105, 1.0102], [1.0, 1.001, 1.0005, 1.0002])
     assert found.p is not None
     assert found.p < 0.001
-    assert stats.verdict(found, p_adjusted=found.p, margin_ratio=MARGIN).word == "equivalent"
+    assert stats.judge(found, p_adjusted=found.p, margin_ratio=MARGIN).verdict == "equivalent"
     with pytest.raises(ValueError, match="margin"):
-        stats.verdict(found, p_adjusted=found.p, margin_ratio=1.0)
+        stats.judge(found, p_adjusted=found.p, margin_ratio=1.0)
 
 
 def test_medians_below_zero_are_judged_by_their_difference() -> None:
@@ -156,11 +156,11 @@ def test_medians_below_zero_are_judged_by_their_difference() -> None:
     assert (found.ratio, found.low, found.high) == (None, None, None)
     assert found.difference_high is not None
     assert found.difference_high < 0
-    judged = stats.verdict(found, p_adjusted=found.p, margin_ratio=MARGIN)
-    assert judged.word == "differs"
+    judged = stats.judge(found, p_adjusted=found.p, margin_ratio=MARGIN)
+    assert judged.verdict.is_different
     assert "interval of the difference" in judged.reason
     far = stats.compare_runs([-5.0, 4.0, -4.5, 5.5], [5.0, -5.2, 4.9, -5.1])
-    assert stats.verdict(far, p_adjusted=far.p, margin_ratio=MARGIN).word == "undecided"
+    assert stats.judge(far, p_adjusted=far.p, margin_ratio=MARGIN).verdict == "inconclusive"
 
 
 def test_runs_that_agree_to_the_last_digit_have_the_p_of_their_separation() -> None:
@@ -187,7 +187,7 @@ def test_a_sample_of_zeros_is_no_division() -> None:
 )
 def test_equivalent_verdicts_are_two_one_sided_tests_at_half_alpha(a: list[float], b: list[float], step: float) -> None:
     found = stats.compare_runs(a, b, step=step)
-    word = stats.verdict(found, p_adjusted=found.p, margin_ratio=1.5).word
+    word = stats.judge(found, p_adjusted=found.p, margin_ratio=1.5).verdict
     p = stats.equivalence_p(found, margin_ratio=1.5)
     assert p is not None
     assert (word == "equivalent") == (p <= 0.025) or abs(p - 0.025) < 1e-9
@@ -204,17 +204,17 @@ def test_equal_medians_on_a_coarse_clock_are_not_called_equivalent() -> None:
     assert coarse.high > 3.0
     assert coarse.p == 1.0
     fine = stats.compare_runs([70e3] * 4, [70e3] * 4, step=10.0)
-    assert stats.verdict(fine, p_adjusted=fine.p, margin_ratio=MARGIN).word == "equivalent"
+    assert stats.judge(fine, p_adjusted=fine.p, margin_ratio=MARGIN).verdict == "equivalent"
     # A median below half a step may be 0: there is no largest ratio.
     assert stats.compare_runs([10.0] * 4, [4.0] * 4, step=10.0).high == math.inf
     apart = stats.compare_runs([10.0] * 4, [70e3] * 4, step=10.0)
-    assert stats.verdict(apart, p_adjusted=apart.p, margin_ratio=MARGIN).word == "differs"
+    assert stats.judge(apart, p_adjusted=apart.p, margin_ratio=MARGIN).verdict.is_different
 
 
 def test_a_step_wider_than_the_margin_is_the_reason_that_is_given() -> None:
     found = stats.compare_runs([30.0] * 5, [30.0] * 5, step=10.0)
-    judged = stats.verdict(found, p_adjusted=found.p, margin_ratio=MARGIN)
-    assert judged.word == "undecided"
+    judged = stats.judge(found, p_adjusted=found.p, margin_ratio=MARGIN)
+    assert judged.verdict == "inconclusive"
     assert judged.reason.endswith(
         "the clock moves in steps of 10: that alone leaves the ratio open by 40 %, more than the margin of 5 %"
     )
@@ -250,7 +250,7 @@ def test_shifts_hidden_by_the_step_are_never_called_equivalent_though_the_stated
         a, b = ([readings_of_a_coarse_clock(rng, 28.0 * s) for _ in range(5)] for s in (shift, 1.0))
         seen = stats.seen_step(stats.tally(np.concatenate([*a, *b])))
         found = stats.compare_runs([np.median(x) for x in a], [np.median(x) for x in b], step=max(0.409, seen))
-        false += stats.verdict(found, p_adjusted=found.p, margin_ratio=MARGIN).word == "equivalent"
+        false += stats.judge(found, p_adjusted=found.p, margin_ratio=MARGIN).verdict == "equivalent"
     assert false == 0
 
 

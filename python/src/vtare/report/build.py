@@ -17,10 +17,8 @@ from vtare.report.facts import facts_of, load_facts, own_kernels
 from vtare.report.figures import slug
 from vtare.report.frame import environment, lab_version, stylesheet, template_text
 from vtare.report.method import caveats_of, method_of
-from vtare.summary.contrasts import ComparisonRow
+from vtare.stats import WORDS, Verdict
 from vtare.summary.quality import HIDES, flawed
-from vtare.summary.rows import rows_of
-from vtare.summary.verdicts import EQUIVALENT, WORDS, word_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -148,10 +146,12 @@ def _where(summary: Summary) -> str:
 
 def verdict_counts(summary: Summary) -> str:
     """How many comparisons have each verdict, in a sentence."""
-    counts = Counter(word_of(row) for row in rows_of(ComparisonRow, summary.comparisons))
+    counts = Counter(row.word for row in summary.comparisons)
     margin = summary.plan.analysis.margin_percent
     listed = ", ".join(
-        f"{counts[word]} {word}{f' (within {margin:g} %)' if word == EQUIVALENT else ''}" for word in WORDS
+        f"{counts[word]} {word}{f' (within {margin:g} %)' if word == Verdict.EQUIVALENT else ''}"
+        for word in WORDS
+        if counts[word]
     )
     return f"Of {text.plural(counts.total(), 'comparison')}: {listed}."
 

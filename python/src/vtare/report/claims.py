@@ -16,9 +16,7 @@ from vtare.report.limits import last_sentence, limits_of
 from vtare.report.pages import page_for
 from vtare.report.parts import FigureText, Sentence
 from vtare.report.sentences import SAME, answered_rows
-from vtare.summary.contrasts import ComparisonRow
 from vtare.summary.quality import HIDES, flawed, sound
-from vtare.summary.rows import rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -121,8 +119,8 @@ def headline_experiment(summary: Summary, layouts: Mapping[str, Layout]) -> str 
     extents = {name: page_for(ran[name].experiment).extent(summary, ran[name]) for name in names}
     names = [name for name in names if extents[name] == max(extents.values())]
     best: tuple[bool, float, str] | None = None
-    for row in rows_of(ComparisonRow, summary.comparisons):
-        if row.experiment not in names or row.verdict != "differs" or not row.ratio:
+    for row in summary.comparisons:
+        if row.experiment not in names or not row.verdict.is_different or not row.ratio:
             continue
         found = (row.factor == "load", abs(math.log(row.ratio)), row.experiment)
         if best is None or found[:2] > best[:2]:

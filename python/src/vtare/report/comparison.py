@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 #: The class of each verdict: its colour.
 _KINDS: Final = {
-    "worse": "higher", "better": "lower", "equivalent": "equivalent", "too noisy": "inconclusive",
+    "worse": "worse", "better": "better", "equivalent": "equivalent", "too noisy": "inconclusive",
     "too coarse": "inconclusive", "higher": "", "lower": "",
 }  # fmt: skip
 

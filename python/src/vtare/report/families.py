@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from vtare.report.layout import Layout
     from vtare.summary import Summary
+    from vtare.summary.contrasts import ComparisonRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +41,21 @@ def families_of(summary: Summary, layouts: Mapping[str, Layout]) -> list[Family]
 
 def _adjusted(summary: Summary, layouts: Mapping[str, Layout]) -> Iterator[tuple[str, float]]:
     """The family and the adjusted p-value of every test."""
-    # Rows of layers that stand in a frame before it are of its families and not counted twice.
+    # Rows of layers that stand in a list before it are of its families and not counted twice.
     seen: set[str] = set()
-    frames = (summary.comparisons, summary.tails, summary.tests, summary.interactions, summary.levels, summary.layers)
-    for frame in frames:
-        own = list(_of(frame))
+    frames = [_of(frame) for frame in (summary.tests, summary.interactions, summary.levels)]
+    for tests in (_of_rows(summary.comparisons), _of_rows(summary.tails), *frames, _of_rows(summary.layers)):
+        own = list(tests)
         yield from ((name, p) for name, p in own if name not in seen)
         seen |= {name for name, _ in own}
     for layout in layouts.values():
         tested = page_of(layout.experiment.instrument).tested
         if tested is not None:
             yield from ((p.family, p.adjusted) for p in tested(summary, layout))
+
+
+def _of_rows(rows: Sequence[ComparisonRow]) -> Iterator[tuple[str, float]]:
+    return ((row.family, row.p_adjusted) for row in rows if row.p_adjusted is not None)
 
 
 def _of(frame: pl.DataFrame) -> Iterator[tuple[str, float]]:
@@ -67,7 +72,7 @@ def false_claims(summary: Summary, layouts: Mapping[str, Layout]) -> list[str]:
     if not found:
         return []
     alpha = summary.plan.analysis.alpha
-    main = len({str(name) for name, _ in _of(summary.comparisons)})
+    main = len({name for name, _ in _of_rows(summary.comparisons)})
     are = "is" if main == 1 else "are"
     of_main = f", of which {main} {are} main comparisons" if main else ""
     return [

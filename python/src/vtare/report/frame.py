@@ -12,6 +12,7 @@ import jinja2
 
 from vtare.plots import css_colours
 from vtare.plots.svg import PANEL_WIDTH_IN
+from vtare.stats import WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +31,7 @@ def environment() -> jinja2.Environment:
     )
     # Of every page: the macros ask for it.
     made.globals["widest"] = _WIDEST_PX
+    made.globals["verdict_words"] = WORDS
     made.globals["policy"] = policy
     return made
 

@@ -16,8 +16,9 @@ from vtare.report.figures import Panel, Question, slug
 from vtare.report.layout import ERROR, figure_name, key_name
 from vtare.report.pages import page_of
 from vtare.report.tables import change_text, place_text, where_of
+from vtare.stats import Verdict
 from vtare.summary.cells import OutlierRow
-from vtare.summary.contrasts import TAIL_NAMES, ComparisonRow, TailRow
+from vtare.summary.contrasts import ComparisonRow
 from vtare.summary.factors import InteractionRow, LevelRow
 from vtare.summary.rows import rows_of
 
@@ -32,7 +33,7 @@ MOST_ROWS: Final = 40
 """A figure with more rows is no longer read at a glance: the rest is in the table."""
 _MOST_PANELS: Final = 12
 _MOST_SCENARIOS: Final = 16
-_EDGES: Final[dict[str, Edge]] = {"differs": "sure", "equivalent": "alike"}
+_EDGES: Final[dict[Verdict, Edge]] = {Verdict.HIGHER: "sure", Verdict.LOWER: "sure", Verdict.EQUIVALENT: "alike"}
 _QUANTILES: Final = (("median", "median"), ("p99", "p99"), ("p999", "p99.9"))
 
 
@@ -49,7 +50,7 @@ def effect_figure(summary: Summary, layouts: Mapping[str, Layout]) -> Question |
     panels: list[Panel] = []
     left = 0
     for layout in layouts.values():
-        rows = [(row, row.ratio) for row in rows_of(ComparisonRow, _of(summary.comparisons, layout))]
+        rows = [(row, row.ratio) for row in summary.comparisons if row.experiment == layout.experiment.name]
         known = [(row, ratio) for row, ratio in rows if ratio is not None]
         for factor in dict.fromkeys(row.factor for row, _ in known):
             panel, more = _effect_panel(layout, factor, [(row, ratio) for row, ratio in known if row.factor == factor])
@@ -91,7 +92,7 @@ def _effect_panel(layout: Layout, factor: str, rows: Sequence[tuple[ComparisonRo
         [[squares.get((place, level)) for level in levels] for place in shown],
         name=slug("effects", layout.experiment.name, factor),
         label=f"{key_name(factor)}, against {layout.level(factor, baseline)}",
-        ends=plots.Ends(less_is, more_is, "higher or lower", "equivalent", "inconclusive"),
+        ends=plots.Ends(less_is, more_is, "higher or lower", Verdict.EQUIVALENT, Verdict.INCONCLUSIVE),
     )
     heading = text.keep(f"{layout.experiment.title}: {key_name(factor)}")
     return Panel(heading, drawing), len(places) - len(shown)
@@ -99,7 +100,7 @@ def _effect_panel(layout: Layout, factor: str, rows: Sequence[tuple[ComparisonRo
 
 def tail_figures(summary: Summary, layout: Layout) -> Question | None:
     """Tails against their baselines, by the rule of all comparisons."""
-    tails = [(row, row.ratio) for row in rows_of(TailRow, _of(summary.tails, layout))]
+    tails = [(row, row.ratio) for row in summary.tails if row.experiment == layout.experiment.name]
     known = [(row, ratio) for row, ratio in tails if ratio is not None and ratio > 0]
     panels = []
     left = 0
@@ -112,7 +113,7 @@ def tail_figures(summary: Summary, layout: Layout) -> Question | None:
         for row, ratio in ordered:
             group = change_text(layout, row.factor, row.level, row.baseline)
             sure = row.p_adjusted is not None and row.p_adjusted <= summary.plan.analysis.alpha
-            mark = plots.RatioMark(TAIL_NAMES[row.tail], ratio, sure)
+            mark = plots.RatioMark(row.figure, ratio, sure)
             rows.setdefault((group, where_of(layout, row.labels, without=factor) or "everywhere"), []).append(mark)
         shown = list(rows.items())[:MOST_ROWS]
         left += len(rows) - len(shown)

@@ -15,7 +15,7 @@ from vtare.report.parts import Column, Table
 from vtare.report.tables import change_text, p_shown, place_text, where_of
 from vtare.report.text import Shown, missing
 from vtare.summary.cells import ControlRow, OutlierRow
-from vtare.summary.contrasts import TAIL_NAMES, TailRow
+from vtare.summary.contrasts import ComparisonRow
 from vtare.summary.factors import InteractionRow, LevelRow
 from vtare.summary.rows import rows_of
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from vtare.summary import Summary
 
 
-_Tested = TailRow | InteractionRow | LevelRow
+_Tested = ComparisonRow | InteractionRow | LevelRow
 
 
 def inference_tables(summary: Summary, layout: Layout) -> tuple[Table, ...]:
@@ -72,11 +72,11 @@ def _table(layout: Layout, kind: str, title: str, columns: Sequence[Column], row
 
 def _tails(summary: Summary, layout: Layout) -> Table | None:
     rows = []
-    for row in rows_of(TailRow, _of(summary.tails, layout)):
+    for row in (row for row in summary.tails if row.experiment == layout.experiment.name):
         rows.append((
             text.words(where_of(layout, row.labels, without=row.factor) or "everywhere"),
             text.words(change_text(layout, row.factor, row.level, row.baseline)),
-            text.words(TAIL_NAMES[row.tail]),
+            text.words(row.figure),
             text.bound_ratio(
                 row.ratio_bound,
                 row.ratio_side,
@@ -101,7 +101,7 @@ def _tails(summary: Summary, layout: Layout) -> Table | None:
     return _table(layout, "tails", "Tails, by the rule of all comparisons", columns, rows)
 
 
-def _of_runs(row: TailRow) -> Shown:
+def _of_runs(row: ComparisonRow) -> Shown:
     """How many runs of how many have the figure, here and at the baseline: `3 of 5 / 5 of 5`."""
     counts = [(row.n_runs, row.without), (row.n_runs_baseline, row.without_baseline)]
     shown = " / ".join(f"{known} of {known + without}" for known, without in counts)

@@ -4,34 +4,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import polars as pl
-
 from vtare.report import text
 from vtare.report.facts import emulated
 from vtare.report.layout import figure_name
 from vtare.report.parts import Column, Table
 from vtare.report.tables import change_text, p_shown, where_of, why_no_ratio
 from vtare.report.text import Shown, missing
-from vtare.summary.layers import LayerRow
-from vtare.summary.rows import rows_of
-from vtare.summary.verdicts import EQUIVALENT, WORDS
+from vtare.stats import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from vtare.report.layout import Layout
     from vtare.summary import Summary
+    from vtare.summary.contrasts import ComparisonRow
 
 _COSTS: Final = "What does the layer cost?"
 _MEANING: Final = (
-    "Ratios with their intervals. Higher and lower: the adjusted p is at most the plan's alpha, all comparisons of a "
-    "family taken together; equivalent: the interval lies inside the margin; all else is inconclusive."
+    "Ratios with their intervals. Worse, better, higher and lower: the adjusted p is at most the plan's alpha, all "
+    "comparisons of a family taken together; equivalent: the interval lies inside the margin; all else is inconclusive."
 )
 
 
 def title(summary: Summary) -> str:
     """The heading of the section."""
-    costs = summary.layers.filter(pl.col("kind") == "cost").height
+    costs = any(row.kind == "cost" for row in summary.layers)
     return _COSTS if costs else "What does load do to the tails?"
 
 
@@ -44,35 +41,35 @@ def words(summary: Summary) -> str:
     return f"{_MEANING} {text.listing(platforms)} {are} emulated in software (TCG), not virtualized."
 
 
-def verdict_text(summary: Summary, word: str) -> str:
-    """A verdict as the report writes it: an equivalence names its margin."""
-    return f"equivalent within {summary.plan.analysis.margin_percent:g} %" if word == EQUIVALENT else word
+def verdict_of(summary: Summary, row: ComparisonRow) -> Shown:
+    """A verdict as tables write it, with the margin of an equivalence."""
+    margin = f" within {summary.plan.analysis.margin_percent:g} %" if row.verdict is Verdict.EQUIVALENT else ""
+    return Shown(f"{row.word}{margin}", row.word, list(Verdict).index(row.verdict), row.word, row.reason or "")
 
 
 def table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | None:
     """Every row with its interval and verdict; None where there is nothing to set side by side."""
     rows = []
-    for row in rows_of(LayerRow, summary.layers):
+    for row in summary.layers:
         layout = layouts.get(row.experiment)
         if layout is None:
             continue
-        verdict, p = row.verdict, row.p_adjusted
-        shown_verdict = Shown(verdict_text(summary, verdict), verdict, WORDS.index(verdict), verdict, row.reason or "")
+        p = row.p_adjusted
         rows.append((
             text.words(layout.experiment.name),
-            text.words(row.kind),
+            text.words(row.kind or ""),
             text.words(figure_name(row.figure)),
             text.words(where_of(layout, row.labels, without=row.factor) or "everywhere"),
-            text.words(change_text(layout, row.factor, row.level, row.against)),
+            text.words(change_text(layout, row.factor, row.level, row.baseline)),
             text.bound_ratio(
                 row.ratio_bound,
                 row.ratio_side,
                 text.ratio(row.ratio, row.ratio_low, row.ratio_high, why_no_ratio(row.reason, "not estimable")),
             ),
-            shown_verdict,
+            verdict_of(summary, row),
             missing("refused") if p is None else p_shown(p),
             text.words(row.family),
-            Shown(f"{row.n_runs} / {row.n_runs_against}", f"{row.n_runs}/{row.n_runs_against}", row.n_runs),
+            Shown(f"{row.n_runs} / {row.n_runs_baseline}", f"{row.n_runs}/{row.n_runs_baseline}", row.n_runs),
         ))  # fmt: skip
     if not rows:
         return None
@@ -96,4 +93,4 @@ def ratio_level(summary: Summary) -> str:
     return text.level_text(1 - summary.plan.analysis.alpha)
 
 
-__all__ = ["ratio_level", "table", "title", "verdict_text", "words"]
+__all__ = ["ratio_level", "table", "title", "verdict_of", "words"]

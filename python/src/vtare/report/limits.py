@@ -14,11 +14,11 @@ from vtare.plots.quantity import quantity_of
 from vtare.report import needs, text
 from vtare.report.facts import emulated
 from vtare.report.layout import level_text
+from vtare.stats import Verdict
 from vtare.summary.cells import unreached_words
-from vtare.summary.contrasts import ASK_FOR_LESS, RAISE_LIMIT, ComparisonRow
+from vtare.summary.contrasts import ASK_FOR_LESS, RAISE_LIMIT
 from vtare.summary.quality import HIDES, Flawed, flawed
-from vtare.summary.rows import known_of, rows_of
-from vtare.summary.verdicts import INCONCLUSIVE, word_of
+from vtare.summary.rows import known_of
 
 if TYPE_CHECKING:
     from vtare.summary import Summary
@@ -59,10 +59,10 @@ def last_sentence(summary: Summary, limits: tuple[Limit, ...]) -> str:
     """What cannot be concluded, in one sentence: the two gravest limits, or how far the figures carry."""
     if limits:
         return f"Not certain: {'; '.join(limit.short for limit in limits[:2])}."
-    rows = rows_of(ComparisonRow, summary.comparisons)
+    rows = summary.comparisons
     if not rows:
         return "There is no statement about differences: the plan compares no cells."
-    open_rows = [row for row in rows if word_of(row) == INCONCLUSIVE]
+    open_rows = [row for row in rows if row.verdict is Verdict.INCONCLUSIVE]
     if open_rows:
         count = f"{len(open_rows)} of {text.plural(len(rows), 'comparison')}"
         return f"Not certain: {count} could not be tested ({open_rows[0].reason})."
@@ -212,7 +212,7 @@ def _one_sided(summary: Summary) -> list[Limit]:
         cells[key] = (lost, lost + cell["n_runs"])
     experiments = {one.name: one for one in summary.plan.experiments}
     found: list[tuple[float, str]] = []
-    for row in rows_of(ComparisonRow, summary.comparisons):
+    for row in summary.comparisons:
         sides = []
         for level in (row.level, row.baseline):
             labels = counterpart(experiments[row.experiment], row.labels, row.factor, level) or {}

@@ -78,7 +78,7 @@ def method_of(summary: Summary, layouts: Mapping[str, Layout]) -> tuple[str, ...
                 else ""
             )
         )
-    if summary.comparisons.height:
+    if summary.comparisons:
         lines.append(
             f"Comparisons: ratio and difference of geometric means of run figures with {_compared_by(summary)}, "
             "Cliff's delta beside them; p-values adjusted by Holm over all comparisons of a factor. Verdict: "
@@ -130,7 +130,7 @@ def _stopping(summary: Summary, rule: StopRule) -> str:
 
 def _compared_by(summary: Summary) -> str:
     """What gave the intervals and p-values of the comparisons."""
-    made = set(summary.comparisons.get_column("inference").to_list())
+    made = {row.inference for row in summary.comparisons}
     named = [words for method, words in _COMPARED_BY.items() if method in made]
     return text.listing(named) if named else "no interval (too few runs)"
 

@@ -13,11 +13,9 @@ from vtare.report import text
 from vtare.report.layout import key_text
 from vtare.stats import MOST_RUNS
 from vtare.summary.contrasts import ComparisonRow
-from vtare.summary.rows import rows_of
-from vtare.summary.verdicts import INCONCLUSIVE, word_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from vtare.summary import Summary
 
@@ -35,11 +33,11 @@ def inconclusive(summary: Summary) -> tuple[str, str] | None:
     `3 of 4 comparisons are inconclusive; to decide them, a new campaign of about 12 to 40 blocks is needed (80 % power
     for 5 %)`. None where there are none, or none could be tested.
     """
-    rows = [row for row in rows_of(ComparisonRow, summary.comparisons) if row.p_value is not None]
-    left = [row for row in rows if word_of(row) == INCONCLUSIVE]
+    rows = [row for row in summary.comparisons if row.p_value is not None]
+    left = [row for row in rows if row.verdict is stats.Verdict.INCONCLUSIVE]
     if not left:
         return None
-    total = text.plural(summary.comparisons.height, "comparison")
+    total = text.plural(len(summary.comparisons), "comparison")
     short = f"{len(left)} of {total} {'is' if len(left) == 1 else 'are'} inconclusive"
     needed = _needed(summary, left)
     return f"{short}; {needed}", (
@@ -75,7 +73,7 @@ def _rounded_up(count: int) -> int:
 
 def power_caveats(summary: Summary) -> list[str]:
     """What difference a campaign of this size finds, by the rule itself and in the largest family of comparisons."""
-    made = [row for row in rows_of(ComparisonRow, summary.comparisons) if row.p_value is not None]
+    made = [row for row in summary.comparisons if row.p_value is not None]
     if not made:
         return []
     largest = max(made, key=lambda row: row.family_size or 0)
@@ -112,7 +110,7 @@ def unfinished(summary: Summary) -> list[str]:
 def sensitive(summary: Summary) -> list[str]:
     """Verdicts that one run decides, blocks that follow each other, and cells whose runs are of two kinds."""
     found = []
-    compared = rows_of(ComparisonRow, summary.comparisons)
+    compared = summary.comparisons
     fragile = [row for row in compared if row.fragile]
     if fragile:
         named = list(dict.fromkeys(row.decided_by for row in fragile if row.decided_by))
@@ -143,7 +141,7 @@ def dependent_tails(summary: Summary) -> list[str]:
     return found
 
 
-def _in_order(compared: list[ComparisonRow]) -> list[str]:
+def _in_order(compared: Sequence[ComparisonRow]) -> list[str]:
     """Comparisons whose blocks follow each other, with what was done about it and what to do."""
     tested = [row for row in compared if row.p_memory is not None]
     seen = [row for row in tested if row.block_memory is not None]
@@ -164,7 +162,7 @@ def _in_order(compared: list[ComparisonRow]) -> list[str]:
     return found
 
 
-def _two_kinds(summary: Summary, compared: list[ComparisonRow]) -> list[str]:
+def _two_kinds(summary: Summary, compared: Sequence[ComparisonRow]) -> list[str]:
     """The cells whose runs are of two kinds, each once, however many comparisons it stands in."""
     experiments = {one.name: one for one in summary.plan.experiments}
     found: dict[tuple[str, ...], str] = {}

@@ -130,7 +130,7 @@ def _table(found: OverTime) -> Table:
     rows = []
     for change in reversed(found.changes):
         verdict = WORDS[change.worse]
-        kind = {True: "higher", False: "lower", None: ""}[change.worse]
+        kind = "" if change.worse is None else verdict
         facts = ", ".join(f"{name} {before} to {after}" for name, before, after in change.facts)
         rows.append((
             text.words(_name(change.key)),

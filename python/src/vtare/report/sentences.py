@@ -19,8 +19,9 @@ from vtare.report import text
 from vtare.report.layout import LATE, described_level, fixed_parts, key_name
 from vtare.report.pages import page_of
 from vtare.report.parts import FigureText, Sentence
+from vtare.stats import Verdict
 from vtare.summary.contrasts import ComparisonRow
-from vtare.summary.rows import known_of, rows_of
+from vtare.summary.rows import known_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -203,17 +204,17 @@ def against_baseline(
         if row is not None:
             rows.append((layout.level(factor, level), row))
     named = str(key_name(factor))
-    differ = [(level, row) for level, row in rows if row.verdict == "differs"]
+    differ = [(level, row) for level, row in rows if row.verdict.is_different]
     pieces: list[str | FigureText] = []
     for level, row in differ:
         level = f"{named} {level}" if level.isdigit() else level
         pieces += [f"{', ' if pieces else ''}{level} ", ratio_figure(row.ratio or 0.0, row.ratio_low, row.ratio_high)]
         pieces += [" as much time late"] if row.quantity == LATE else []
-    for word, ending in (("equivalent", f"within {summary.plan.analysis.margin_percent:g} %"), ("undecided", "")):
-        levels = [level for level, row in rows if row.verdict == word]
+    margin = f" within {summary.plan.analysis.margin_percent:g} %"
+    for verdict, ending in ((Verdict.EQUIVALENT, margin), (Verdict.INCONCLUSIVE, "")):
+        levels = [level for level, row in rows if row.verdict is verdict]
         if levels:
-            outcome = "equivalent" if word == "equivalent" else "inconclusive"
-            pieces.append(f"{'; ' if pieces else ''}{text.listing(levels)} {outcome}{' ' if ending else ''}{ending}")
+            pieces.append(f"{'; ' if pieces else ''}{text.listing(levels)} {verdict}{ending}")
     return pieces
 
 
@@ -221,8 +222,9 @@ def comparison(summary: Summary, layout: Layout, cell: Mapping[str, Any] | None,
     """The comparison of a cell with its baseline in one factor; None where there is none or too few runs for it."""
     if cell is None:
         return None
-    rows = summary.comparisons.filter((pl.col("experiment") == layout.experiment.name) & (pl.col("factor") == factor))
-    for row in rows_of(ComparisonRow, rows):
-        if all(row.labels.get(key) == cell[key] for key in layout.keys):
+    for row in summary.comparisons:
+        if (row.experiment, row.factor) == (layout.experiment.name, factor) and all(
+            row.labels.get(key) == cell[key] for key in layout.keys
+        ):
             return row if row.ratio is not None and row.inference != "refused" else None
     return None

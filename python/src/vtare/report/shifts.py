@@ -17,11 +17,10 @@ from vtare.report.figures import Panel, Question, slug
 from vtare.report.parts import Column, Table
 from vtare.report.tables import change_text, where_of
 from vtare.report.text import Shown
-from vtare.stats import QuantileShift
+from vtare.stats import QuantileShift, Verdict
 from vtare.summary.cells import rng_for
 from vtare.summary.completion import is_capped
 from vtare.summary.contrasts import NOT_COMPARED, ComparisonRow
-from vtare.summary.rows import rows_of
 from vtare.summary.shift import ORDER, pairs_of, shift_function
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ def shifts_of(summary: Summary, layout: Layout) -> Shifts:
     if not layout.experiment.record.timed:
         return Shifts(())
     name = layout.experiment.name
-    rows = rows_of(ComparisonRow, summary.comparisons.filter(pl.col("experiment") == name))
+    rows = [row for row in summary.comparisons if row.experiment == name]
     factors = list(dict.fromkeys(row.factor for row in rows))
     factor = next((one for one in ("load", layout.series, *factors) if one in factors), None)
     runs = summary.runs.filter((pl.col("experiment") == name) & pl.col("control").is_null())
@@ -151,8 +150,8 @@ def _cell(shift: QuantileShift | None, why: str) -> Shown:
     if shift is None:
         return text.missing(why)
     shown = text.ratio(shift.ratio, shift.low, shift.high, "")
-    word = "higher" if shift.low > 1 else "lower" if shift.high < 1 else ""
-    return Shown(shown.text, shown.raw, shown.order, word)
+    verdict = Verdict.HIGHER if shift.low > 1 else Verdict.LOWER if shift.high < 1 else Verdict.INCONCLUSIVE
+    return Shown(shown.text, shown.raw, shown.order, verdict.change("less") or "")
 
 
 def _compared(layout: Layout, row: ComparisonRow) -> str:

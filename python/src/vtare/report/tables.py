@@ -18,12 +18,11 @@ from vtare.report.layout import figure_name, key_name, key_text, level_text
 from vtare.report.pages import page_of
 from vtare.report.parts import Column, Table
 from vtare.report.text import Shown, missing
-from vtare.stats import write_p
+from vtare.stats import Verdict, write_p
 from vtare.summary.cells import CELL_COLUMNS
 from vtare.summary.contrasts import NOT_COMPARED, ComparisonRow
 from vtare.summary.factors import RankTestRow
 from vtare.summary.rows import rows_of
-from vtare.summary.verdicts import EQUIVALENT, HIGHER, INCONCLUSIVE, LOWER, word_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -45,7 +44,7 @@ def json_value(column: Column, cell: Shown) -> float | str | None:
     return cell.raw if number is None or not math.isfinite(number) else number
 
 
-_VERDICT_ORDER: Final = {HIGHER: 0, LOWER: 0, INCONCLUSIVE: 1, EQUIVALENT: 2}
+_VERDICT_ORDER: Final = {Verdict.HIGHER: 0, Verdict.LOWER: 0, Verdict.INCONCLUSIVE: 1, Verdict.EQUIVALENT: 2}
 _MEDIAN_OF: Final = "median over runs of each run's figure, that of the column metric"
 
 
@@ -85,7 +84,7 @@ def _with_interval(shown: Shown, quantity: str, low: float | None, high: float |
 
 def verdict_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | None:
     """Every comparison of a cell with its baseline, largest effect first; None where there is nothing to compare."""
-    rows = sorted(rows_of(ComparisonRow, summary.comparisons), key=_effect_order)
+    rows = sorted(summary.comparisons, key=_effect_order)
     if not rows:
         return None
     cells = _Cells(summary, layouts)
@@ -133,7 +132,7 @@ def verdict_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | No
 def _effect_order(row: ComparisonRow) -> tuple[int, float]:
     ratio = row.ratio
     size = abs(math.log(ratio)) if ratio is not None and ratio > 0 else 0.0
-    return _VERDICT_ORDER[word_of(row)], -size
+    return _VERDICT_ORDER[row.verdict], -size
 
 
 def where_of(layout: Layout, labels: Mapping[str, str], *, without: str) -> str:
@@ -153,7 +152,6 @@ def _verdict_row(
 ) -> tuple[Shown, ...]:
     layout = layouts[row.experiment]
     why = row.reason or "not estimable"
-    word = word_of(row)
     return (
         text.words(layout.experiment.name),
         text.words(where_of(layout, row.labels, without=row.factor) or "everywhere"),
@@ -165,7 +163,7 @@ def _verdict_row(
             text.ratio(row.ratio, row.ratio_low, row.ratio_high, why_no_ratio(row.reason, "a median is not above 0")),
         ),
         *((_at_every_look(row),) if summary.pending_runs else ()),
-        Shown(word + needs.mark(row), word, _VERDICT_ORDER[word], word, why + needs.tip(row)),
+        Shown(row.word + needs.mark(row), row.word, _VERDICT_ORDER[row.verdict], row.word, why + needs.tip(row)),
         cells.figure(row, row.level),
         cells.figure(row, row.baseline),
         _p_value(row),

@@ -18,18 +18,18 @@ from vtare.stats.comparison import (
     LEAST_BLOCKS,
     LEAST_RUNS,
     Comparison,
+    Judgement,
     SelfTest,
-    Verdict,
     coarse_step,
     common_blocks,
     compare_runs,
     equivalence_p,
+    judge,
     least_p_of_runs,
     refusal,
     self_test,
     share_of,
     step_beyond_margin,
-    verdict,
 )
 from vtare.stats.dependence import Dependence, dependence
 from vtare.stats.distribution import Ccdf, ccdf
@@ -72,6 +72,7 @@ from vtare.stats.variation import (
     jain_index,
     median_interval,
 )
+from vtare.stats.verdicts import WORDS, Better, Verdict
 
 __all__ = [
     "LEAST_BLOCKS",
@@ -80,11 +81,13 @@ __all__ = [
     "LONG_SERIES",
     "MOST_RUNS",
     "NO_SLACK",
+    "WORDS",
     "Adder",
     "Adjustment",
     "AlignedRankTest",
     "AnytimeInterval",
     "Autocorrelation",
+    "Better",
     "Ccdf",
     "ChangePoint",
     "CliffsDelta",
@@ -95,6 +98,7 @@ __all__ = [
     "Influence",
     "InteractionTest",
     "Interval",
+    "Judgement",
     "Known",
     "LevelAssociation",
     "Looks",
@@ -152,6 +156,7 @@ __all__ = [
     "influence",
     "interaction_tests",
     "jain_index",
+    "judge",
     "kendall_tau_b",
     "kruskal_wallis",
     "least_n",
@@ -198,7 +203,6 @@ __all__ = [
     "tau_bound",
     "tied_step",
     "tukey_on_ranks",
-    "verdict",
     "walsh_averages",
     "welch_t",
     "write_p",

@@ -6,8 +6,8 @@
    groups of runs are compared by Welch's t. Both at every number of runs.
 3. Below 4 blocks, or 3 runs on either side and 8 in all, inference is refused: the figures describe the runs, and
    nothing is concluded.
-4. p-values are adjusted inside their family. *differs* needs an adjusted p of at most alpha, *equivalent* an interval
-   inside the margin, all else is *undecided*.
+4. p-values are adjusted inside their family. *higher* and *lower* need an adjusted p of at most alpha, *equivalent* an
+   interval inside the margin, all else is *inconclusive*.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from vtare.stats.dependence import Dependence, dependence
 from vtare.stats.pvalues import write_p
 from vtare.stats.step_slack import StepSlack, step_slack
 from vtare.stats.t_rule import paired_t, t_p, t_quantile, welch_t
+from vtare.stats.verdicts import Verdict
 
-VerdictWord = Literal["differs", "equivalent", "undecided"]
 Method = Literal["paired t", "welch t", "refused"]
 Design = Literal["paired", "unpaired"]
 
@@ -250,33 +250,33 @@ def equivalence_p(comparison: Comparison, *, margin_ratio: float) -> float | Non
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Judgement:
     """What a comparison shows of two cells, with the margin it was judged by and the reason in words."""
 
-    word: VerdictWord
+    verdict: Verdict
     margin_ratio: float
     reason: str
 
 
-def verdict(
+def judge(
     comparison: Comparison, *, p_adjusted: float | None, margin_ratio: float, alpha: float = 0.05, size: int = 1
-) -> Verdict:
-    """Judge one comparison: *equivalent* inside the margin, *differs* by its adjusted p-value, else *undecided*.
+) -> Judgement:
+    """Judge one comparison: *equivalent* inside the margin, *higher* or *lower* by its adjusted p-value.
 
     `p_adjusted` is the comparison's p-value after adjustment over the `size` comparisons of its family; None where
     inference was refused. A difference smaller than the margin is equivalent, however sure it is. "No difference"
     without a margin cannot be a result.
 
     >>> found = compare_runs([20.0, 21.0, 20.5, 20.2], [10.0, 10.1, 10.3, 9.9])
-    >>> verdict(found, p_adjusted=found.p, margin_ratio=1.05).word
-    'differs'
+    >>> str(judge(found, p_adjusted=found.p, margin_ratio=1.05).verdict)
+    'higher'
 
     Raises:
         ValueError: the margin is not above 1.
     """
     _check_margin(margin_ratio)
     if p_adjusted is None or comparison.p is None:
-        return Verdict("undecided", margin_ratio, comparison.reason or "there is no interval to judge by")
+        return Judgement(Verdict.INCONCLUSIVE, margin_ratio, comparison.reason or "there is no interval to judge by")
     low, high = comparison.low, comparison.high
     adjusted = f"p {write_p(p_adjusted)}" + (f" after adjustment over {size} comparisons" if size > 1 else "")
     if low is None or high is None:
@@ -285,18 +285,35 @@ def verdict(
     else:
         shown = f"the interval {low:.3g} to {high:.3g}"
         if 1.0 / margin_ratio <= low and high <= margin_ratio:
-            return Verdict("equivalent", margin_ratio, f"{shown} lies inside 1/{margin_ratio:g} to {margin_ratio:g}")
+            inside = f"{shown} lies inside 1/{margin_ratio:g} to {margin_ratio:g}"
+            return Judgement(Verdict.EQUIVALENT, margin_ratio, inside)
     none = "0" if low is None else "1"
-    if p_adjusted <= alpha:
-        return Verdict("differs", margin_ratio, f"{shown} leaves out {none}; {adjusted}")
+    if p_adjusted <= alpha and (direction := _direction(comparison)) is not None:
+        return Judgement(direction, margin_ratio, f"{shown} leaves out {none}; {adjusted}")
     if comparison.p <= alpha:
-        return Verdict("undecided", margin_ratio, f"{shown} leaves out {none}, but {adjusted}: it may be chance")
+        chance = f"{shown} leaves out {none}, but {adjusted}: it may be chance"
+        return Judgement(Verdict.INCONCLUSIVE, margin_ratio, chance)
     beyond = "" if low is None else f" and reaches beyond 1/{margin_ratio:g} to {margin_ratio:g}"
     coarse = step_beyond_margin(comparison, margin_ratio=margin_ratio)
-    return Verdict(
-        "undecided", margin_ratio,
+    return Judgement(
+        Verdict.INCONCLUSIVE, margin_ratio,
         f"{shown} includes {none}{beyond}; {adjusted}" + (f"; {coarse}" if coarse is not None else ""),
     )  # fmt: skip
+
+
+def _direction(comparison: Comparison) -> Verdict | None:
+    """Which side is higher, where estimate and interval lie on one side of no difference; else None.
+
+    Interval and p-value are one formula; were they not, no direction would be claimed.
+    """
+    estimate, low, high, centre = (
+        (comparison.ratio, comparison.low, comparison.high, 1.0)
+        if comparison.ratio is not None
+        else (comparison.difference, comparison.difference_low, comparison.difference_high, 0.0)
+    )
+    if low is not None and min(low, estimate) > centre:
+        return Verdict.HIGHER
+    return Verdict.LOWER if high is not None and max(high, estimate) < centre else None
 
 
 def step_beyond_margin(comparison: Comparison, *, margin_ratio: float) -> str | None:

@@ -134,8 +134,7 @@ from vtare.stored import Derived, derived_place, write_whole
 from vtare.summary import bandwidth, round_trips
 from vtare.summary.cells import ControlRow, OutlierRow
 from vtare.summary.context import loads, machines, missing_frame, notes_for, notes_on, statuses
-from vtare.summary.contrasts import ComparisonRow, TailRow
-from vtare.summary.layers import LayerRow, layer_rows
+from vtare.summary.layers import layer_rows
 from vtare.summary.measured import read_measured
 from vtare.summary.mesh import meshes
 from vtare.summary.model import LoadMade, MachineFacts, Note, Summary
@@ -182,10 +181,10 @@ def summarise(store: Path, *, executor: Executor = ALONE) -> Summary:
         ),
         runs=runs_frame,
         cells=work.cells_frame(runs, status),
-        comparisons=work.frame(ComparisonRow, comparisons),
+        comparisons=tuple(comparisons),
         tests=work.tests_frame(),
-        tails=work.frame(TailRow, tails),
-        layers=work.frame(LayerRow, layer_rows(work, comparisons, tails)),
+        tails=tuple(tails),
+        layers=tuple(layer_rows(work, comparisons, tails)),
         interactions=work.interactions_frame(),
         levels=work.levels_frame(),
         outliers=work.frame(OutlierRow, work.outliers()),

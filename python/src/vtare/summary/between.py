@@ -22,6 +22,7 @@ from vtare import stats
 from vtare.errors import BadInput
 from vtare.instruments import metric
 from vtare.plan import Analysis
+from vtare.stats import Verdict
 from vtare.summary.campaigns import LEAST_CAMPAIGNS, LEAST_PAIRS, Shift, campaigns_needed, interleaved, shift_between
 from vtare.summary.cells import Cell, compared_figure
 from vtare.summary.contrasts import ASK_FOR_LESS, RAISE_LIMIT, TAILS, step_of
@@ -98,7 +99,7 @@ class BetweenRow:
     family: str = ""
     family_size: int = 0
     adjustment: str = ""
-    verdict: str = "refused"
+    verdict: Verdict = Verdict.REFUSED
     change: str | None = None
     reason: str | None = None
     ratio_bound: float | None = None
@@ -441,20 +442,21 @@ def judge(
             family_size=len(tested),
             adjustment=adjustment,
             verdict=verdict,
-            change=direction(row.quantity, verdict),
+            change=verdict.change(metric(row.quantity).better),
             reason=reason,
         ))  # fmt: skip
     return judged
 
 
-def _verdict(row: BetweenRow, p: float | None, analysis: Analysis) -> tuple[str, str | None]:
+def _verdict(row: BetweenRow, p: float | None, analysis: Analysis) -> tuple[Verdict, str | None]:
     """The verdict of one row and why; direction, estimate, interval and p are one formula's."""
     if p is None:
-        return "refused", row.reason or REFUSED
+        return Verdict.REFUSED, row.reason or REFUSED
     if row.ratio_side is not None:
-        decided = "higher" if row.ratio_side == "at least" else "lower"
         why = str(row.reason).removeprefix("refused: ")
-        return (decided, why) if p <= analysis.alpha else ("inconclusive", f"{why}; the bounds do not decide the order")
+        if p > analysis.alpha:
+            return Verdict.INCONCLUSIVE, f"{why}; the bounds do not decide the order"
+        return (Verdict.HIGHER if row.ratio_side == "at least" else Verdict.LOWER), why
     margin = analysis.margin_ratio
     low, high, centre = (
         (row.ratio_low, row.ratio_high, 1.0)
@@ -464,24 +466,12 @@ def _verdict(row: BetweenRow, p: float | None, analysis: Analysis) -> tuple[str,
     if low is None or high is None:
         raise AssertionError("a comparison that was tested has both ends of its interval")
     if row.ratio is not None and 1 / margin <= low and high <= margin:
-        return "equivalent", None
+        return Verdict.EQUIVALENT, None
     if p <= analysis.alpha and (low > centre or high < centre):
-        return ("higher" if low > centre else "lower"), None
+        return (Verdict.HIGHER if low > centre else Verdict.LOWER), None
     if row.reason is not None or row.campaigns_needed is None:
-        return "inconclusive", row.reason
-    return "inconclusive", _new_campaigns(str(row.campaigns_needed), analysis)
-
-
-def direction(quantity: str, verdict: str) -> str | None:
-    """What a verdict means by the direction that the figure's record states; None where neither is an improvement.
-
-    >>> direction("miss_ns", "higher"), direction("avb_bit_per_s", "higher")
-    ('worse', None)
-    """
-    better = metric(quantity).better
-    if verdict not in ("higher", "lower") or better is None:
-        return None
-    return "better" if (verdict == "higher") == (better == "more") else "worse"
+        return Verdict.INCONCLUSIVE, row.reason
+    return Verdict.INCONCLUSIVE, _new_campaigns(str(row.campaigns_needed), analysis)
 
 
 def _starts(campaigns: Sequence[Measured]) -> list[int]:
@@ -502,7 +492,7 @@ def to_decide(rows: Sequence[BetweenRow], analysis: Analysis) -> str | None:
     The numbers are those of the cell that needs fewest and of the one that needs most.
     """
     needs = sorted(
-        row.campaigns_needed for row in rows if row.verdict == "inconclusive" and row.campaigns_needed is not None
+        row.campaigns_needed for row in rows if row.verdict is Verdict.INCONCLUSIVE and row.campaigns_needed is not None
     )
     if not needs:
         return None

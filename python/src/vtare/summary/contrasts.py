@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from vtare import stats
 from vtare.instruments import metric
 from vtare.plan import counterpart
+from vtare.stats import Verdict
 from vtare.summary.cells import Cell, compared_figure
 
 if TYPE_CHECKING:
@@ -54,6 +55,9 @@ class ComparisonRow:
 
     `median` and its like, `difference` and its ends have the unit of `quantity`. `without` and `without_baseline` count
     the runs that have no such figure. None: not estimable, or refused for the `reason`.
+
+    `tail` names a figure of runs that is not the main one (`p99`, `p999`, ...), and `refused` why it was not tested.
+    `kind` is that of a row of layers: `cost` or `tail`.
     """
 
     experiment: str
@@ -89,7 +93,7 @@ class ComparisonRow:
     family_size: int | None = None
     adjustment: str
     p_equivalent: float | None = None
-    verdict: str
+    verdict: Verdict
     margin_ratio: float | None = None
     reason: str | None = None
     ratio_rank: float | None = None
@@ -108,14 +112,19 @@ class ComparisonRow:
     block_memory: float | None = None
     p_memory: float | None = None
     p_trend: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TailRow(ComparisonRow):
-    """The same of a tail of the runs (`p99`, `p999`, or another figure by the same rule). `refused`: why no test."""
-
-    tail: str
+    tail: str | None = None
     refused: str | None = None
+    kind: str | None = None
+
+    @property
+    def figure(self) -> str:
+        """What is compared: a tail by its name, else the quantity."""
+        return self.quantity if self.tail is None else TAIL_NAMES.get(self.tail, self.tail)
+
+    @property
+    def word(self) -> str:
+        """The verdict in the word that people read."""
+        return self.verdict.word(metric(self.quantity).better)
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,11 +310,11 @@ def _row(contrast: Contrast, p: stats.PValue | None, analysis: Analysis, adjustm
             inference="refused",
             family=contrast.family,
             adjustment=adjustment,
-            verdict="undecided",
+            verdict=Verdict.INCONCLUSIVE,
             reason=contrast.why_not,
         )
     size = p.size if p is not None else 0
-    judged = stats.verdict(
+    judged = stats.judge(
         found,
         p_adjusted=None if p is None else p.adjusted,
         margin_ratio=analysis.margin_ratio,
@@ -352,7 +361,7 @@ def _row(contrast: Contrast, p: stats.PValue | None, analysis: Analysis, adjustm
         family_size=size,
         adjustment=adjustment,
         p_equivalent=stats.equivalence_p(found, margin_ratio=analysis.margin_ratio),
-        verdict=judged.word,
+        verdict=judged.verdict,
         margin_ratio=judged.margin_ratio,
         reason=reason,
         ratio_rank=by_ranks.ratio,
@@ -395,7 +404,7 @@ def _bound_row(
         family=contrast.family,
         family_size=0 if p is None else p.size,
         adjustment=adjustment,
-        verdict="differs" if differs else "undecided",
+        verdict=(Verdict.HIGHER if contrast.side == "at least" else Verdict.LOWER) if differs else Verdict.INCONCLUSIVE,
         margin_ratio=analysis.margin_ratio,
         reason=decided if differs else f"{contrast.why_not}; the bounds do not decide the order",
         ratio_bound=found.ratio if differs else None,
@@ -445,7 +454,7 @@ def _modes(figures: Mapping[int, float], step: float) -> str | None:
 
 def compare_tails(
     cells: Sequence[Cell], baselines: Mapping[str, str], analysis: Analysis, at: Experiment, *, quantum_ns: float
-) -> list[TailRow]:
+) -> list[ComparisonRow]:
     """Compare each cell's per-run p99 and p99.9 with its baseline's by the rule of all comparisons.
 
     One family per factor and tail, adjusted by BH: the plan declares the main contrasts, tails are explored.
@@ -467,7 +476,7 @@ def tail_rows(
     *,
     quantum_ns: float,
     paired: bool = True,
-) -> list[TailRow]:
+) -> list[ComparisonRow]:
     """Compare a figure of the runs of each pair of cells, adjusted by BH."""
     made = [
         contrast_of(cell, other, about, family, analysis, quantum_ns=quantum_ns, figure=tail, paired=paired)
@@ -480,20 +489,16 @@ def tail_rows(
     ]
 
 
-def rows_of_tails(contrasts: Sequence[Contrast], tail: str, analysis: Analysis) -> list[TailRow]:
+def rows_of_tails(contrasts: Sequence[Contrast], tail: str, analysis: Analysis) -> list[ComparisonRow]:
     """Judge contrasts of a tail, adjusted by BH."""
     rows = judge(contrasts, analysis, adjustment="bh")
     return [
-        TailRow(
-            **{field.name: getattr(row, field.name) for field in fields(row)},
-            tail=tail,
-            refused=None if one.p is not None else row.reason,
-        )
+        replace(row, tail=tail, refused=None if one.p is not None else row.reason)
         for one, row in zip(contrasts, rows, strict=True)
     ]
 
 
-def _without_tail(cell: Cell, other: Cell, about: Place, family: str, tail: str) -> TailRow:
+def _without_tail(cell: Cell, other: Cell, about: Place, family: str, tail: str) -> ComparisonRow:
     """The row of two cells of which one has no run with this figure."""
     known = [len(one.known(tail)) for one in (cell, other)]
     why = "no run has this figure on one side"
@@ -501,7 +506,7 @@ def _without_tail(cell: Cell, other: Cell, about: Place, family: str, tail: str)
         longest = max((int(f["n"]) for one in (cell, other) for f in one.figures), default=0)
         needed = stats.least_n(0.99 if tail == "p99" else 0.999)
         why = f"{tail} needs {needed} readings in a run, the longest has {longest}"
-    return TailRow(
+    return ComparisonRow(
         **_where(about),
         quantity=str(cell.figures[0]["quantity"]),
         tail=tail,
@@ -511,7 +516,7 @@ def _without_tail(cell: Cell, other: Cell, about: Place, family: str, tail: str)
         without_baseline=len(other.figures) - known[1],
         family=family,
         adjustment="bh",
-        verdict="undecided",
+        verdict=Verdict.INCONCLUSIVE,
         reason=why,
         refused=why,
     )

@@ -7,7 +7,7 @@ that a plan with one baseline does not make: guests against containers, and figu
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Final
 
@@ -15,41 +15,12 @@ from vtare.plan import CAPTURE
 from vtare.platforms import Layer, platform_class
 from vtare.summary import contrasts
 from vtare.summary.cells import Cell
-from vtare.summary.verdicts import word_of
 
 if TYPE_CHECKING:
     from vtare.instruments import LatencyPair
     from vtare.plan import Experiment
-    from vtare.summary.contrasts import ComparisonRow, TailRow
+    from vtare.summary.contrasts import ComparisonRow
     from vtare.summary.work import CellWork
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LayerRow:
-    """What a platform costs (`kind` is `cost`) or what a load does to a tail (`tail`): a figure of a run, with a ratio.
-
-    `verdict` is one of `vtare.summary.verdicts.WORDS`.
-    """
-
-    experiment: str
-    instrument: str
-    labels: Mapping[str, str]
-    kind: str
-    figure: str
-    factor: str
-    level: str
-    against: str
-    n_runs: int
-    n_runs_against: int
-    ratio: float | None
-    ratio_low: float | None
-    ratio_high: float | None
-    p_adjusted: float | None
-    family: str
-    verdict: str
-    reason: str | None
-    ratio_bound: float | None = None
-    ratio_side: str | None = None
 
 
 #: Factors whose levels are loads.
@@ -62,9 +33,11 @@ def layer_of(platform: str, platforms: Mapping[str, Mapping[str, str | int]]) ->
     return Layer.MACHINE if found is None else found.LAYER
 
 
-def layer_rows(work: CellWork, comparisons: Sequence[ComparisonRow], tails: Sequence[TailRow]) -> list[LayerRow]:
+def layer_rows(
+    work: CellWork, comparisons: Sequence[ComparisonRow], tails: Sequence[ComparisonRow]
+) -> list[ComparisonRow]:
     """The rows of all experiments: first what each layer costs, then what loads do to its tails."""
-    rows: list[LayerRow] = []
+    rows: list[ComparisonRow] = []
     for experiment in work.plan.experiments:
         cells = work.cells[experiment.name]
         own = [row for row in comparisons if row.experiment == experiment.name]
@@ -75,7 +48,7 @@ def layer_rows(work: CellWork, comparisons: Sequence[ComparisonRow], tails: Sequ
 
 def _costs(
     work: CellWork, experiment: Experiment, cells: Sequence[Cell], comparisons: Sequence[ComparisonRow]
-) -> list[LayerRow]:
+) -> list[ComparisonRow]:
     """Every platform against the baseline's, and machines against containers, where all else is at its baseline."""
     factor = next((f for f in experiment.factors if f.name == "platform" and len(f.levels) > 1), None)
     if factor is None:
@@ -83,13 +56,13 @@ def _costs(
     there = {row.level: row for row in comparisons if _at_home(experiment, cells, row)}
     figures = (None, *experiment.record.layer_figures)
     found: list[contrasts.Contrast] = []
-    taken: list[LayerRow] = []
+    taken: list[ComparisonRow] = []
     for figure in figures:
         at = _home(experiment, cells, figure)
         for level, against in _pairs(work, factor.baseline, list(at)):
             if figure is None and against == factor.baseline:
                 if level in there:
-                    taken.append(from_comparison(there[level], "cost"))
+                    taken.append(replace(there[level], kind="cost"))
                 continue
             about = contrasts.place_at(experiment, at[level], factor.name, level, against)
             family = f"{experiment.name}: what the layer costs"
@@ -99,7 +72,7 @@ def _costs(
             )  # fmt: skip
             if contrast is not None:
                 found.append(contrast)
-    made = [from_comparison(row, "cost") for row in contrasts.judge(found, work.plan.analysis)]
+    made = [replace(row, kind="cost") for row in contrasts.judge(found, work.plan.analysis)]
     order = list(dict.fromkeys(row.figure for row in (*taken, *made)))
     return sorted((*taken, *made), key=lambda row: order.index(row.figure))
 
@@ -145,43 +118,18 @@ def _at_home(experiment: Experiment, cells: Sequence[Cell], row: ComparisonRow) 
     return cell is not None and row.labels == cell.labels
 
 
-def from_comparison(row: ComparisonRow, kind: str) -> LayerRow:
-    """A comparison as a row of this list; `kind` is empty where it is neither a cost nor a tail."""
-    return LayerRow(
-        experiment=row.experiment,
-        instrument=row.instrument,
-        labels=row.labels,
-        kind=kind,
-        figure=row.quantity,
-        factor=row.factor,
-        level=row.level,
-        against=row.baseline,
-        n_runs=row.n_runs,
-        n_runs_against=row.n_runs_baseline,
-        ratio=row.ratio,
-        ratio_low=row.ratio_low,
-        ratio_high=row.ratio_high,
-        p_adjusted=row.p_adjusted,
-        family=row.family,
-        verdict=word_of(row),
-        reason=row.reason,
-        ratio_bound=row.ratio_bound,
-        ratio_side=row.ratio_side,
-    )
-
-
 def _tails(
     work: CellWork,
     experiment: Experiment,
     cells: Sequence[Cell],
     comparisons: Sequence[ComparisonRow],
-    tails: Sequence[TailRow],
-) -> Iterator[LayerRow]:
+    tails: Sequence[ComparisonRow],
+) -> Iterator[ComparisonRow]:
     """What each load does to tails: the tests of `tails`, the figures that a record names, its latencies."""
     record = experiment.record
     for row in comparisons:
         if row.factor in _LOADS and row.quantity in record.tail_figures:
-            yield from_comparison(row, "tail")
+            yield replace(row, kind="tail")
     tested = [row for row in tails if row.factor in _LOADS]
     known = [row for row in tested if row.ratio is not None or row.difference is not None]
     # Where no run was long enough for any tail, one row a pair states it.
@@ -193,7 +141,7 @@ def _tails(
         yield from map(from_tail, _by_load(work, experiment, cells, figure))
 
 
-def _by_load(work: CellWork, experiment: Experiment, cells: Sequence[Cell], figure: str) -> list[TailRow]:
+def _by_load(work: CellWork, experiment: Experiment, cells: Sequence[Cell], figure: str) -> list[ComparisonRow]:
     """A figure of runs against the loads, by the rule of tails."""
     baselines = {factor.name: factor.baseline for factor in experiment.factors if factor.name in _LOADS}
     found = [
@@ -203,20 +151,19 @@ def _by_load(work: CellWork, experiment: Experiment, cells: Sequence[Cell], figu
     return contrasts.tail_rows(found, figure, work.plan.analysis, quantum_ns=work.quantum_ns)
 
 
-def from_tail(row: TailRow) -> LayerRow:
-    """A row of `tails` with its verdict: that of the same rule, in the direction of its ratio and interval."""
-    made = replace(from_comparison(row, "tail"), figure=contrasts.TAIL_NAMES.get(row.tail, row.tail))
+def from_tail(row: ComparisonRow) -> ComparisonRow:
+    """A row of `tails` whose reason states how many runs have the figure, where some lack it."""
     if row.refused is not None or not row.without + row.without_baseline:
-        return made
+        return replace(row, kind="tail")
     known, known_there = row.n_runs, row.n_runs_baseline
     reason = (
-        f"{made.reason}; {known} of {known + row.without} runs have this figure, at the baseline "
+        f"{row.reason}; {known} of {known + row.without} runs have this figure, at the baseline "
         f"{known_there} of {known_there + row.without_baseline}"
     )
-    return replace(made, reason=reason)
+    return replace(row, kind="tail", reason=reason)
 
 
-def _latencies(work: CellWork, experiment: Experiment, cells: Sequence[Cell], pair: LatencyPair) -> list[TailRow]:
+def _latencies(work: CellWork, experiment: Experiment, cells: Sequence[Cell], pair: LatencyPair) -> list[ComparisonRow]:
     """The latency at the greatest share of what was found, against that at the least."""
     shares = experiment.parameters.get(pair.parameter) or ()
     if len(shares) < 2:
@@ -238,4 +185,4 @@ def _latencies(work: CellWork, experiment: Experiment, cells: Sequence[Cell], pa
     return contrasts.rows_of_tails(found, pair.name, work.plan.analysis)
 
 
-__all__ = ["LayerRow", "from_comparison", "from_tail", "layer_of", "layer_rows"]
+__all__ = ["from_tail", "layer_of", "layer_rows"]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from vtare.plan import Plan
     from vtare.samples import SampleSet
     from vtare.stored import Derived
+    from vtare.summary.contrasts import ComparisonRow
     from vtare.summary.mesh import MeshFound
 
 
@@ -85,10 +86,10 @@ class Summary:
     design: pl.DataFrame
     runs: pl.DataFrame
     cells: pl.DataFrame
-    comparisons: pl.DataFrame
+    comparisons: tuple[ComparisonRow, ...]
     tests: pl.DataFrame
-    tails: pl.DataFrame
-    layers: pl.DataFrame
+    tails: tuple[ComparisonRow, ...]
+    layers: tuple[ComparisonRow, ...]
     interactions: pl.DataFrame
     levels: pl.DataFrame
     outliers: pl.DataFrame

@@ -12,6 +12,7 @@ import polars as pl
 from vtare.instruments import Flaw, instrument
 
 if TYPE_CHECKING:
+    from vtare.summary.contrasts import ComparisonRow
     from vtare.summary.model import Summary
 
 #: From this share of its readings on a flaw takes a cell out of the headline: a median is then one of flawed readings.
@@ -88,28 +89,36 @@ def sound(summary: Summary, experiment: str | None = None) -> Summary:
     hidden = [one.row for one in flawed(summary, least=HIDES) if experiment in (None, one.row["experiment"])]
     for row in hidden:
         keys = summary.keys[row["experiment"]]
-        frames: dict[str, Any] = {name: _without(getattr(summary, name), row, keys) for name in _OF_CELLS}
-        summary = replace(summary, **frames)
+        summary = replace(
+            summary,
+            cells=_without(summary.cells, row, keys),
+            estimates=_without(summary.estimates, row, keys),
+            comparisons=_not_with(summary.comparisons, row, keys),
+            tails=_not_with(summary.tails, row, keys),
+            layers=_not_with(summary.layers, row, keys),
+        )
     return summary
 
 
-#: Frames of a summary with rows of cells, or of two cells: `baseline` or `against` is the level of the second.
-_OF_CELLS: Final = ("cells", "estimates", "comparisons", "tails", "layers")
-
-
 def _without(frame: pl.DataFrame, cell: Mapping[str, Any], keys: Sequence[str]) -> pl.DataFrame:
-    """The rows of a frame that are not of this cell, nor compare another with it."""
-    present = [key for key in keys if key in frame.columns]
-    same = {key: pl.col(key).eq_missing(pl.lit(cell[key], pl.String)) for key in present}
-    gone = pl.all_horizontal(same.values())
-    base = next((name for name in ("baseline", "against") if name in frame.columns), None)
-    if base is not None:
-        for factor in present:
-            there = pl.col(base).eq_missing(pl.lit(cell[factor], pl.String))
-            others = (same[key] for key in present if key != factor)
-            elsewhere = pl.all_horizontal(pl.col("factor") == factor, there, *others)
-            gone = gone | elsewhere
-    return frame.filter((pl.col("experiment") != cell["experiment"]) | ~gone)
+    """The rows of a frame that are not of this cell."""
+    of_cell = [pl.col(key).eq_missing(pl.lit(cell[key], pl.String)) for key in keys if key in frame.columns]
+    return frame.filter((pl.col("experiment") != cell["experiment"]) | ~pl.all_horizontal(of_cell))
+
+
+def _not_with(rows: Sequence[ComparisonRow], cell: Mapping[str, Any], keys: Sequence[str]) -> tuple[ComparisonRow, ...]:
+    """The comparisons that have this cell on neither side."""
+
+    def is_of_cell(row: ComparisonRow, **other: str) -> bool:
+        labels = {**row.labels, **other}
+        return all(labels.get(key) == cell[key] for key in keys)
+
+    return tuple(
+        row
+        for row in rows
+        if row.experiment != cell["experiment"]
+        or not (is_of_cell(row) or is_of_cell(row, **{row.factor: row.baseline}))
+    )
 
 
 __all__ = ["HIDES", "MENTIONED", "Flawed", "flawed", "sound"]

@@ -10,9 +10,9 @@ from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 
 import polars as pl
 
-from vtare.stats import Known
+from vtare.stats import Known, Verdict
 
-_TYPES: Final = {str: pl.String, int: pl.Int64, float: pl.Float64, bool: pl.Boolean}
+_TYPES: Final = {str: pl.String, Verdict: pl.String, int: pl.Int64, float: pl.Float64, bool: pl.Boolean}
 #: The field of a row that holds the levels of its cell, by key: in a frame a column for each key.
 LABELS: Final = "labels"
 #: The column of figures that are bounds: they are null in their own column, so that nothing takes one for a value.
@@ -125,4 +125,6 @@ def _made(hint: Any, value: Any) -> Any:
         return () if get_origin(hint) is tuple else None
     if get_origin(hint) is tuple:
         return tuple(_made(_known(get_args(hint)[0]), one) for one in value)
+    if hint is Verdict:
+        return Verdict(value)
     return hint(**{name: _made(of, value[name]) for name, of in _hints(hint).items()}) if hint not in _TYPES else value

@@ -220,7 +220,7 @@ class CellWork:
             rows += sorted(made, key=lambda row, e=experiment: _plan_order(e, row.labels))  # type: ignore[misc]
         return rows
 
-    def tails(self) -> list[contrasts.TailRow]:
+    def tails(self) -> list[contrasts.ComparisonRow]:
         """The tails of each cell against those of the one with the baseline level."""
         return [
             row

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 from rich.text import Text
@@ -12,7 +12,7 @@ from rich.text import Text
 from vtare.instruments import metric
 from vtare.plots.format import ratio_range_text, ratio_text
 from vtare.plots.quantity import quantity_of
-from vtare.stats import write_p
+from vtare.stats import Verdict, write_p
 from vtare.summary.between import to_decide
 from vtare.summary.campaigns import MOST_CAMPAIGNS
 from vtare.terminal.tables import print_table
@@ -22,13 +22,11 @@ if TYPE_CHECKING:
 
     from vtare.summary.between import Between, BetweenRow, Place
 
-_VERDICTS: Final = ("higher", "lower", "equivalent", "inconclusive", "refused")
-
 
 def show_between(console: Console, found: Between) -> None:
     """Print what changed: a line of counts, the facts that differ, a row for each cell, the tails that changed."""
     counts = Counter(row.verdict for row in found.cells)
-    listed = ", ".join(f"{counts[word]} {word}" for word in _VERDICTS if counts[word])
+    listed = ", ".join(f"{counts[word]} {word}" for word in Verdict if counts[word])
     level = 100 * (1 - found.analysis.alpha)
     after, before = (" + ".join(str(store) for store in side) for side in (found.after, found.before))
     console.print(
@@ -49,7 +47,7 @@ def show_between(console: Console, found: Between) -> None:
         table.add_row(*(Text(piece) for piece in _cell_row(row, fixed)))
     print_table(console, table)
     for row in found.tails:
-        if row.verdict in ("higher", "lower"):
+        if row.verdict.is_different:
             change = "" if row.change is None else f", {row.change}"
             tail = "p99.9" if row.tail == "p999" else row.tail
             p = _p(row)
@@ -64,8 +62,8 @@ def show_between(console: Console, found: Between) -> None:
 
 def _reasons(found: Between) -> list[str]:
     """Why cells have no verdict, and how many campaigns would give those without one theirs."""
-    lines = sorted({row.reason for row in found.cells if row.verdict == "refused" and row.reason is not None})
-    inconclusive = [row for row in found.cells if row.verdict == "inconclusive"]
+    lines = sorted({row.reason for row in found.cells if row.verdict is Verdict.REFUSED and row.reason is not None})
+    inconclusive = [row for row in found.cells if row.verdict is Verdict.INCONCLUSIVE]
     lines += sorted({row.reason for row in inconclusive if row.reason is not None and row.campaigns_needed is None})
     needs = to_decide(found.cells, found.analysis)
     if needs is not None:
@@ -116,7 +114,7 @@ def figure_text(quantity: str, value: float) -> str:
 
 def _ratio(row: BetweenRow) -> str:
     """The ratio and its interval over campaigns; over the runs where there is one campaign on either side."""
-    if row.ratio_bound is not None and row.verdict in ("higher", "lower"):
+    if row.ratio_bound is not None and row.verdict.is_different:
         return f"{row.ratio_side} {ratio_text(row.ratio_bound)}"
     if row.ratio is None:
         return "n/a"

@@ -15,8 +15,8 @@ from vtare.report.pages.model import Answered, CellColumn, Page, Placement
 from vtare.report.parts import Column, FigureText, Sentence
 from vtare.report.sentences import Scene, comparison, load_phrase, ratio_figure, scene_of
 from vtare.report.two_ways import by_time, completed, platform_changes, side_by_side
-from vtare.summary.contrasts import TailRow
-from vtare.summary.rows import rows_of
+from vtare.stats import Verdict
+from vtare.summary.contrasts import ComparisonRow
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,11 +57,10 @@ def _tail_change(summary: Summary, cell: Mapping[str, Any] | None) -> list[str |
     """What the load makes of the tail of the system's way: `; its p99 is 12.1x (3.40 to 43.0) that of idle`."""
     if cell is None:
         return []
-    frame = summary.tails.filter(
-        (pl.col("experiment") == cell["experiment"]) & (pl.col("factor") == "load") & (pl.col("tail") == "p99")
-    )
     keys = summary.keys[cell["experiment"]]
-    rows = rows_of(TailRow, frame)
+    rows = (
+        row for row in summary.tails if (row.experiment, row.factor, row.tail) == (cell["experiment"], "load", "p99")
+    )
     row = next((row for row in rows if all(row.labels.get(key) == cell[key] for key in keys)), None)
     if row is not None and row.without + row.without_baseline and cell["above_1ms"] is not None:
         return _exceedances(summary, cell, row)
@@ -73,7 +72,7 @@ def _tail_change(summary: Summary, cell: Mapping[str, Any] | None) -> list[str |
     return ["; its p99 is ", ratio, f" that of {row.baseline}{word}"]
 
 
-def _exceedances(summary: Summary, cell: Mapping[str, Any], row: TailRow) -> list[str | FigureText]:
+def _exceedances(summary: Summary, cell: Mapping[str, Any], row: ComparisonRow) -> list[str | FigureText]:
     """How often it is more than 1 ms late, where some runs have too few readings for a p99: what all runs have."""
     keys = summary.keys[cell["experiment"]]
     wanted = {**{key: cell[key] for key in keys}, "load": row.baseline}
@@ -109,25 +108,23 @@ def _verdict_words(summary: Summary, scene: Scene, load: str) -> str:
     if not found:
         return ""
     base = found[0][1].baseline
-    words = {row.verdict for _, row in found}
     margin = f"{summary.plan.analysis.margin_percent:.3g} %"
-    if len(found) == 2 and len(words) == 1:
-        return {
-            "differs": f"; both differ from {base}",
-            "equivalent": f"; both equal {base} within {margin}",
-        }.get(words.pop(), f"; the data do not show a difference from {base}")
-    if len(found) == 1:
-        ((_, row),) = found
-        return {
-            "differs": f"; that differs from {base}",
-            "equivalent": f"; that equals {base} within {margin}",
-        }.get(row.verdict, f"; the data do not show a difference from {base}")
-    phrases = {
-        "differs": f"differs from {base}",
-        "equivalent": f"equals {base}",
-        "undecided": f"has no significant difference from {base}",
-    }
-    return "; " + ", ".join(f"{name} {phrases[row.verdict]}" for name, row in found)
+
+    def words(row: ComparisonRow) -> tuple[str, str, str]:
+        """What is said of it, of both, and of one among several."""
+        if row.verdict.is_different:
+            return f"that differs from {base}", f"both differ from {base}", f"differs from {base}"
+        if row.verdict is Verdict.EQUIVALENT:
+            return f"that equals {base} within {margin}", f"both equal {base} within {margin}", f"equals {base}"
+        none = f"the data do not show a difference from {base}"
+        return none, none, f"has no significant difference from {base}"
+
+    said = [words(row) for _, row in found]
+    if len(said) == 1:
+        return f"; {said[0][0]}"
+    if said[0] == said[1]:
+        return f"; {said[0][1]}"
+    return "; " + ", ".join(f"{name} {one}" for (name, _), (*_, one) in zip(found, said, strict=True))
 
 
 def _columns(level: str) -> tuple[CellColumn, ...]:

@@ -14,6 +14,7 @@ from vtare.report.pages.model import Answered, CellColumn, Page, Placement
 from vtare.report.parts import Column, FigureText, Sentence
 from vtare.report.sentences import Scene, comparison, load_phrase, ratio_figure, scene_of
 from vtare.report.two_ways import platform_changes, side_by_side
+from vtare.stats import Verdict
 
 if TYPE_CHECKING:
     from vtare.report.layout import Layout
@@ -44,12 +45,12 @@ def _load_changes(summary: Summary, scene: Scene) -> list[str | FigureText]:
                 rows.append((series, row))
     if not rows:
         return []
-    differs = [(series, row) for series, row in rows if row.verdict == "differs"]
+    differs = [(series, row) for series, row in rows if row.verdict.is_different]
     if differs:
         series, most = max(differs, key=lambda found: abs(math.log(found[1].ratio or 1.0)))
         ratio = ratio_figure(most.ratio or 1.0, most.ratio_low, most.ratio_high)
         return [f"; load changes that, most for {scene.name(series)} under {most.level}: ", ratio]
-    same = sum(row.verdict == "equivalent" for _, row in rows)
+    same = sum(row.verdict is Verdict.EQUIVALENT for _, row in rows)
     margin = f"{summary.plan.analysis.margin_percent:g} %"
     if same == len(rows):
         return [f"; no load changes that by more than {margin}"]

@@ -1,0 +1,51 @@
+"""The words of a verdict: one vocabulary for reports, `compare`, `ab` and `watch`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final, Literal
+
+#: Which direction of a figure is an improvement.
+Better = Literal["more", "less"]
+
+
+class Verdict(StrEnum):
+    """What a comparison shows of one side against the other, conclusions first."""
+
+    HIGHER = "higher"
+    LOWER = "lower"
+    EQUIVALENT = "equivalent"
+    INCONCLUSIVE = "inconclusive"
+    REFUSED = "refused"
+
+    @property
+    def is_different(self) -> bool:
+        """Whether it shows a difference."""
+        return self in (Verdict.HIGHER, Verdict.LOWER)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it gives no answer."""
+        return self in (Verdict.INCONCLUSIVE, Verdict.REFUSED)
+
+    def change(self, better: Better | None) -> Literal["worse", "better"] | None:
+        """Whether the difference is an improvement; None without a difference or where the figure has no direction.
+
+        >>> Verdict.HIGHER.change("less"), Verdict.HIGHER.change(None), Verdict.EQUIVALENT.change("less")
+        ('worse', None, None)
+        """
+        if better is None or not self.is_different:
+            return None
+        return "better" if (self is Verdict.HIGHER) == (better == "more") else "worse"
+
+    def word(self, better: Better | None = None) -> str:
+        """The word that people read: worse and better where the figure has a direction.
+
+        >>> Verdict.LOWER.word("more"), Verdict.LOWER.word(), Verdict.EQUIVALENT.word("more")
+        ('worse', 'lower', 'equivalent')
+        """
+        return self.change(better) or str(self)
+
+
+#: Every word that a verdict may have, conclusions first.
+WORDS: Final = ("worse", "better", *Verdict)
