@@ -151,7 +151,7 @@ class Findings:
             means = (row["mean_ratio_low"], row["mean_ratio_high"] or math.inf)
             inside = 1 / margin <= min(low, means[0]) and max(high, means[1]) <= margin
             wanted = "equivalent" if inside and len(self.document["pairs"]) >= FEWEST else "open"
-        found = "open" if row["verdict"] in ("too noisy", "too coarse") else row["verdict"]
+        found = "open" if row["verdict"] == "inconclusive" else row["verdict"]
         if found != wanted:
             self.texts.append(f"{name}: the verdict is {row['verdict']}, the intervals make it {wanted}")
 
@@ -177,9 +177,9 @@ class Findings:
                 if re.search(rf" % {word} than", first) and (row["ratio"] - 1) * sign <= 0:
                     self.texts.append(f"{row['command']}: '{word}' of a ratio of {row['ratio']:.4g}")
             open_words = {"too noisy": ("Too noisy", "Not enough pairs"), "too coarse": ("Too coarse",),
-                          "equivalent": ("are equivalent",)}.get(row["verdict"], (" than ",))  # fmt: skip
+                          "equivalent": ("are equivalent",)}.get(row["word"], (" than ",))  # fmt: skip
             if not any(words in first for words in open_words):
-                self.texts.append(f"{row['command']}: the answer does not say '{row['verdict']}': {first}")
+                self.texts.append(f"{row['command']}: the answer does not say '{row['word']}': {first}")
 
 
 def audit(document: dict[str, Any], answer: str | None = None) -> list[str]:

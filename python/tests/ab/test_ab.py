@@ -57,7 +57,7 @@ def test_each_order_is_drawn_on_its_own() -> None:
 def test_a_clear_difference_is_found_early_and_none_takes_until_the_precision_is_there() -> None:
     slow = compared(1.10, quiet, seed=2)
     (finding,) = slow.primary
-    assert (finding.verdict, slow.stopped) == ("worse", "known")
+    assert (finding.word, slow.stopped) == ("slower", "known")
     assert finding.low is not None
     assert finding.high is not None
     assert finding.low < 1.10 < finding.high
@@ -70,7 +70,7 @@ def test_a_clear_difference_is_found_early_and_none_takes_until_the_precision_is
 
 def test_what_cannot_be_known_is_called_too_noisy_with_the_pairs_that_it_takes() -> None:
     found = compared(1.0, bursts, most_pairs=20)
-    assert (found.primary[0].verdict, found.stopped) == ("too noisy", "pairs")
+    assert (found.primary[0].word, found.stopped) == ("too noisy", "pairs")
     assert found.primary[0].more_pairs > 100
     assert "more pairs are needed for 2 %" in sentence(found, found.primary[0])
 
@@ -94,8 +94,7 @@ def test_programs_that_suffer_together_are_run_together(monkeypatch: pytest.Monk
 def test_false_alarms_keep_to_their_share(own: Noise) -> None:
     trials = 400
     alarms = sum(
-        compared(1.0, own, seed=100 + seed, margin=0.03, most_pairs=60, design="interleaved").primary[0].verdict
-        in ("worse", "better")
+        compared(1.0, own, seed=100 + seed, margin=0.03, most_pairs=60, design="interleaved").primary[0].is_different
         for seed in range(trials)
     )
     share = stats.share_of(alarms, trials)
@@ -108,7 +107,7 @@ def test_all_of_one_after_all_of_the_other_takes_a_number_of_runs() -> None:
     with pytest.raises(BadInput, match="--pairs N"):
         compared(1.0, quiet, design="sequential", most_pairs=None)
     found = compared(1.2, quiet, design="sequential", most_pairs=10)
-    assert (found.chosen.design, found.primary[0].verdict, len(found.pairs)) == ("sequential", "worse", 10)
+    assert (found.chosen.design, found.primary[0].change, len(found.pairs)) == ("sequential", "worse", 10)
 
 
 def test_where_wall_time_is_too_noisy_cpu_time_may_be_known() -> None:
@@ -122,12 +121,12 @@ def test_where_wall_time_is_too_noisy_cpu_time_may_be_known() -> None:
 
     trials = Counted(1.0, bursts, none, 4)
     found = compare(trials, (A, B), COUNTED, Asked(most_pairs=12), rng=np.random.default_rng(1))
-    assert found.primary[0].verdict == "too noisy"
+    assert found.primary[0].word == "too noisy"
     text = known_beside(found)
     assert text is not None
     assert "B is 10 % slower than A in CPU time" in text
     first = compare(trials, (A, B), judged_first("cpu", []), Asked(most_pairs=12), rng=np.random.default_rng(1))
-    assert (first.primary[0].figure.name, first.primary[0].verdict) == ("CPU time", "worse")
+    assert (first.primary[0].figure.name, first.primary[0].change) == ("CPU time", "worse")
     assert known_beside(first) is None
     with pytest.raises(BadInput, match="--judge"):
         judged_first("disk", [])
@@ -301,7 +300,7 @@ def test_a_baseline_is_compared_with_on_its_own_machine_only(tmp_path: Path) -> 
         "b (baseline)", [pair.runs[1].wall_ns for pair in kept.pairs]
     )  # fmt: skip
     found = against(SimulatedTrials(1.3, quiet, none, 3), before, runs, B, COUNTED, Asked())
-    assert (found.primary[0].verdict, len(found.pairs)) == ("worse", 12)
+    assert (found.primary[0].change, len(found.pairs)) == ("worse", 12)
     assert (
         json.loads(json.dumps(document(Outcome(found, 7, MACHINE)), allow_nan=False))["noise"]["others_cpus_median"]
         is None
@@ -316,7 +315,7 @@ def test_a_baseline_is_compared_with_on_its_own_machine_only(tmp_path: Path) -> 
 
 def test_functions_are_compared_in_this_process() -> None:
     found = compare_calls(lambda: sum(range(2000)), lambda: sum(range(60000)), margin=0.2, seed=1)
-    assert found.primary[0].verdict == "worse"
+    assert found.primary[0].change == "worse"
     assert found.chosen.design == "interleaved"
     assert [finding.figure.name for finding in found.others] == ["CPU time"]
 

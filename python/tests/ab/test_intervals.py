@@ -11,12 +11,13 @@ from simulated_trials import MACHINE, A, B, SimulatedTrials, compared, measured,
 
 from vtare import stats
 from vtare.ab.commands import Command
-from vtare.ab.compare import EQUIVALENT_PAIRS, Asked, Compared, Finding, VerdictWord, compare
+from vtare.ab.compare import EQUIVALENT_PAIRS, Asked, Compared, Finding, compare
 from vtare.ab.figures import COUNTED, Figure
 from vtare.ab.readings import Reading
 from vtare.ab.trials import Beside, Measured
 from vtare.ab.verdict import Outcome, document, mean_text, median_text, read_limit, sentence, written
 from vtare.errors import BadInput
+from vtare.stats import Verdict
 
 
 def printing(
@@ -62,7 +63,7 @@ def test_rounded_figures_are_never_equivalent_and_their_interval_holds_the_truth
 
 def test_what_is_too_coarse_is_called_so_at_once_and_a_large_difference_is_shown_all_the_same() -> None:
     coarse = printing(lambda command, rng: 1.0, step=0.1)
-    assert coarse.primary[0].verdict == "too coarse"
+    assert coarse.primary[0].word == "too coarse"
     assert len(coarse.pairs) == EQUIVALENT_PAIRS
     text = sentence(coarse, coarse.primary[0])
     assert "Too coarse to show whether B differs from A in t" in text
@@ -136,7 +137,7 @@ def test_nothing_is_equivalent_where_rare_runs_are_slower(rare: float, slower: f
         found = compare(Rare(1.0, quiet, none, seed), (A, B), COUNTED[:1], asked, rng=rng)
         (finding,) = found.primary
         false += finding.verdict == "equivalent"
-        if finding.verdict == "too noisy" and finding.reason is not None:
+        if finding.word == "too noisy" and finding.reason is not None:
             assert "Not enough pairs to call B and A equivalent" in sentence(found, finding)
         assert mean_text(finding) is not None
     assert stats.share_of(false, trials).low <= 0.05
@@ -158,7 +159,7 @@ def test_the_mean_stands_beside_the_typical_run_in_every_form() -> None:
 
 def test_few_pairs_are_never_equivalent() -> None:
     few = compared(1.0, lambda rng: float(rng.normal(scale=0.001)), seed=7, most_pairs=EQUIVALENT_PAIRS - 1)
-    assert few.primary[0].verdict == "too noisy"
+    assert few.primary[0].word == "too noisy"
     assert few.primary[0].more_pairs == 1
     assert compared(1.0, quiet, seed=5, most_pairs=100).primary[0].verdict == "equivalent"
 
@@ -175,10 +176,7 @@ WORDS = ("slower", "faster", "worse", "better", "higher", "lower")
 
 
 def finding_of(figure: Figure, ratio: float) -> Finding:
-    higher = ratio > 1
-    verdict: VerdictWord = "higher" if higher else "lower"
-    if figure.more_is_better is not None:
-        verdict = "better" if higher == figure.more_is_better else "worse"
+    verdict = Verdict.HIGHER if ratio > 1 else Verdict.LOWER
     return Finding(figure, 1, ratio, 0.99 * ratio, 1.01 * ratio, 0.95, verdict, 0, 50)
 
 

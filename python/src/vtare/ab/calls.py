@@ -72,8 +72,8 @@ def compare_calls(
     finding for each function but the first, with its verdict and interval.
 
     >>> found = compare_calls(lambda: sum(range(3000)), lambda: sum(range(6000)), margin=0.2)
-    >>> found.primary[0].verdict
-    'worse'
+    >>> found.primary[0].word
+    'slower'
     """
     calls = Calls((first, second, *more))
     asked = Asked(margin=margin, most_s=most_s, design="interleaved")

@@ -13,6 +13,7 @@ from vtare import stats
 from vtare.ab.designs import Chosen, DesignWord, Orders, Pair, Runner, choose, run_pair, warm_up
 from vtare.ab.effects import Sides, sides_of
 from vtare.errors import BadInput, MachineCannot
+from vtare.stats import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,10 +33,6 @@ _PILOT_SHARE: Final = 0.25
 """The share of the time after which no design is tried any more."""
 _GROWTH: Final = 1.4
 """How many times as many pairs there are from look to look."""
-
-VerdictWord = Literal["worse", "better", "higher", "lower", "equivalent", "too noisy", "too coarse", "refused"]
-DIFFERENT: Final[tuple[VerdictWord, ...]] = ("worse", "better", "higher", "lower")
-"""Verdicts that show a difference: *higher* and *lower* are those of figures without a direction."""
 
 
 StoppedWord = Literal["known", "time", "pairs", "interrupted"]
@@ -69,7 +66,7 @@ class Finding:
     the interval holds at `level`, at all looks together, and allows for the `step` in which the figure moves.
     `mean_ratio` is the ratio of the means of all runs, which rare slow ones move. `more_pairs`: about this number more
     would make the intervals narrow enough; 0 where there is an answer, None where more do not help. `reason` states
-    why a figure is *refused*, *too coarse*, or not equivalent although typical runs are.
+    why a figure is *refused*, too coarse, or not equivalent although typical runs are.
     """
 
     figure: Figure
@@ -78,7 +75,7 @@ class Finding:
     low: float | None
     high: float | None
     level: float
-    verdict: VerdictWord
+    verdict: Verdict
     more_pairs: int | None
     pairs: int
     reason: str | None = None
@@ -90,12 +87,36 @@ class Finding:
     @property
     def is_different(self) -> bool:
         """Whether a difference is shown."""
-        return self.verdict in DIFFERENT
+        return self.verdict.is_different
 
     @property
     def is_open(self) -> bool:
         """Whether there is no answer."""
-        return self.verdict in ("too noisy", "too coarse", "refused")
+        return self.verdict.is_open
+
+    @property
+    def is_coarse(self) -> bool:
+        """Whether no number of pairs gives an answer, since the figure moves in large steps."""
+        return self.verdict is Verdict.INCONCLUSIVE and self.more_pairs is None
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether more pairs would give an answer."""
+        return self.verdict is Verdict.INCONCLUSIVE and self.more_pairs is not None
+
+    @property
+    def change(self) -> str | None:
+        """*worse* or *better*; None without a difference, or of a figure without a direction."""
+        return self.verdict.change(self.figure.better)
+
+    @property
+    def word(self) -> str:
+        """The verdict in the word that people read."""
+        if self.is_different:
+            return self.figure.word(higher=self.is_higher)
+        if self.verdict is Verdict.INCONCLUSIVE:
+            return "too coarse" if self.is_coarse else "too noisy"
+        return str(self.verdict)
 
     @property
     def is_higher(self) -> bool:
@@ -341,7 +362,7 @@ class _Watched:
             return
         found = _finding(self._figure, self._command, sides, settled, self._asked, self._alpha)
         # Typical runs are alike, and no further look may find that they are not; what rare ones do may still come.
-        waits = found.verdict == "too noisy" and found.mean_ratio is not None and _is_inside(settled, self._asked)
+        waits = found.is_noisy and found.mean_ratio is not None and _is_inside(settled, self._asked)
         if last or not waits:
             self.finding = found
             return
@@ -418,7 +439,9 @@ def _refused(
     ratio: float | None = None,
     n: int | None = None,
 ) -> Finding:
-    return Finding(figure, command, ratio, None, None, 1 - alpha, "refused", None, len(pairs) if n is None else n, why)
+    return Finding(
+        figure, command, ratio, None, None, 1 - alpha, Verdict.REFUSED, None, len(pairs) if n is None else n, why
+    )
 
 
 def _finding(
@@ -428,7 +451,7 @@ def _finding(
         why = f"{found.n} {'pair has' if found.n == 1 else 'pairs have'} no interval of this level"
         return _refused(figure, command, [], alpha, why, math.exp(found.value), found.n)
     mean = sides.mean(alpha)
-    verdict, more, reason = _judged(figure, sides, found, mean, asked)
+    verdict, more, reason = _judged(sides, found, mean, asked)
     return Finding(
         figure, command, math.exp(found.value), math.exp(found.low), math.exp(found.high), 1 - alpha, verdict, more,
         found.n, reason, mean.value, mean.low, mean.high,
@@ -437,25 +460,23 @@ def _finding(
 
 
 def _judged(
-    figure: Figure, sides: Sides, found: stats.PairedShift, mean: stats.MeanRatio, asked: Asked
-) -> tuple[VerdictWord, int | None, str | None]:
+    sides: Sides, found: stats.PairedShift, mean: stats.MeanRatio, asked: Asked
+) -> tuple[Verdict, int | None, str | None]:
     """The verdict, the number of pairs that are missing for one, and why there is none."""
     margin = math.log1p(asked.margin)
     if _above(found) or _below(found):
-        if figure.more_is_better is None:
-            return ("higher" if _above(found) else "lower"), 0, None
-        return ("better" if _above(found) == figure.more_is_better else "worse"), 0, None
+        return (Verdict.HIGHER if _above(found) else Verdict.LOWER), 0, None
     if max(sides.coarseness, sides.open_by_step) > margin:
-        return "too coarse", None, f"the figure moves in steps of {percent_text(sides.coarseness)}"
+        return Verdict.INCONCLUSIVE, None, f"the figure moves in steps of {percent_text(sides.coarseness)}"
     n = len(sides.own)
     if not _is_inside(found, asked):
-        return "too noisy", _more(n, found.half_width, found.value, sides.open_by_step, asked), None
+        return Verdict.INCONCLUSIVE, _more(n, found.half_width, found.value, sides.open_by_step, asked), None
     if n < EQUIVALENT_PAIRS:
-        return "too noisy", EQUIVALENT_PAIRS - n, TOO_FEW
+        return Verdict.INCONCLUSIVE, EQUIVALENT_PAIRS - n, TOO_FEW
     if mean.low is None or mean.high is None or mean.high > 1 + asked.margin or mean.low < 1 / (1 + asked.margin):
         more = _more(n, mean.half_width, math.log(mean.value), sides.open_by_step, asked)
-        return "too noisy", more, "typical runs are alike, but rare ones differ"
-    return "equivalent", 0, None
+        return Verdict.INCONCLUSIVE, more, "typical runs are alike, but rare ones differ"
+    return Verdict.EQUIVALENT, 0, None
 
 
 #: Why typical runs that are alike are not enough.

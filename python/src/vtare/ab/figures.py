@@ -15,6 +15,7 @@ from vtare.ab.json_figures import path
 from vtare.ab.readings import LOCALES, NoReading, Reading, unit_text
 from vtare.ab.text_figures import pattern
 from vtare.errors import BadInput
+from vtare.stats import Better
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,6 +56,11 @@ class Figure:
             return None
         # What one side holds at most is no value that the other could be compared with.
         return f"not measurable below {1.2 * least / 1e6:.3g} MB"
+
+    @property
+    def better(self) -> Better | None:
+        """Which direction is an improvement; None where nothing states it."""
+        return None if self.more_is_better is None else "more" if self.more_is_better else "less"
 
     @property
     def is_duration(self) -> bool:

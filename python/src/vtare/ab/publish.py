@@ -20,7 +20,6 @@ from vtare.ab.verdict import (
     mean_text,
     sentence,
     void_text,
-    word,
 )
 from vtare.stored import plain_line
 
@@ -53,7 +52,7 @@ def markdown(outcome: Outcome) -> str:
 
 def _row(finding: Finding) -> str:
     cells = (
-        finding.figure.name, letter(finding.command), change_text(finding), mean_text(finding) or "", word(finding)
+        finding.figure.name, letter(finding.command), change_text(finding), mean_text(finding) or "", finding.word
     )  # fmt: skip
     return f"| {' | '.join(map(_cell, cells))} |"
 

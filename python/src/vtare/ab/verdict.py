@@ -11,6 +11,7 @@ import numpy as np
 
 from vtare.ab.trials import COUNTED_FIELDS
 from vtare.errors import BadInput
+from vtare.stats import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -79,10 +80,10 @@ def sentence(found: Compared, finding: Finding) -> str:
         inside = finding.low >= 1 / (1 + found.asked.margin) and finding.high <= 1 + found.asked.margin
         small = f": less than {margin}, which matters" if inside else ""
         judged = "" if finding.figure.is_duration or small else _direction(finding)
-        return f"{b} is {percent(finding.ratio)} {word(finding)} than {a}{of} {interval}{judged}{small}."
-    if finding.verdict == "equivalent":
+        return f"{b} is {percent(finding.ratio)} {finding.word} than {a}{of} {interval}{judged}{small}."
+    if finding.verdict is Verdict.EQUIVALENT:
         return f"{b} and {a} are equivalent{of} within {margin} {interval}."
-    if finding.verdict == "too coarse":
+    if finding.is_coarse:
         return (
             f"Too coarse to show whether {b} differs from {a}{of} {interval}: {finding.reason}. Print more digits, or "
             "let a run do more."
@@ -97,7 +98,7 @@ def sentence(found: Compared, finding: Finding) -> str:
 
 def _direction(finding: Finding) -> str:
     """Whether that is worse or better, where it is known."""
-    return f", which is {finding.verdict}" if finding.verdict in ("worse", "better") else ""
+    return f", which is {finding.change}" if finding.change else ""
 
 
 def mean_text(finding: Finding) -> str | None:
@@ -135,7 +136,7 @@ def void_text(found: Compared) -> str | None:
 
 def known_beside(found: Compared) -> str | None:
     """Where wall time is too noisy but CPU time is not: what that shows, and how to have it judged."""
-    noisy = [it.command for it in found.primary if it.figure.name == "wall time" and it.verdict == "too noisy"]
+    noisy = [it.command for it in found.primary if it.figure.name == "wall time" and it.is_noisy]
     known = [
         sentence(found, finding)
         for finding in found.others
@@ -219,7 +220,8 @@ def change_text(finding: Finding) -> str:
 
     >>> from vtare.ab.figures import COUNTED
     >>> from vtare.ab.compare import Finding
-    >>> change_text(Finding(COUNTED[0], 1, 1.05, 1.02, 1.08, 0.95, "worse", 0, 12))
+    >>> from vtare.stats import Verdict
+    >>> change_text(Finding(COUNTED[0], 1, 1.05, 1.02, 1.08, 0.95, Verdict.HIGHER, 0, 12))
     '+5.0 % (+2.0 to +8.0 %)'
     """
     if finding.ratio is None:
@@ -262,7 +264,7 @@ def written(found: Compared) -> Written:
         if not rows or rows[-1].figure != figure.name:
             rows.append(Row(figure.name, letter(0), median_text(found, figure, 0), "", "", None))
         median = median_text(found, figure, finding.command)
-        rows.append(Row(figure.name, letter(finding.command), median, change_text(finding), word(finding), finding))
+        rows.append(Row(figure.name, letter(finding.command), median, change_text(finding), finding.word, finding))
     means = [_mean_sentence(found, finding) for finding in found.primary]
     about = (*means, known_beside(found), floor_text(found), void_text(found), basis(found))
     return Written(
@@ -360,7 +362,8 @@ def document(outcome: Outcome) -> dict[str, Any]:
         return {
             "command": letter(finding.command), "against": letter(0), "figure": finding.figure.name,
             "ratio": finding.ratio, "ratio_low": finding.low, "ratio_high": _finite(finding.high),
-            "level": finding.level, "verdict": finding.verdict, "word": word(finding), "pairs": finding.pairs,
+            "level": finding.level, "verdict": finding.verdict.word(finding.figure.better),
+            "word": finding.word, "pairs": finding.pairs,
             "more_pairs": finding.more_pairs, "reason": finding.reason, "mean_ratio": finding.mean_ratio,
             "mean_ratio_low": finding.mean_low, "mean_ratio_high": _finite(finding.mean_high), "step": finding.step,
         }  # fmt: skip
@@ -407,8 +410,3 @@ def _finite(value: float | None) -> float | None:
 def counted(run: Measured) -> dict[str, Any]:
     """A run without the figures that it printed."""
     return {name: getattr(run, name) for name in COUNTED_FIELDS}
-
-
-def word(finding: Finding) -> str:
-    """The verdict in words: slower, faster, higher, lower, equivalent, too noisy."""
-    return finding.figure.word(higher=finding.is_higher) if finding.is_different else finding.verdict

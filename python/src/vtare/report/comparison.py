@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,12 +25,6 @@ if TYPE_CHECKING:
     from vtare.ab.compare import Compared, Finding
     from vtare.ab.designs import Pair
     from vtare.ab.verdict import Outcome, Row, Written
-
-#: The class of each verdict: its colour.
-_KINDS: Final = {
-    "worse": "worse", "better": "better", "equivalent": "equivalent", "too noisy": "inconclusive",
-    "too coarse": "inconclusive", "higher": "", "lower": "",
-}  # fmt: skip
 
 
 def compared_page(outcome: Outcome) -> str:
@@ -100,11 +94,18 @@ def _figures(shown: Written) -> Table:
             words(row.command),
             words(row.median) if row.median else missing("not counted"),
             _change(row),
-            replace(words(row.verdict), kind=_KINDS.get(row.finding.verdict, "missing") if row.finding else ""),
+            replace(words(row.verdict), kind=_kind(row.finding) if row.finding else ""),
         )
         for row in shown.rows
     )
     return Table("figures", "Every figure of every command", columns, rows)
+
+
+def _kind(finding: Finding) -> str:
+    """The class of a verdict: its colour."""
+    if finding.verdict is stats.Verdict.REFUSED:
+        return "missing"
+    return finding.verdict.word(finding.figure.better)
 
 
 def _change(row: Row) -> Shown:
