@@ -11,10 +11,9 @@ import pytest
 from conftest import Reported
 
 from vtare.report.content import Content, content_of, layouts_of
-from vtare.report.figures import Question
 from vtare.report.inference import effect_figure, inference_figures
 from vtare.report.inference_tables import control_table, inference_tables
-from vtare.report.parts import Table
+from vtare.report.parts import Question, Table
 
 
 @pytest.fixture(scope="module")

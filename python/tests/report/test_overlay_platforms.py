@@ -68,7 +68,7 @@ def test_each_platform_stands_beside_the_published_figure_of_the_same_one(report
 def test_times_and_coefficients_of_variation_stand_in_tables_of_their_own(reported: Callable[[Recipe], Any]) -> None:
     made = reported(Recipe(all_instruments=True))
     assert {e.instrument for e in made.summary.plan.experiments} >= {"timer", "counter"}
-    tables = {table.id: table for table in content_of(made.summary, figures=False).placement_tables}
+    tables = {table.id: table for table in content_of(made.summary, figures=False).section("placement").tables()}
     assert {"placement", "placement-cv"} == set(tables)
     for table in tables.values():
         assert table.rows

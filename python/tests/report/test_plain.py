@@ -22,7 +22,7 @@ from vtare.errors import BadInput
 from vtare.plots import share_bars
 from vtare.report.build import render
 from vtare.report.content import Content, content_of
-from vtare.report.figures import Panel, Question
+from vtare.report.parts import Panel, Question
 from vtare.report.plain import latex, markdown, render_plain, tex
 from vtare.report.sentences import plain
 from vtare.report.write import write_figures, write_summary
@@ -73,8 +73,7 @@ def test_json_has_every_cell_as_value_and_text(five: Content, hostile: Content) 
         tables = {table["id"]: table for section in found["sections"] for table in section["tables"]}
         assert content.main is not None
         assert len(tables) > 3
-        for shown in (content.main, content.main_all, content.tests, *(part.cells for part in content.parts)):
-            assert shown is not None
+        for shown in content.tables():
             rows = tables[shown.id]["rows"]
             assert [[cell["text"] for cell in row.values()] for row in rows] == [
                 [cell.text for cell in row] for row in shown.rows
@@ -226,4 +225,17 @@ def test_figures_into_a_place_that_cannot_be_written_are_refused(five: Content, 
     drawing = share_bars([("a", "a", 0.5)], name="share", label="share")
     question = Question("q", "q", "q", (Panel("q", drawing),))
     with pytest.raises(BadInput, match="choose another with --out"):
-        write_figures(replace(five, drift=question), tmp_path / "file" / "figures")
+        write_figures(replace(five, headline=question), tmp_path / "file" / "figures")
+
+
+def test_a_printed_page_has_the_figure_of_each_cell_and_the_ratio_and_verdict_of_each_comparison(five: Content) -> None:
+    pages = latex(five).split(r"\begin{longtable}")[1:]
+    tables = [table for table in five.tables() if table.rows]
+    assert len(pages) == len(tables)
+    for table, page in zip(tables, pages, strict=True):
+        heads = page.partition(r"\midrule")[0]
+        wanted = [column.label for column in table.columns if column.key in ("ratio", "ratio_of_means", "verdict")]
+        if table.id.startswith("cells-"):
+            wanted.append(next(column.label for column in table.columns if column.numeric))
+        assert all(tex(label) in heads for label in wanted), (table.id, heads)
+        assert heads.count("&") <= 11, table.id

@@ -142,6 +142,5 @@ def test_the_first_screen_compares_no_cell_that_has_no_headline(routed_store: Pa
     store = planted(write_store(tmp_path / "made", Recipe(blocks=4)), tmp_path / "idle", idle, instrument="sleep")
     made = content_of(summarise(store), figures=False)
     assert made.main is not None
-    assert made.verdicts is not None
     assert not [row for row in made.main.rows if row[0].text == "sleeps" and "load idle" in row[3].text]
-    assert [row for row in made.verdicts.rows if "load: cpu against idle" in row[2].text]
+    assert [row for row in made.section("verdicts").tables()[0].rows if "load: cpu against idle" in row[2].text]

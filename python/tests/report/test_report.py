@@ -39,7 +39,7 @@ def test_the_script_of_the_charts_stands_in_the_page_once_and_is_left_out_where_
     five_runs: Reported,
 ) -> None:
     assert five_runs.html.count(bundle()) == 1
-    bare = dataclasses.replace(five_runs.content, headline=None, parts=())
+    bare = dataclasses.replace(five_runs.content, headline=None, sections=())
     assert "vegaEmbed" not in render(bare)
 
 

@@ -17,8 +17,7 @@ ANYTIME = "ratio_at_every_look"
 def test_comparisons_of_an_unfinished_campaign_have_an_interval_that_holds_at_every_look(tmp_path: Path) -> None:
     store = write_store(tmp_path / "store", Recipe(blocks=9, pending_from_block=8))
     summary = summarise(store)
-    table = content_of(summary, figures=False).verdicts
-    assert table is not None
+    table = content_of(summary, figures=False).section("verdicts").tables()[0]
     names = [column.key for column in table.columns]
     wider = 0
     for row in table.rows:
@@ -32,8 +31,7 @@ def test_comparisons_of_an_unfinished_campaign_have_an_interval_that_holds_at_ev
 
 def test_a_finished_campaign_is_read_once_and_has_no_such_column(tmp_path: Path) -> None:
     summary = summarise(write_store(tmp_path / "store", Recipe(blocks=5)))
-    table = content_of(summary, figures=False).verdicts
-    assert table is not None
+    table = content_of(summary, figures=False).section("verdicts").tables()[0]
     assert ANYTIME not in [column.key for column in table.columns]
 
 
@@ -53,6 +51,6 @@ def test_an_experiment_of_which_no_run_is_there_has_a_row_without_figures(tmp_pa
         for run in store.runs:
             store.journal.record(Entry(run.run_id, "skipped", None, "no host answers", None, None))
     content = content_of(summarise(tmp_path / "store"), figures=False)
-    (far,) = (part for part in content.parts if part.title == "far")
-    assert len(far.cells.rows) == 1
-    assert "no host answers" in str([table.rows for table in content.absent])
+    far = content.section("experiment-far").tables()
+    assert len(far[0].rows) == 1
+    assert "no host answers" in str([table.rows for table in content.section("steadiness").tables()])

@@ -10,11 +10,10 @@ import numpy as np
 from vtare import plots, stats
 from vtare.ab.verdict import NOISE, letter, suffix_of, written
 from vtare.report import text
-from vtare.report.embed import SHAPES, Charts, figure_data
 from vtare.report.facts import facts_of_machine
-from vtare.report.figures import Panel, Question
-from vtare.report.frame import environment, lab_version, stylesheet, template_text
-from vtare.report.parts import Column, Table
+from vtare.report.frame import lab_version
+from vtare.report.page import Page, render
+from vtare.report.parts import Column, Facts, FigureText, Notes, Panel, Question, Section, Table
 from vtare.report.text import Shown, missing, words
 from vtare.summary.shift import ORDER, shift_function
 from vtare.summary.shift import figures as run_quantiles
@@ -34,35 +33,33 @@ def compared_page(outcome: Outcome) -> str:
     parts = [(finding, [*_pairs(found, finding), *_shift(outcome, finding)]) for finding in found.primary]
     first = parts[0][1]
     headline = first.pop(0) if first else None
-    drawings = [
-        panel.drawing
-        for one in (headline, *(question for _, questions in parts for question in questions))
-        if one is not None
-        for panel in one.panels
-    ]
-    context = {
-        "title": _title(found),
-        "where": ", ".join(str(outcome.machine.get(key) or "unknown") for key in ("hostname", "cpu_model", "kernel")),
-        "sentences": [text.keep(line) for line in _answer(outcome, shown)],
-        "commands": shown.commands,
-        "figures": _figures(shown),
-        "headline": headline,
-        "parts": [
-            (f"figures-{letter(finding.command).lower()}", f"{letter(finding.command)} against {letter(0)}", questions)
-            for finding, questions in parts
-            if questions
-        ],
-        "pairs": _pair_table(found),
-        "method": _method(outcome),
-        "machine": facts_of_machine(outcome.machine),
-        "versions": [f"vtare {lab_version()}", f"seed {outcome.seed}"],
-        "css": stylesheet(),
-        "js": template_text("report.js"),
-        "charts": Charts({}, {}),
-        "shapes": SHAPES,
-        "data": figure_data(drawings),
-    }
-    return environment().get_template("comparison.html.j2").render(context)
+    commands = Notes(tuple((FigureText(name), f": `{command}`") for name, command in shown.commands), details=True)
+    sections = [
+        Section(f"figures-{letter(finding.command).lower()}", f"{letter(finding.command)} against {letter(0)}",
+                tuple(questions))
+        for finding, questions in parts
+        if questions
+    ]  # fmt: skip
+    machine = ", ".join(str(outcome.machine.get(key) or "unknown") for key in ("hostname", "cpu_model", "kernel"))
+    return render(Page(
+        title=f"{_title(found)}: vtare ab",
+        origin="vtare ab",
+        about=machine,
+        question=_title(found),
+        sentences=[(text.keep(line),) for line in _answer(outcome, shown)],
+        headline=headline,
+        main=_figures(shown),
+        main_title="What differs, and by how much?",
+        sections=(
+            Section("commands", "What was compared?", (commands,)),
+            *sections,
+            Section("pairs", "What was measured in each pair?", (replace(_pair_table(found), folded=True),)),
+            Section("method", "How was it measured?", (Notes(tuple((line,) for line in _method(outcome))),)),
+            Section("machine", "What was it measured on?",
+                    (Facts("machine-1", "fact", facts_of_machine(outcome.machine)),)),
+        ),
+        footer=[f"vtare {lab_version()}", f"seed {outcome.seed}"],
+    ))  # fmt: skip
 
 
 def _title(found: Compared) -> str:

@@ -2,65 +2,48 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from vtare.report import layers, shifts
+from vtare.report import layers, shifts, text
 from vtare.report.claims import Answer, answer
-from vtare.report.facts import quantum_of
+from vtare.report.facts import facts_of, load_facts, quantum_of
 from vtare.report.figures import cpu_figures, distribution_figures, drift_figure, median_figures, slug
 from vtare.report.inference import effect_figure, inference_figures
 from vtare.report.inference_tables import control_table, inference_tables
 from vtare.report.layout import layout_of
 from vtare.report.main_table import main_tables
+from vtare.report.method import caveats_of, method_of
 from vtare.report.over_time import change_question
 from vtare.report.pages import page_for
-from vtare.report.parts import Table
+from vtare.report.parts import Block, Code, Facts, Heading, Notes, Question, Section, Table, Text
 from vtare.report.placement import placement_figures, placement_tables
 from vtare.report.tables import absent_tables, cell_table, test_table, verdict_table
+from vtare.stats import WORDS, Verdict
 from vtare.summary.quality import sound
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from vtare.plots import Drawing
-    from vtare.report.figures import Question
     from vtare.report.layout import Layout
     from vtare.report.parts import Sentence
     from vtare.summary import Summary
 
 
-DIFFERS: Final = "What differs from what?"
-PLACEMENT: Final = "Where does this machine stand among published platforms?"
-STEADINESS: Final = "Did the machine stay the same?"
-METHOD: Final = "How was it measured?"
-CAVEATS: Final = "What is to be kept in mind?"
-"""Headings of sections, whatever the form of the report."""
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One experiment's section: its figures, the table of its cells and those of what was inferred."""
-
-    id: str
-    title: str
-    fixed: str
-    about: str
-    notes: tuple[Sentence, ...]
-    questions: tuple[Question, ...]
-    cells: Table
-    tables: tuple[Table, ...]
+#: Columns of tables that hold sentences.
+_LONG: Final = ("where", "refused", "reason", "outlying_runs", "log_tail")
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
     """A whole report without its form.
 
-    `headline` is the main figure, `main` the table of the first screen, `main_all` that of all main
-    comparisons where it has more rows, `effects` the heat map of all cells,
-    `layers` the table of what the layer costs and what loads do to the tails.
+    `headline` is the main figure, `main` the table of the first screen, `main_all` that of all main comparisons where
+    it has more rows.
     """
 
     summary: Summary
@@ -69,26 +52,14 @@ class Content:
     headline: Question | None
     main: Table | None
     main_all: Table | None
-    layers: Table | None
-    effects: Question | None
-    verdicts: Table | None
-    tests: Table | None
-    parts: tuple[Part, ...]
-    placements: tuple[Question, ...]
-    placement_tables: tuple[Table, ...]
-    drift: Question | None
-    changes: Question | None
-    controls: Table | None
-    absent: tuple[Table, ...]
+    sections: tuple[Section, ...]
 
     def questions(self) -> Iterator[Question]:
         """Every question with figures, in the order of the page."""
-        singles = [self.headline, self.effects]
-        yield from (question for question in singles if question is not None)
-        for part in self.parts:
-            yield from part.questions
-        yield from self.placements
-        yield from (question for question in (self.drift, self.changes) if question is not None)
+        if self.headline is not None:
+            yield self.headline
+        for section in self.sections:
+            yield from (block for block in section.blocks if isinstance(block, Question))
 
     def drawings(self) -> Iterator[Drawing]:
         """Every figure, in the order of the page."""
@@ -97,16 +68,17 @@ class Content:
 
     def tables(self) -> Iterator[Table]:
         """Every table, in the order of the page."""
-        yield from (
-            table for table in (self.main, self.main_all, self.layers, self.verdicts, self.tests) if table is not None
-        )
-        for part in self.parts:
-            yield part.cells
-            yield from part.tables
-        yield from self.placement_tables
-        if self.controls is not None:
-            yield self.controls
-        yield from self.absent
+        yield from (table for table in (self.main, self.main_all) if table is not None)
+        for section in self.sections:
+            yield from section.tables()
+
+    def section(self, id_: str) -> Section:
+        """The section with this id.
+
+        Raises:
+            KeyError: there is none.
+        """
+        return {section.id: section for section in self.sections}[id_]
 
 
 def layouts_of(summary: Summary) -> dict[str, Layout]:
@@ -124,7 +96,7 @@ def content_of(summary: Summary, *, figures: bool = True) -> Content:
     layouts = layouts_of(summary)
     found = answer(summary, layouts)
     headline: Question | None = None
-    parts = []
+    experiments = []
     for name, layout in layouts.items():
         cells = summary.cells.filter(pl.col("experiment") == name)
         questions: list[Question] = []
@@ -134,51 +106,166 @@ def content_of(summary: Summary, *, figures: bool = True) -> Content:
                 headline = first
             elif first is not None:
                 questions.insert(0, first)
-        page = page_for(layout.experiment)
-        if page.cells is not None:
-            table = page.cells(summary, layout, cells)
-        else:
-            table = cell_table(layout, cells, quantum_of(summary.machines), _threshold(summary, name))
-        own_tables = page.tables(summary, layout) if page.tables is not None else ()
-        shown = tuple(sorted((q for q in questions if q.panels), key=lambda question: question.folded))
-        inferred = () if layout.experiment.meshed else inference_tables(summary, layout)
-        part = Part(slug("experiment", name), layout.experiment.title, layout.fixed_text(),
-                    page.about(summary, layout) if page.about is not None else "",
-                    found.notes.get(name, ()), shown, table,
-                    (*own_tables, *inferred))  # fmt: skip
-        parts.append(_with_shifts(summary, layout, part, figures=figures) if name == found.headline else part)
+        notes = found.notes.get(name, ())
+        is_main = name == found.headline
+        experiments.append(_experiment(summary, layout, cells, notes, questions, figures=figures, is_main=is_main))
     main, main_all = main_tables(sound(summary), layouts, found.headline)
-    return Content(
-        summary=summary,
-        layouts=layouts,
-        answer=found,
-        headline=headline,
-        main=main,
-        main_all=main_all,
-        layers=layers.table(summary, layouts),
-        effects=effect_figure(summary, layouts) if figures else None,
-        verdicts=verdict_table(summary, layouts),
-        tests=test_table(summary),
-        parts=tuple(parts),
-        placements=tuple(placement_figures(summary, layouts)) if figures else (),
-        placement_tables=placement_tables(summary, layouts),
-        drift=drift_figure(summary) if figures else None,
-        changes=change_question(summary) if figures else None,
-        controls=control_table(summary),
-        absent=absent_tables(summary),
+    sections = (
+        _layers(summary, layouts),
+        _differences(summary, layouts, figures=figures),
+        *experiments,
+        _placement(summary, layouts, figures=figures),
+        _steadiness(summary, figures=figures),
+        _method(summary, layouts),
+        _machines(summary),
+        _plan(summary),
     )
+    return Content(summary, layouts, found, headline, main, main_all, tuple(one for one in sections if one is not None))
 
 
-def _with_shifts(summary: Summary, layout: Layout, part: Part, *, figures: bool) -> Part:
-    """The section of the main experiment with the shift function of its comparisons."""
-    found = shifts.shifts_of(summary, layout)
-    table = shifts.shift_table(summary, layout, found)
-    question = shifts.shift_figure(summary, layout, found) if figures else None
-    return replace(
-        part,
-        questions=part.questions if question is None else (question, *part.questions),
-        tables=part.tables if table is None else (table, *part.tables),
+def _experiment(
+    summary: Summary, layout: Layout, cells: pl.DataFrame, notes: tuple[Sentence, ...], questions: list[Question], *,
+    figures: bool, is_main: bool,
+) -> Section:  # fmt: skip
+    """The section of an experiment: its figures, the table of its cells and those of what was inferred."""
+    page = page_for(layout.experiment)
+    if page.cells is not None:
+        table = page.cells(summary, layout, cells)
+    else:
+        name = layout.experiment.name
+        table = cell_table(layout, cells, quantum_of(summary.machines), _threshold(summary, name))
+    shown = sorted((q for q in questions if q.panels), key=lambda question: question.folded)
+    tables = [*page.tables(summary, layout)] if page.tables is not None else []
+    tables += () if layout.experiment.meshed else inference_tables(summary, layout)
+    if is_main:
+        # The section of the main experiment has the shift function of its comparisons.
+        found = shifts.shifts_of(summary, layout)
+        tables = [*(one for one in (shifts.shift_table(summary, layout, found),) if one is not None), *tables]
+        drawn = shifts.shift_figure(summary, layout, found) if figures else None
+        shown = [*([] if drawn is None else [drawn]), *shown]
+    about = page.about(summary, layout) if page.about is not None else ""
+    fixed = layout.fixed_text()
+    blocks: list[Block] = [
+        *([Text(f"Held fixed: {fixed}.", caption=True)] if fixed else []),
+        *([Text(about)] if about else []),
+        *([Notes(notes, details=True)] if notes else []),
+        *shown,
+        Heading("What are the figures of each cell?"),
+        Text("Medians over runs of each run's figure.", caption=True),
+        table,
+        *(replace(one, folded=True, long=_LONG) for one in tables),
+    ]
+    return Section(slug("experiment", layout.experiment.name), layout.experiment.title, tuple(blocks))
+
+
+def _layers(summary: Summary, layouts: Mapping[str, Layout]) -> Section | None:
+    table = layers.table(summary, layouts)
+    if table is None:
+        return None
+    words = Text(layers.words(summary), caption=True)
+    return Section("layers", layers.title(summary), (words, replace(table, folded=True, long=("where",))))
+
+
+def _differences(summary: Summary, layouts: Mapping[str, Layout], *, figures: bool) -> Section | None:
+    table = verdict_table(summary, layouts)
+    if table is None:
+        return None
+    effects = effect_figure(summary, layouts) if figures else None
+    tests = test_table(summary)
+    about = "Does the factor matter at all at this place? The test answers whether, the ratio above how much."
+    start = "Effect first: each row sets a cell beside the one that differs from it in a single factor."
+    drawn: list[Block] = [] if effects is None else [effects, Heading("Which comparisons were made?")]
+    blocks = [
+        Text(f"{start} {verdict_counts(summary)}"),
+        *drawn,
+        replace(table, choice=True),
+        *([replace(tests, folded=True, about=about, long=_LONG)] if tests is not None else []),
+    ]
+    return Section("verdicts", "What differs from what?", tuple(blocks))
+
+
+def _placement(summary: Summary, layouts: Mapping[str, Layout], *, figures: bool) -> Section | None:
+    questions = placement_figures(summary, layouts) if figures else ()
+    tables = placement_tables(summary, layouts)
+    if not questions and not tables:
+        return None
+    words = "The papers measured other hardware and kernels: the standing shows the order of magnitude, it is no test."
+    blocks = (Text(words), *questions, *(replace(one, long=("published", "standing")) for one in tables))
+    return Section("placement", "Where does this machine stand among published platforms?", blocks)
+
+
+def _steadiness(summary: Summary, *, figures: bool) -> Section:
+    drift = drift_figure(summary) if figures else None
+    changes = change_question(summary) if figures else None
+    controls = control_table(summary)
+    absent = absent_tables(summary)
+    none = "The plan has no control cell: a change of the machine between blocks would not be seen."
+    pending = pending_text(summary)
+    blocks: list[Block] = [
+        *([drift] if drift is not None else [Text(none)] if controls is None else []),
+        Text(flagged_text(summary)),
+        *([changes] if changes is not None else []),
+        *([replace(controls, folded=True)] if controls is not None else []),
+    ]
+    for one in absent:
+        what = "failed" if one.id == "failed" else "were skipped"
+        blocks += [Heading(f"Which runs {what}? ({len(one.rows)})", one.id), replace(one, long=_LONG)]
+    ending = " ".join(piece for piece in ("" if absent else "No run failed or was skipped.", pending) if piece)
+    return Section("steadiness", "Did the machine stay the same?", (*blocks, *([Text(ending)] if ending else [])))
+
+
+def _method(summary: Summary, layouts: Mapping[str, Layout]) -> Section:
+    method, caveats = ([(line,) for line in lines(summary, layouts)] for lines in (method_of, caveats_of))
+    kept_in_mind = Heading("What is to be kept in mind?")
+    return Section("method", "How was it measured?", (Notes(tuple(method)), kept_in_mind, Notes(tuple(caveats))))
+
+
+def _machines(summary: Summary) -> Section:
+    blocks: list[Block] = []
+    for at, one in enumerate(summary.machines, 1):
+        blocks.append(Heading(f"{one.hostname} ({one.platform}, {text.plural(one.runs, 'run')})"))
+        blocks.append(Facts(f"machine-{at}", "fact", facts_of(one)))
+    loads = load_facts(summary.loads)
+    if loads:
+        blocks += [Heading("What background load was there?"), Facts("loads", "load", loads)]
+    return Section("machine", "What was it measured on?", tuple(blocks))
+
+
+def _plan(summary: Summary) -> Section:
+    drawn = "" if summary.plan.seed is not None else " (drawn when the campaign began: the plan names none)"
+    words = f"Seed {summary.seed}{drawn}. The plan this store was made from:"
+    return Section("plan", "What was the plan?", (Text(words), Code(summary.plan_text)))
+
+
+def verdict_counts(summary: Summary) -> str:
+    """How many comparisons have each verdict, in a sentence."""
+    counts = Counter(row.word for row in summary.comparisons)
+    margin = summary.plan.analysis.margin_percent
+    listed = ", ".join(
+        f"{counts[word]} {word}{f' (within {margin:g} %)' if word == Verdict.EQUIVALENT else ''}"
+        for word in WORDS
+        if counts[word]
     )
+    return f"Of {text.plural(counts.total(), 'comparison')}: {listed}."
+
+
+def flagged_text(summary: Summary) -> str:
+    """Which blocks are flagged, in a sentence."""
+    if summary.controls.height == 0:
+        return "No block could be flagged: there is no control run."
+    if not summary.flagged_blocks:
+        return "No block is flagged: the control cell stayed within its limit in every block that was measured."
+    blocks = text.listing([str(block) for block in summary.flagged_blocks])
+    many = len(summary.flagged_blocks) > 1
+    which, whose = ("blocks", "Their") if many else ("block", "Its")
+    return f"Flagged: {which} {blocks}. {whose} runs are kept in every figure."
+
+
+def pending_text(summary: Summary) -> str:
+    """How many runs are still to be made, in a sentence; empty where none."""
+    if not summary.pending_runs:
+        return ""
+    return f"{text.plural(summary.pending_runs, 'run')} of the plan not yet made: vtare resume goes on."
 
 
 def _questions(summary: Summary, layout: Layout, cells: pl.DataFrame) -> tuple[Question | None, list[Question]]:

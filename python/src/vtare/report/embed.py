@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from vtare.plots import Chart, Drawing
-    from vtare.report.figures import Question
+    from vtare.report.parts import Question
 
 _VEGA_LITE: Final = "6.4"
 """The version of Vega-Lite that Altair writes."""

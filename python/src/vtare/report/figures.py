@@ -13,15 +13,15 @@ from vtare import plots
 from vtare.plots.format import percent_text
 from vtare.report import text
 from vtare.report.layout import figure_name
+from vtare.report.parts import Panel, Question
 from vtare.summary.cells import ControlRow
 from vtare.summary.rows import rows_of
 from vtare.summary.work import BoxRow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from vtare.bulk import Distribution
-    from vtare.plots import Chart, Drawing
     from vtare.report.layout import Layout
     from vtare.summary import Summary
 
@@ -31,26 +31,6 @@ MOST_PANELS: Final = 3
 """Panels that stand in one row of a wide page."""
 _MOST_DOTS: Final = 24
 """Rows of a single drawing of medians that a screen has room for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Panel:
-    """One drawing with its heading; `chart` makes its interactive counterpart, where it has one."""
-
-    heading: str
-    drawing: Drawing
-    chart: Callable[[], Chart] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A question of the reader, the drawings that answer it and how to read them. `folded` ones are closed at first."""
-
-    id: str
-    title: str
-    caption: str
-    panels: tuple[Panel, ...]
-    folded: bool = False
 
 
 def slug(*parts: str | None) -> str:

@@ -12,9 +12,10 @@ from vtare.plots.format import percent_text, ratio_text
 from vtare.plots.matrix import Edge
 from vtare.plots.quantity import quantity_of
 from vtare.report import text
-from vtare.report.figures import Panel, Question, slug
+from vtare.report.figures import slug
 from vtare.report.layout import ERROR, figure_name, key_name
 from vtare.report.pages import page_of
+from vtare.report.parts import Panel, Question
 from vtare.report.tables import change_text, place_text, where_of
 from vtare.stats import Verdict
 from vtare.summary.cells import OutlierRow

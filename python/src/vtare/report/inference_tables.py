@@ -53,9 +53,9 @@ def _p(row: _Tested) -> tuple[Shown, Shown]:
     )
 
 
-_P_COLUMNS = (Column("p_value", "p"), Column("p_adjusted", "p (adjusted)"))
-_FAMILY = Column("family", "family (adjustment)", numeric=False)
-_REFUSED = Column("refused", "refused because", numeric=False)
+_P_COLUMNS = (Column("p_value", "p", wide=True), Column("p_adjusted", "p (adjusted)"))
+_FAMILY = Column("family", "family (adjustment)", numeric=False, wide=True)
+_REFUSED = Column("refused", "refused because", numeric=False, wide=True)
 
 
 def _family(row: _Tested) -> Shown:
@@ -93,7 +93,7 @@ def _tails(summary: Summary, layout: Layout) -> Table | None:
         Column("ratio_of_means", f"ratio ({text.level_text(1 - summary.plan.analysis.alpha)})",
                about="of the geometric means of each run's tail; interval and p by one t, paired by block"),
         Column(quantity_of(layout.quantity).column("difference"), "difference",
-               about="of the geometric means of each run's tail"),
+               about="of the geometric means of each run's tail", wide=True),
         *_P_COLUMNS,
         Column("runs", "runs", about="runs that have the tail, here against the baseline"),
         _FAMILY, _REFUSED,
@@ -125,8 +125,9 @@ def _interactions(summary: Summary, layout: Layout) -> Table | None:
         Column("f", "F", about="ANOVA-type statistic of the contrasts of run figures"),
         Column("freedom", "degrees of freedom", about="of the effect and of the error"),
         *_P_COLUMNS,
-        Column("runs", "runs"),
-        Column("scale", "scale", numeric=False, about="log: an interaction is a ratio that depends on the other"),
+        Column("runs", "runs", wide=True),
+        Column("scale", "scale", numeric=False, wide=True,
+               about="log: an interaction is a ratio that depends on the other"),
         _FAMILY, _REFUSED,
     )  # fmt: skip
     return _table(layout, "interactions", "Interactions, without equal spreads assumed", columns, rows)
@@ -192,19 +193,27 @@ def _outliers(summary: Summary, layout: Layout) -> Table | None:
         Column("outliers", "outliers", about="robust z beyond 3.5 inside the cell"),
         Column("fraction", "of its readings"),
         Column("share", "of all outliers", about="of this experiment"),
-        Column("scale", "scored on", numeric=False),
+        Column("scale", "scored on", numeric=False, wide=True),
         Column(
             "pooled_fraction",
             "pooled: of its readings",
             about="robust z beyond 3.5 among all cells of the platform, each by 1000 quantiles",
+            wide=True,
         ),
         Column(
             "pooled_share",
             "pooled: of the platform's",
             about="share of the platform's outliers, as Oliveira's tables 4 to 6",
+            wide=True,
         ),
-        Column("outlying_runs", "runs apart", numeric=False, about="runs whose median lies as far from the others"),
-        Column("reason", "refused because", numeric=False),
+        Column(
+            "outlying_runs",
+            "runs apart",
+            numeric=False,
+            about="runs whose median lies as far from the others",
+            wide=True,
+        ),
+        Column("reason", "refused because", numeric=False, wide=True),
     )
     return _table(layout, "outliers", "Outliers by scenario", columns, rows)
 
@@ -228,9 +237,9 @@ def control_table(summary: Summary) -> Table | None:
         Column("control", "in the block", numeric=False),
         Column("part", "measured", numeric=False),
         Column("median_ns", "median"),
-        Column("centre_ns", "centre", about="median of all controls"),
-        Column("limit_ns", "limit", about="3 times the typical half interquartile range of a control run"),
+        Column("centre_ns", "centre", about="median of all controls", wide=True),
+        Column("limit_ns", "limit", about="3 times the typical half interquartile range of a control run", wide=True),
         Column("verdict", "verdict", numeric=False),
-        Column("run_id", "run", numeric=False),
+        Column("run_id", "run", numeric=False, wide=True),
     )
     return Table("controls", "Control runs", columns, tuple(rows))

@@ -74,15 +74,21 @@ def table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | None:
     if not rows:
         return None
     columns = (
-        Column("experiment", "experiment", numeric=False),
-        Column("kind", "of", numeric=False, about="cost: what platforms cost; tail: what a load does to the tails"),
+        Column("experiment", "experiment", numeric=False, wide=True),
+        Column(
+            "kind",
+            "of",
+            numeric=False,
+            about="cost: what platforms cost; tail: what a load does to the tails",
+            wide=True,
+        ),
         Column("figure", "figure of a run", numeric=False),
         Column("where", "where", numeric=False, about="the levels that both cells share"),
         Column("change", "compared", numeric=False),
         Column("ratio", f"ratio ({ratio_level(summary)})", about="of the geometric means of run figures"),
         Column("verdict", "verdict", numeric=False),
-        Column("p_adjusted", "p (adjusted)"),
-        Column("family", "family", numeric=False, about="the comparisons that p is adjusted over"),
+        Column("p_adjusted", "p (adjusted)", wide=True),
+        Column("family", "family", numeric=False, about="the comparisons that p is adjusted over", wide=True),
         Column("runs", "runs", about="here against the other"),
     )
     return Table("layers", "Costs of layers, and what loads do to the tails", columns, tuple(rows))

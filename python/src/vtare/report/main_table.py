@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -115,7 +116,7 @@ def main_tables(
     }) or rows[:_AT_A_GLANCE]  # fmt: skip
     first = _table(summary, layouts, few, "main", "Main comparisons", headline)
     every = _table(summary, layouts, rows, "main-all", "All main comparisons", headline)
-    return first, every if len(few) < len(rows) else None
+    return first, replace(every, choice=True) if len(few) < len(rows) else None
 
 
 def _table(

@@ -11,10 +11,10 @@ from vtare.plots.format import ratio_text
 from vtare.plots.mesh import cluster_name, pair_matrix
 from vtare.plots.quantity import quantity_of
 from vtare.report import text
-from vtare.report.figures import Panel, Question, slug
+from vtare.report.figures import slug
 from vtare.report.layout import figure_name, key_text
 from vtare.report.pages.model import Answered, Page
-from vtare.report.parts import Column, FigureText, Sentence, Table
+from vtare.report.parts import Column, FigureText, Panel, Question, Sentence, Table
 from vtare.report.text import Shown
 from vtare.stats import write_p
 

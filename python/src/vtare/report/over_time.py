@@ -10,11 +10,11 @@ import numpy as np
 from vtare.plots.over_time import over_time as drawn
 from vtare.plots.quantity import quantity_of
 from vtare.report import text
-from vtare.report.embed import SHAPES, embed, figure_data
-from vtare.report.figures import Panel, Question, slug
-from vtare.report.frame import environment, lab_version, stylesheet, template_text
+from vtare.report.figures import slug
+from vtare.report.frame import lab_version
 from vtare.report.layout import figure_name, key_name
-from vtare.report.parts import Column, Table
+from vtare.report.page import Page, render
+from vtare.report.parts import Column, Panel, Question, Section, Table
 from vtare.report.text import Shown
 from vtare.watch.over_time import answer, of_runs
 from vtare.watch.sentences import WORDS, facts_text, since
@@ -81,25 +81,21 @@ def page(store: Path, found: OverTime) -> str:
         )
         if series
     ]
-    drawings = [panel.drawing for question in shown for panel in question.panels]
-    charts = embed(shown)
-    context = {
-        "store": store.name,
-        "points": max(len(one.values) for one in found.series),
-        "unit": found.unit,
-        "figures": len(found.series),
-        "sentences": [text.keep(line) for line in (answer(found), *map(_sentence, newest_first[:1]))],
-        "changes": _table(found) if found.changes else None,
-        "newest": shown.pop(0) if first else None,
-        "questions": shown,
-        "versions": f"vtare {lab_version()}",
-        "css": stylesheet(),
-        "js": template_text("report.js"),
-        "charts": charts,
-        "shapes": SHAPES,
-        "data": figure_data(drawings),
-    }
-    return environment().get_template("over_time.html.j2").render(context)
+    headline = shown.pop(0) if first else None
+    most = max(len(one.values) for one in found.series)
+    return render(Page(
+        title=f"{store.name} over time: vtare report",
+        origin=f"vtare report · {store.name}",
+        about=f"{len(found.series)} figures over at most {most} {found.unit}s",
+        question="Has this machine got worse?",
+        sentences=[(text.keep(line),) for line in (answer(found), *map(_sentence, newest_first[:1]))],
+        headline=headline,
+        headline_about=_name(first.key) if first else "",
+        main=_table(found) if found.changes else None,
+        main_title="Which figures changed, and when?",
+        sections=[Section("figures", "Every figure over time", tuple(shown))] if shown else [],
+        footer=[f"vtare {lab_version()}"],
+    ))  # fmt: skip
 
 
 def _sentence(change: Change) -> str:

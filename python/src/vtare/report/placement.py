@@ -12,10 +12,10 @@ from vtare.papers import place_counter_cv
 from vtare.papers.published import LAMPE_CV_QUANTUM
 from vtare.papers.standing import lampe_lines
 from vtare.report import text
-from vtare.report.figures import Panel, Question, slug
+from vtare.report.figures import slug
 from vtare.report.layout import described_level
 from vtare.report.pages import page_of
-from vtare.report.parts import Column, Table
+from vtare.report.parts import Column, Panel, Question, Table
 from vtare.report.text import Shown
 
 if TYPE_CHECKING:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from vtare.report import layers, text
-from vtare.report.build import flagged_text, pending_text, verdict_counts, versions
-from vtare.report.content import CAVEATS, DIFFERS, METHOD, PLACEMENT, STEADINESS
+from vtare.report import text
+from vtare.report.build import versions
 from vtare.report.method import caveats_of, method_of
+from vtare.report.parts import Code, Facts, Heading, Notes, Section, Table, Text
 from vtare.report.sentences import plain
 from vtare.report.tables import json_value
 
@@ -17,29 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vtare.report.content import Content
-    from vtare.report.parts import Column, Sentence, Table
+    from vtare.report.parts import Block, Column
     from vtare.report.text import Shown
 
 FORMATS: Final = {"md": "report.md", "latex": "report.tex", "json": "report.json"}
 """Form -> name of its file in the store."""
 
-_NARROW: Final = {
-    "verdicts": ("where", "change", "ratio_of_medians", "verdict", "p_adjusted", "runs"),
-    "layers": ("figure", "where", "change", "ratio", "verdict", "runs"),
-    "tests": ("factor", "where", "test", "statistic", "p_adjusted"),
-    "tails": ("where", "change", "tail", "ratio_of_means", "p_adjusted", "runs"),
-    "interactions": ("effect", "where", "f", "freedom", "p_adjusted"),
-    "levels": ("factor", "level", "figure", "tau_b", "tau_bound", "cliffs_delta", "p_adjusted"),
-    "outliers": ("scenario", "n", "outliers", "fraction", "share"),
-    "controls": ("block", "control", "part", "median_ns", "verdict"),
-    "skipped": ("experiment", "block", "reason"),
-    "failed": ("experiment", "block", "reason"),
-}
-"""Columns that a printed page has room for, by kind of table; all of them are in the HTML report and its CSV files."""
-_CELL_FIGURES: Final = (
-    "read_cost_ns", "read_cost_interval_ns", "median_ns", "median_interval_ns", "truth_bit_per_s", "median_bit_per_s",
-    "error_percent", "spread_half_iqr_ns", "p99_ns", "p999_ns", "overhead_ns", "lost", "n_runs",
-)  # fmt: skip
+_MOST_FIGURES: Final = 7
+"""Figures of a cell that a printed page has room for; all of them are in the HTML report and its CSV files."""
 _LATEX: Final = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
@@ -58,28 +44,6 @@ def render_plain(content: Content, form: str) -> str:
     return {"md": markdown, "latex": latex, "json": as_json}[form](content)
 
 
-def _sections(content: Content) -> list[tuple[str, str, tuple[Sentence, ...], list[Table]]]:
-    """Titles, what stands under each, further sentences, and tables."""
-    summary = content.summary
-    found: list[tuple[str, str, tuple[Sentence, ...], list[Table]]] = []
-    if content.layers is not None:
-        found.append((layers.title(summary), layers.words(summary), (), [content.layers]))
-    compared = [table for table in (content.main_all, content.verdicts, content.tests) if table is not None]
-    if compared:
-        found.append((DIFFERS, verdict_counts(summary), (), compared))
-    for part in content.parts:
-        held = f"Held fixed: {part.fixed}." if part.fixed else ""
-        about = " ".join(piece for piece in (held, part.about) if piece)
-        found.append((part.title, about, part.notes, [part.cells, *part.tables]))
-    if content.placement_tables:
-        words = "The papers measured other hardware and kernels: the standing shows the order of magnitude."
-        found.append((PLACEMENT, words, (), list(content.placement_tables)))
-    blocks = " ".join(piece for piece in (flagged_text(summary), pending_text(summary)) if piece)
-    controls = [content.controls] if content.controls is not None else []
-    found.append((STEADINESS, blocks, (), [*controls, *content.absent]))
-    return found
-
-
 def markdown(content: Content) -> str:
     """The report as Markdown with pipe tables, all columns, as GitHub and pandoc read them."""
     summary = content.summary
@@ -93,17 +57,34 @@ def markdown(content: Content) -> str:
     lines += [md(content.answer.certainty), ""]
     if content.answer.limits:
         lines += ["## What cannot be concluded?", "", *(f"- {md(limit)}" for limit in content.answer.limits)]
-    for title, words, notes, tables in _sections(content):
-        lines += ["", f"## {md(title)}", ""]
-        if words:
-            lines += [md(words), ""]
-        lines += [*(f"- {md(plain(sentence))}" for sentence in notes), ""]
-        for table in tables:
-            lines += [f"### {md(table.caption)}", "", *md_table(table), ""]
-    lines += ["", f"## {METHOD}", "", *(f"- {md(line)}" for line in method_of(summary, content.layouts))]
-    lines += ["", f"## {CAVEATS}", "", *(f"- {md(line)}" for line in caveats_of(summary, content.layouts))]
+    for section in content.sections:
+        lines += ["", f"## {md(section.title)}", ""]
+        if section.id == "verdicts" and content.main_all is not None:
+            lines += [f"### {md(content.main_all.caption)}", "", *md_table(content.main_all), ""]
+        for block in section.blocks:
+            lines += [*_md_block(block), ""]
     lines += ["", f"Seed {summary.seed}. {md('; '.join(versions(summary)))}"]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)) + "\n"
+
+
+def _md_block(block: Block) -> list[str]:
+    """A block of a section as lines of Markdown; figures are drawn on the page only."""
+    match block:
+        case Text():
+            return [md(block.words)]
+        case Heading():
+            return [f"### {md(block.words)}"]
+        case Notes():
+            return [f"- {md(plain(line))}" for line in block.lines]
+        case Facts():
+            return [f"- {md(fact.name)}: {md(fact.value)} ({md(fact.meaning)})" for fact in block.rows]
+        case Code():
+            # Text of others, which a reader of Markdown might take for markup: it is in the store.
+            return ["Its text is in `plan.toml` of the store."]
+        case Table():
+            return [f"### {md(block.caption)}", *([md(block.about)] if block.about else []), "", *md_table(block)]
+        case _:
+            return []
 
 
 def md(words: str) -> str:
@@ -130,11 +111,12 @@ def latex(content: Content) -> str:
         "",
         *(f"% {_tex_comment(plain(sentence))}" for sentence in content.answer.sentences),
     ]
-    main = [] if content.main is None else [(summary.plan.question, "", (), [content.main])]
-    for title, words, _, tables in [*main, *_sections(content)]:
-        for table in tables:
+    first = Section("main", summary.plan.question, tuple(one for one in (content.main,) if one is not None))
+    for section in (first, *content.sections):
+        every = [content.main_all] if section.id == "verdicts" and content.main_all is not None else []
+        for table in (*every, *section.tables()):
             if table.rows:
-                lines += ["", f"% {_tex_comment(title)}. {_tex_comment(words)}".rstrip(), *_tex_table(_narrow(table))]
+                lines += ["", f"% {_tex_comment(section.title)}", *_tex_table(_narrow(table))]
     lines += ["", f"% Seed {summary.seed}. {_tex_comment('; '.join(versions(summary)))}"]
     return "\n".join(lines) + "\n"
 
@@ -146,7 +128,7 @@ def as_json(content: Content) -> str:
     files, null where it is missing; the text as the page shows it, which then has the reason.
     """
     summary = content.summary
-    main = [] if content.main is None else [(summary.plan.question, "", (), [content.main])]
+    first = Section("main", summary.plan.question, tuple(one for one in (content.main,) if one is not None))
     document = {
         "schema": "vtare.report/1",
         "plan": summary.plan.name,
@@ -156,19 +138,30 @@ def as_json(content: Content) -> str:
         "certainty": content.answer.certainty,
         "limits": list(content.answer.limits),
         "sections": [
-            {
-                "title": title,
-                "about": words,
-                "notes": [plain(sentence) for sentence in notes],
-                "tables": [_json_table(table) for table in tables],
-            }
-            for title, words, notes, tables in [*main, *_sections(content)]
+            _json_section(section, content) for section in (first, *content.sections) if section.id != "method"
         ],
         "method": list(method_of(summary, content.layouts)),
         "caveats": list(caveats_of(summary, content.layouts)),
         "versions": list(versions(summary)),
     }
     return json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def _json_section(section: Section, content: Content) -> dict[str, Any]:
+    every = [content.main_all] if section.id == "verdicts" and content.main_all is not None else []
+    return {
+        "id": section.id,
+        "title": section.title,
+        "about": " ".join(block.words for block in section.blocks if isinstance(block, Text)),
+        "notes": [plain(line) for block in section.blocks if isinstance(block, Notes) for line in block.lines],
+        "tables": [_json_table(table) for table in (*every, *section.tables())],
+        "facts": [
+            {"of": block.id, "name": fact.name, "value": fact.value, "about": fact.meaning}
+            for block in section.blocks
+            if isinstance(block, Facts)
+            for fact in block.rows
+        ],
+    }
 
 
 def _json_table(table: Table) -> dict[str, Any]:
@@ -187,24 +180,23 @@ def _json_table(table: Table) -> dict[str, Any]:
 
 
 def _narrow(table: Table) -> Table:
-    """The table with the columns that fit on a page; key columns of cells always stay."""
-    kind = table.id.partition("-")[0]
-    wanted = _NARROW.get(kind)
-    if kind == "cells":
-        keep = [at for at, column in enumerate(table.columns) if not column.numeric or column.key in _CELL_FIGURES]
-        # Levels that are the same in all rows belong into the caption, not into every row.
-        keep = [at for at in keep if table.columns[at].numeric or len({row[at].text for row in table.rows}) > 1]
-    elif wanted is not None:
-        named = len({row[0].text for row in table.rows}) > 1
-        keep = [
-            at
-            for at, column in enumerate(table.columns)
-            if column.key in wanted or (column.key == "experiment" and named)
-        ]
-    else:
-        return table
+    """The table with the columns that fit on a page: not the wide ones, nor levels that are the same in all rows.
+
+    Cells keep their first figures and the number of runs.
+    """
+    of_cells = table.id.startswith("cells-")
+
+    def has_room(at: int, column: Column) -> bool:
+        if column.key == "experiment" or (of_cells and not column.numeric):
+            return len({row[at].text for row in table.rows}) > 1
+        return not column.wide
+
+    keep = [at for at, column in enumerate(table.columns) if has_room(at, column)]
+    if of_cells:
+        figures = [at for at in keep if table.columns[at].numeric and table.columns[at].key != "n_runs"]
+        keep = [at for at in keep if at not in figures[_MOST_FIGURES:]]
     columns = tuple(table.columns[at] for at in keep)
-    return type(table)(table.id, table.caption, columns, tuple(tuple(row[at] for at in keep) for row in table.rows))
+    return replace(table, columns=columns, rows=tuple(tuple(row[at] for at in keep) for row in table.rows))
 
 
 def _tex_comment(words: str) -> str:

@@ -13,8 +13,8 @@ import polars as pl
 from vtare import plots
 from vtare.plan import counterpart
 from vtare.report import text
-from vtare.report.figures import Panel, Question, slug
-from vtare.report.parts import Column, Table
+from vtare.report.figures import slug
+from vtare.report.parts import Column, Panel, Question, Table
 from vtare.report.tables import change_text, where_of
 from vtare.report.text import Shown
 from vtare.stats import QuantileShift, Verdict

@@ -100,13 +100,14 @@ def verdict_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | No
             "ratio_at_every_look",
             f"at every look ({level})",
             about="the ratio with an interval that holds however often an unfinished campaign is read",
+            wide=True,
         ),
     )
     columns = (
         Column("experiment", "experiment", numeric=False),
         Column("where", "where", numeric=False, about="the levels that both cells share"),
         Column("change", "compared", numeric=False, about="factor: level against baseline"),
-        Column("metric", "metric", numeric=False, about="the figure of a run that is compared"),
+        Column("metric", "metric", numeric=False, about="the figure of a run that is compared", wide=True),
         Column(
             "ratio",
             f"ratio ({level})",
@@ -114,17 +115,24 @@ def verdict_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | No
         ),
         *(while_it_runs if summary.pending_runs else ()),
         Column("verdict", "verdict", numeric=False, about=f"equivalent means inside the margin of {margin:g} %"),
-        Column(named("here"), "here", about=f"{_MEDIAN_OF}, with its interval ({text.levels_text(summary.cells)})"),
-        Column(named("baseline"), "at the baseline", about=f"{_MEDIAN_OF} there"),
+        Column(
+            named("here"),
+            "here",
+            about=f"{_MEDIAN_OF}, with its interval ({text.levels_text(summary.cells)})",
+            wide=True,
+        ),
+        Column(named("baseline"), "at the baseline", about=f"{_MEDIAN_OF} there", wide=True),
         Column(
             "p_adjusted",
             "p (adjusted)",
             about="that the ratio is 1; method, family and adjustment in the tip",
         ),
-        Column(named("difference"), f"difference ({level})", about="difference of the two"),
-        Column("cliffs_delta", "Cliff's delta", about="-1 to 1: how far one cell's runs lie above the other's"),
+        Column(named("difference"), f"difference ({level})", about="difference of the two", wide=True),
+        Column(
+            "cliffs_delta", "Cliff's delta", about="-1 to 1: how far one cell's runs lie above the other's", wide=True
+        ),
         Column("runs", "runs", about="runs here against runs at the baseline"),
-        *((Column("unit", "unit", numeric=False, about="of this row in the CSV file"),) if is_mixed else ()),
+        *((Column("unit", "unit", numeric=False, about="of this row in the CSV file", wide=True),) if is_mixed else ()),
     )
     return Table("verdicts", "Comparisons, largest effect first", columns, tuple(shown))
 
@@ -243,15 +251,21 @@ def test_table(summary: Summary) -> Table | None:
         Column("experiment", "experiment", numeric=False),
         Column("factor", "factor", numeric=False),
         Column("where", "where", numeric=False),
-        Column("figure", "figure of a run", numeric=False),
+        Column("figure", "figure of a run", numeric=False, wide=True),
         Column("test", "test", numeric=False),
         Column("statistic", "statistic"),
-        Column("p_value", "p"),
+        Column("p_value", "p", wide=True),
         Column("p_adjusted", "p (adjusted)"),
-        Column("pairs", "levels that differ", numeric=False, about="by Nemenyi's test, or Dunn's, over all pairs"),
-        Column("family", "family (adjustment)", numeric=False),
-        Column("blocks_or_runs", "blocks or runs"),
-        Column("refused", "refused because", numeric=False),
+        Column(
+            "pairs",
+            "levels that differ",
+            numeric=False,
+            about="by Nemenyi's test, or Dunn's, over all pairs",
+            wide=True,
+        ),
+        Column("family", "family (adjustment)", numeric=False, wide=True),
+        Column("blocks_or_runs", "blocks or runs", wide=True),
+        Column("refused", "refused because", numeric=False, wide=True),
     )
     return Table("tests", "Tests of whole factors, on figures of runs", columns, tuple(rows))
 
@@ -378,9 +392,16 @@ def absent_tables(summary: Summary) -> tuple[Table, ...]:
 def _absent(summary: Summary, name: str, frame: pl.DataFrame) -> Table:
     factors = [factor for factor in summary.plan.factor_names if factor in frame.columns]
     columns = [Column("experiment", "experiment", numeric=False)]
-    columns += [Column(factor, key_name(factor), numeric=False) for factor in factors]
-    columns += [Column("block", "block"), Column("reason", "reason", numeric=False), Column("exit_code", "exit code")]
-    columns += [Column("log_tail", "end of the log", numeric=False), Column("run_id", "run", numeric=False)]
+    columns += [Column(factor, key_name(factor), numeric=False, wide=True) for factor in factors]
+    columns += [
+        Column("block", "block"),
+        Column("reason", "reason", numeric=False),
+        Column("exit_code", "exit code", wide=True),
+    ]
+    columns += [
+        Column("log_tail", "end of the log", numeric=False, wide=True),
+        Column("run_id", "run", numeric=False, wide=True),
+    ]
     rows: list[Sequence[Shown]] = []
     for row in frame.iter_rows(named=True):
         shown = [text.words(row["experiment"]), *(text.words(row[factor]) for factor in factors)]

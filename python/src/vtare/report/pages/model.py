@@ -11,9 +11,8 @@ if TYPE_CHECKING:
 
     from vtare.papers import Standing
     from vtare.plots import Drawing
-    from vtare.report.figures import Question
     from vtare.report.layout import Layout
-    from vtare.report.parts import Column, Sentence, Table
+    from vtare.report.parts import Column, Question, Sentence, Table
     from vtare.report.text import Shown
     from vtare.stats import PValue
     from vtare.summary import Summary

@@ -12,10 +12,10 @@ from vtare.plan import CAPTURE_OFF
 from vtare.plots.format import count_text, significant, time_range_text, time_text
 from vtare.report import text
 from vtare.report.facts import emulated
-from vtare.report.figures import Panel, Question, slug
+from vtare.report.figures import slug
 from vtare.report.overlay_tables import share_standing
 from vtare.report.pages.model import CellColumn, Page
-from vtare.report.parts import Column, FigureText, Sentence
+from vtare.report.parts import Column, FigureText, Panel, Question, Sentence
 from vtare.report.sentences import cell_rows, load_phrase, main_figure
 from vtare.report.tables import too_short
 

@@ -10,11 +10,11 @@ import polars as pl
 from vtare import plots
 from vtare.plots.format import packet_rate_range_text, packet_rate_text, time_text
 from vtare.report import text
-from vtare.report.figures import Panel, Question, slug
+from vtare.report.figures import slug
 from vtare.report.layout import key_name
 from vtare.report.overlay_throughput import throughput_standing
 from vtare.report.pages.model import Page
-from vtare.report.parts import Column, FigureText, Sentence, Table
+from vtare.report.parts import Column, FigureText, Panel, Question, Sentence, Table
 from vtare.report.sentences import answered_rows
 from vtare.report.tables import why_empty
 from vtare.summary.rows import known_of

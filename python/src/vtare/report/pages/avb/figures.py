@@ -11,9 +11,10 @@ from vtare import plots
 from vtare.instruments import end_column
 from vtare.plan import PATH_FACTORS
 from vtare.report import text
-from vtare.report.figures import Panel, Question, slug
+from vtare.report.figures import slug
 from vtare.report.layout import described_level
 from vtare.report.pages.avb.rows import estimates_of, rows_at_baseline
+from vtare.report.parts import Panel, Question
 from vtare.report.sentences import answered_rows
 from vtare.summary.bandwidth import truth_line
 
