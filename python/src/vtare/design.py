@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare import parquet_check
+from vtare.contract import load_contract
 from vtare.errors import BadInput
 from vtare.instruments import Asked, instrument
 from vtare.path import TIMERS
@@ -360,7 +361,9 @@ def expected_run_s(run: Run, plan: Plan) -> float:
     """
     crowd = _threads_per_cpu(run, plan)
     # 40 ms of CPU time to start and calibrate, of which a crowded CPU gives each program its share.
-    measuring_s = instrument(run.instrument).expected_s(Asked(run.parameters, run.factors, crowd > 1.0))
+    measuring_s = instrument(run.instrument).expected_s(
+        Asked(run.parameters, run.factors, load_contract().instruments[run.instrument], crowd > 1.0)
+    )
     return plan.settle_s + 0.1 + 0.04 * (1.0 + crowd) + measuring_s
 
 

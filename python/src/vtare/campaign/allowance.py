@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from vtare.contract import columns, load_contract
-from vtare.instruments import Limits, instrument
+from vtare.instruments import Asked, instrument
 
 if TYPE_CHECKING:
     from vtare.design import Run
@@ -54,17 +54,8 @@ def expected_byte(run: Run, expected_s: float) -> int:
 
 
 def _rows(run: Run, timeout_s: float) -> float:
-    parameters = load_contract().instruments[run.instrument]
-
-    def value(name: str) -> Any:
-        return run.parameters.get(name, parameters[name].default)
-
-    def count(name: str) -> int:
-        """How many parts a list asks for; all that there can be where it is left open, one where the lab names it."""
-        given = value(name)
-        return max(1, len(parameters[name].choices if given is None else given))
-
-    return instrument(run.instrument).most_rows(Limits(value, count, timeout_s))
+    asked = Asked(run.parameters, run.factors, load_contract().instruments[run.instrument])
+    return instrument(run.instrument).most_rows(asked, timeout_s)
 
 
 __all__ = ["SAMPLES", "Allowance", "allowance", "expected_byte"]

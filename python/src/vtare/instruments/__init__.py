@@ -17,14 +17,12 @@ from vtare.instruments.model import (
     Hosts,
     Instrument,
     LatencyPair,
-    Limits,
     Metric,
     PartRows,
     Reached,
     Value,
     end_column,
     later,
-    limit_s,
 )
 
 if TYPE_CHECKING:
@@ -89,7 +87,7 @@ def control_instrument() -> Instrument:
 
 
 __all__ = [
-    "COMMON", "RECORDS", "Asked", "Exceed", "Flaw", "Hosts", "Instrument", "LatencyPair", "Limits", "Metric",
-    "PartRows", "Reached", "Value", "control_instrument", "end_column", "instrument", "later", "limit_s", "metric",
+    "COMMON", "RECORDS", "Asked", "Exceed", "Flaw", "Hosts", "Instrument", "LatencyPair", "Metric",
+    "PartRows", "Reached", "Value", "control_instrument", "end_column", "instrument", "later", "metric",
     "order_of",
 ]  # fmt: skip

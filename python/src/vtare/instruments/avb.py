@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from vtare.instruments.model import QUIET, Asked, Exceed, Flaw, Instrument, Limits, Metric, Reached, Value, later
+from vtare.instruments.model import QUIET, Asked, Exceed, Flaw, Instrument, Metric, Reached, Value, later
 
 #: What an estimate takes by each method, s: about the median over paths of 0.3 to 10 Gbit/s on a machine of two CPUs.
 #: `most_ns` ends all of them; `pathrate` used up the 15 s it was given.
@@ -44,22 +44,22 @@ _DISTURBANCES: Final = {
 
 def _expected_s(asked: Asked) -> float:
     """Each estimate takes what its method takes, at most the time it may."""
-    p = asked.parameters
-    is_shaped = not p.get("peer") and asked.factors.get("bottleneck") != "link"
+    value = asked.value
+    is_shaped = not value("peer") and asked.factors.get("bottleneck") != "link"
     around_s = _AROUND_SHAPED_S if is_shaped else _AROUND_S
-    most_s = p["most_ns"] * 1e-9 if p.get("most_ns") else float("inf")
-    method = str(p.get("method", "abacus")).partition(":")[0]
+    most_s = value("most_ns") * 1e-9 if value("most_ns") else float("inf")
+    method = str(value("method")).partition(":")[0]
     each = min(most_s, TYPICAL_ESTIMATE_S.get(method, _OTHER_ESTIMATE_S))
-    estimates, seconds = p.get("estimates"), p.get("seconds")
+    estimates, seconds = value("estimates"), value("seconds")
     if estimates is None and seconds is None:
         return around_s + each
-    many = float("inf") if estimates is None else estimates * (each + p.get("pause_ns", 1e8) * 1e-9)
+    many = float("inf") if estimates is None else estimates * (each + value("pause_ns") * 1e-9)
     # One that has begun goes on to its end.
     return around_s + min(many, float("inf") if seconds is None else float(seconds) + each / 2.0)
 
 
-def _most_rows(limits: Limits) -> float:
-    return limits.timeout_s * _ESTIMATE_PER_S
+def _most_rows(asked: Asked, timeout_s: float) -> float:
+    return timeout_s * _ESTIMATE_PER_S
 
 
 def _sum(name: str) -> Metric:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from vtare.instruments.model import Asked, Exceed, Instrument, Limits, Metric, Value, limit_s
+from vtare.instruments.model import Asked, Exceed, Instrument, Metric, Value
 
 #: The most packets that a capture point keeps in 1 s.
 _PACKET_PER_S: Final = 1_000_000
 
 
 def _expected_s(asked: Asked) -> float:
-    return float((os.cpu_count() or 1) * limit_s(asked.parameters))
+    return float((os.cpu_count() or 1) * asked.limit_s)
 
 
-def _most_rows(limits: Limits) -> float:
-    seconds = min(limits.timeout_s, limits.value("seconds") or limits.timeout_s)
-    return float(limits.value("packets") or seconds * _PACKET_PER_S)
+def _most_rows(asked: Asked, timeout_s: float) -> float:
+    seconds = min(timeout_s, asked.value("seconds") or timeout_s)
+    return float(asked.value("packets") or seconds * _PACKET_PER_S)
 
 
 RECORD: Final = Instrument(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from vtare.instruments.model import Asked, Exceed, Instrument, Limits, Metric, PartRows, Value
+from vtare.instruments.model import Asked, Exceed, Instrument, Metric, PartRows, Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,14 +17,14 @@ _OTHER_START_S: Final = 0.5
 
 
 def _expected_s(asked: Asked) -> float:
-    p = asked.parameters
-    calls = p.get("batches", 20) * p.get("calls", 100)
-    start = _START_S.get(p.get("language", _OWN), _OTHER_START_S)
-    return float(start + calls * p.get("unit_ms", 10.0) * 1e-3 * (2 ** (p.get("max_exponent", 9) + 1) - 1))
+    value = asked.value
+    calls = value("batches") * value("calls")
+    start = _START_S.get(value("language"), _OTHER_START_S)
+    return float(start + calls * value("unit_ms") * 1e-3 * (2 ** (value("max_exponent") + 1) - 1))
 
 
-def _most_rows(limits: Limits) -> float:
-    return float(limits.value("batches") * limits.value("calls") * (limits.value("max_exponent") + 1))
+def _most_rows(asked: Asked, timeout_s: float) -> float:
+    return float(asked.value("batches") * asked.value("calls") * (asked.value("max_exponent") + 1))
 
 
 def _figures(part: PartRows) -> Mapping[str, Any]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 
 from vtare.quantities import stem_of, symbol_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     import polars as pl
@@ -140,26 +140,44 @@ class Reached:
     limits: Mapping[str, str] = field(default_factory=dict)
 
 
-class Asked(NamedTuple):
-    """What a run asks for: parameters as the binary takes them (only those that the plan sets) and levels of factors.
+class Known(Protocol):
+    """What the binary states of a parameter."""
 
-    `crowded`: there are more busy threads than CPUs.
+    @property
+    def default(self) -> Any:
+        """The value where a plan sets none."""
+
+    @property
+    def choices(self) -> Sequence[str]:
+        """Every value of a list that is left open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a run asks for: `parameters` that the plan sets, as the binary takes them, and `factors`' levels.
+
+    `known` has what the binary states of every parameter. `crowded`: there are more busy threads than CPUs.
     """
 
     parameters: Mapping[str, Any]
     factors: Mapping[str, str]
+    known: Mapping[str, Known]
     crowded: bool = False
 
+    def value(self, name: str) -> Any:
+        """A parameter: the plan's, else the binary's default."""
+        return self.parameters.get(name, self.known[name].default)
 
-class Limits(NamedTuple):
-    """What bounds the rows of a run: `value` of a parameter with its default, `count` of what a list asks for.
+    def count(self, name: str) -> int:
+        """How many parts a list asks for; all that there can be where it is open, one where the lab names it."""
+        found = self.value(name)
+        return max(1, len(self.known[name].choices if found is None else found))
 
-    `timeout_s` ends the run.
-    """
-
-    value: Callable[[str], Any]
-    count: Callable[[str], int]
-    timeout_s: float
+    @property
+    def limit_s(self) -> float:
+        """The time limit of a run, s; infinite where it has none."""
+        found = self.value("seconds")
+        return float("inf") if found is None else float(found)
 
 
 class PartRows(NamedTuple):
@@ -205,7 +223,7 @@ class Instrument:
     value: Value
     parts: tuple[str, ...]
     expected_s: Callable[[Asked], float]
-    most_rows: Callable[[Limits], float]
+    most_rows: Callable[[Asked, float], float]
     metrics: tuple[Metric, ...]
     figures: Callable[[PartRows], Mapping[str, Any]] | None = None
     in_order: bool = False
@@ -241,13 +259,7 @@ def later(place: str) -> Callable[[PartRows], Mapping[str, Any]]:
     return call
 
 
-def limit_s(parameters: Mapping[str, Any], default: float | None = None) -> float:
-    """The time limit of a run, s; infinite where it has none."""
-    found = parameters.get("seconds", default)
-    return float("inf") if found is None else float(found)
-
-
 __all__ = [
-    "QUIET", "Asked", "Exceed", "Flaw", "Hosts", "Instrument", "LatencyPair", "Limits", "Metric", "PartRows", "Reached",
-    "Value", "end_column", "later", "limit_s",
+    "QUIET", "Asked", "Exceed", "Flaw", "Hosts", "Instrument", "LatencyPair", "Metric", "PartRows", "Reached",
+    "Value", "end_column", "later",
 ]  # fmt: skip

@@ -5,22 +5,19 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Final
 
-from vtare.instruments.model import Asked, Instrument, Limits, Metric, PartRows, Value, limit_s
+from vtare.instruments.model import Asked, Instrument, Metric, PartRows, Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_LIMIT_S: Final = 10.0
-
 
 def _expected_s(asked: Asked) -> float:
-    p = asked.parameters
-    return float(len(p.get("cpu") or range(os.cpu_count() or 1)) * limit_s(p, _LIMIT_S))
+    return float(len(asked.value("cpu") or range(os.cpu_count() or 1)) * asked.limit_s)
 
 
-def _most_rows(limits: Limits) -> float:
+def _most_rows(asked: Asked, timeout_s: float) -> float:
     # Gaps follow one another, on one CPU after the other.
-    return float(limits.timeout_s * 1e9 / limits.value("threshold_ns") + 1)
+    return float(timeout_s * 1e9 / asked.value("threshold_ns") + 1)
 
 
 def _figures(part: PartRows) -> Mapping[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from vtare.instruments.model import Asked, Instrument, Limits, Metric, PartRows, Value
+from vtare.instruments.model import Asked, Instrument, Metric, PartRows, Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -13,17 +13,16 @@ if TYPE_CHECKING:
 
 #: Setting up the far end and the session, s.
 _AROUND_S: Final = 1.3
-_MOST_S: Final = 5.0
 #: Directions, and loads of each (crates/methods/src/path/mod.rs, `SHARES`).
 _ROWS: Final = 2 * 3
 
 
 def _expected_s(asked: Asked) -> float:
     """A path of some Mbit/s or more takes about half of the time that it may."""
-    return _AROUND_S + float(asked.parameters.get("most_ns", 1e9 * _MOST_S)) / 2e9
+    return _AROUND_S + float(asked.value("most_ns")) / 2e9
 
 
-def _most_rows(_limits: Limits) -> float:
+def _most_rows(_asked: Asked, _timeout_s: float) -> float:
     return float(_ROWS)
 
 

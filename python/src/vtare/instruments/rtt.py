@@ -5,34 +5,32 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from vtare.instruments.model import Asked, Exceed, Flaw, Instrument, Limits, Metric, Reached, Value, later, limit_s
+from vtare.instruments.model import Asked, Exceed, Flaw, Instrument, Metric, Reached, Value, later
 
 #: The most packets that are sent to a peer in 1 s (crates/vtare/src/rtt/parameters.rs).
 _PACKET_PER_S: Final = 1_000_000
-_LIMIT_S: Final = 10.0
 #: Instances, responder, session and captures; and what a hundred thousand packets take to write.
 _AROUND_S: Final = 0.6
 _FLOOD_GAP_S: Final = 1e-4
 
 
 def _expected_s(asked: Asked) -> float:
-    p = asked.parameters
-    gap_s = p["gap_ns"] * 1e-9 if p.get("gap_ns") else 1.0 / p.get("rate_packet_per_s", 1000)
-    limits = [limit_s(p, _LIMIT_S)]
-    limits += [p["packets"] * (_FLOOD_GAP_S if p.get("flood") else gap_s)] if p.get("packets") is not None else []
-    shortest = min(limits)
-    return _AROUND_S + (shortest if math.isfinite(shortest) else _LIMIT_S)
+    value = asked.value
+    gap_s = value("gap_ns") * 1e-9 if value("gap_ns") else 1.0 / value("rate_packet_per_s")
+    packets = float("inf") if value("packets") is None else value("packets")
+    shortest = min(asked.limit_s, packets * (_FLOOD_GAP_S if value("flood") else gap_s))
+    return _AROUND_S + (shortest if math.isfinite(shortest) else float(asked.known["seconds"].default))
 
 
-def _most_rows(limits: Limits) -> float:
-    return limits.count("peer") * _packets(limits)
+def _most_rows(asked: Asked, timeout_s: float) -> float:
+    return asked.count("peer") * _packets(asked, timeout_s)
 
 
-def _packets(limits: Limits) -> float:
+def _packets(asked: Asked, timeout_s: float) -> float:
     """The most packets to one peer."""
-    value = limits.value
+    value = asked.value
     per_s = 1e9 / value("gap_ns") if value("gap_ns") else value("rate_packet_per_s")
-    seconds = min(limits.timeout_s, value("seconds") or limits.timeout_s)
+    seconds = min(timeout_s, value("seconds") or timeout_s)
     mean = seconds * (_PACKET_PER_S if value("flood") else per_s)
     # Poisson: as good as never more than ten standard deviations above the mean.
     most: float = mean + 10 * math.sqrt(mean) + 10 if value("poisson") else mean + 1

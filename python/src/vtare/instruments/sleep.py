@@ -4,27 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from vtare.instruments.model import QUIET, Asked, Exceed, Flaw, Instrument, Limits, Metric, PartRows, Value, limit_s
+from vtare.instruments.model import QUIET, Asked, Exceed, Flaw, Instrument, Metric, PartRows, Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: What a plan measures that names no targets and no methods (docs/contract.md), and its time limit a target.
-_TARGETS_NS: Final = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
-_METHODS: Final = 5
-_LIMIT_S: Final = 2.0
-
 
 def _expected_s(asked: Asked) -> float:
-    p = asked.parameters
-    limit = limit_s(p, _LIMIT_S)
     late_s = 0.01 if asked.crowded else 1e-4
-    one = sum(min(p.get("samples", 1000) * (t * 1e-9 + late_s), limit) for t in p.get("target_ns", _TARGETS_NS))
-    return float(len(p.get("method") or range(_METHODS)) * one)
+    samples = asked.value("samples")
+    one = sum(min(samples * (t * 1e-9 + late_s), asked.limit_s) for t in asked.value("target_ns"))
+    return float(asked.count("method") * one)
 
 
-def _most_rows(limits: Limits) -> float:
-    return float(limits.count("method") * limits.count("target_ns") * limits.value("samples"))
+def _most_rows(asked: Asked, timeout_s: float) -> float:
+    return float(asked.count("method") * asked.count("target_ns") * asked.value("samples"))
 
 
 def _figures(part: PartRows) -> Mapping[str, Any]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from vtare.instruments.model import QUIET, Asked, Exceed, Flaw, Instrument, LatencyPair, Limits, Metric, Value, later
+from vtare.instruments.model import QUIET, Asked, Exceed, Flaw, Instrument, LatencyPair, Metric, Value, later
 
 #: Trials in 1 s at most.
 _TRIAL_PER_S: Final = 1_000
-_FRAME_SIZES: Final = 7
 #: Bursts of a search for the longest one, about.
 _BURSTS: Final = 15
 #: A device is watched for so long after an overload, s, at most.
@@ -17,21 +16,21 @@ _WATCHED_S: Final = 10.0
 
 def _expected_s(asked: Asked) -> float:
     """Three sums of trials for each goal of a search, trials for latency, bursts, soak, recovery; void ones, too."""
-    p = asked.parameters
-    cells = len(p.get("frame_byte") or range(_FRAME_SIZES)) * len(p.get("loaded") or range(1))
-    goals = 2.0 if p.get("zero_loss", True) else 1.0
-    one = 1.0 + goals * 3.0 * p.get("trial_sum_ns", 2_700_000_000) * 1e-9
-    loads = len(p.get("latency_load") or range(1)) + len(p.get("latency_packet_per_s") or ())
-    latency = loads * p.get("latency_trials", 20) * (0.1 + p.get("latency_trial_ns", 300_000_000) * 1e-9)
-    bursts = p.get("bursts", 0) * _BURSTS * (0.1 + p.get("trial_ns", 300_000_000) * 1e-9)
-    soak = (p.get("soak_ns") or 0) * 1e-9
-    overload = p.get("overload_ns", 60_000_000_000) * 1e-9
-    recovery = p.get("recovery", 0) * (0.1 + overload + min(overload, _WATCHED_S))
-    return float(2.0 + cells * (2.0 + p.get("searches", 5) * one + latency + bursts + soak + recovery))
+    value = asked.value
+    cells = asked.count("frame_byte") * asked.count("loaded")
+    goals = 2.0 if value("zero_loss") else 1.0
+    one = 1.0 + goals * 3.0 * value("trial_sum_ns") * 1e-9
+    loads = asked.count("latency_load") + len(value("latency_packet_per_s") or ())
+    latency = loads * value("latency_trials") * (0.1 + value("latency_trial_ns") * 1e-9)
+    bursts = value("bursts") * _BURSTS * (0.1 + value("trial_ns") * 1e-9)
+    soak = (value("soak_ns") or 0) * 1e-9
+    overload = value("overload_ns") * 1e-9
+    recovery = value("recovery") * (0.1 + overload + min(overload, _WATCHED_S))
+    return float(2.0 + cells * (2.0 + value("searches") * one + latency + bursts + soak + recovery))
 
 
-def _most_rows(limits: Limits) -> float:
-    return limits.timeout_s * _TRIAL_PER_S
+def _most_rows(asked: Asked, timeout_s: float) -> float:
+    return timeout_s * _TRIAL_PER_S
 
 
 def _sum(name: str) -> Metric:

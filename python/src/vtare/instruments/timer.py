@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
-from vtare.instruments.model import QUIET, Asked, Exceed, Flaw, Instrument, Limits, Metric, PartRows, Value, limit_s
+from vtare.instruments.model import QUIET, Asked, Exceed, Flaw, Instrument, Metric, PartRows, Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,21 +15,17 @@ _READ_S: Final = 50e-9
 #: Rows of one source beyond its histogram (crates/vtare/src/timer/series.rs), and the histogram's values in 1 ns.
 _TAIL_ROWS: Final = 500_000
 _PS_PER_NS: Final = 1000
-#: The sources of a plan that names none.
-_SOURCES: Final = 8
 
 
 def _expected_s(asked: Asked) -> float:
-    p = asked.parameters
-    limit = limit_s(p)
-    one = p.get("samples", 10_000_000) * _READ_S
-    parts = len(p.get("source") or range(_SOURCES))
-    return float(parts * (limit if asked.crowded and p.get("seconds") is not None else min(one, limit)))
+    limit = asked.limit_s
+    one = asked.value("samples") * _READ_S
+    return float(asked.count("source") * (limit if asked.crowded and math.isfinite(limit) else min(one, limit)))
 
 
-def _most_rows(limits: Limits) -> float:
-    kept = min(limits.value("samples"), _TAIL_ROWS + _PS_PER_NS * limits.value("tail_ns"))
-    return float(limits.count("source") * kept)
+def _most_rows(asked: Asked, timeout_s: float) -> float:
+    kept = min(asked.value("samples"), _TAIL_ROWS + _PS_PER_NS * asked.value("tail_ns"))
+    return float(asked.count("source") * kept)
 
 
 def _figures(part: PartRows) -> Mapping[str, Any]:
