@@ -23,7 +23,7 @@ SOURCES = $(shell find crates counters python/src plans -type f -not -name '*.py
 	  -not -path '*.egg-info/*' -not -path '*/fuzz/*' | LC_ALL=C sort) \
 	Cargo.toml Cargo.lock pyproject.toml setup.py tools/build tools/schemas docs/json.md README.md
 BENCH_SCRIPTS := $(shell grep -ls '^\#!.*python' bench/*/run bench/*/real bench/*/sensitivity)
-BENCH_MODULES := $(wildcard bench/*/*.py)
+BENCH_MODULES := $(wildcard bench/*.py bench/*/*.py)
 BENCH_PACKAGES := $(patsubst %/__init__.py,%,$(wildcard bench/*/*/__init__.py))
 SCRIPTS := $(BENCH_SCRIPTS) bench/table tools/again tools/attacks tools/audit tools/dist tools/levels tools/lock \
 	tools/pictures tools/schemas tools/site_hook.py tools/words
@@ -152,7 +152,7 @@ lint-python: $(DONE)/dev
 	@$(BIN)/mypy
 	@rm -rf build/scripts && mkdir -p build/scripts
 	@for script in $(SCRIPTS); do name="$${script//\//_}"; ln -s "../../$$script" "build/scripts/$${name%.py}.py"; done
-	@MYPYPATH="$$(printf '%s:' bench/*/)tests" $(BIN)/mypy --no-error-summary build/scripts/*.py $(BENCH_MODULES) \
+	@MYPYPATH="$$(printf '%s:' bench bench/*/)tests" $(BIN)/mypy --no-error-summary build/scripts/*.py $(BENCH_MODULES) \
 	  $(BENCH_PACKAGES)
 	$(call say,spelling and words)
 	@git ls-files -- '*.md' '*.py' '*.rs' '*.toml' '*.c' '*.h' '*.java' '*.j2' | xargs $(BIN)/codespell

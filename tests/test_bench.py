@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import random
 import subprocess
@@ -30,6 +31,49 @@ def test_a_benchmark_in_python_describes_its_options(script: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("usage:")
+
+
+@pytest.mark.parametrize("run", sorted(ROOT.glob("bench/*/run")), ids=lambda path: path.parent.name)
+def test_every_benchmark_offers_a_document(run: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python/src")}
+    done = subprocess.run(
+        [sys.executable, str(run), "--help"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert "--json" in done.stdout, done.stderr
+
+
+def test_a_benchmark_prints_one_document_of_its_figures_by_name() -> None:
+    words = [
+        sys.executable,
+        str(ROOT / "bench/watch/run"),
+        "--json",
+        "--points",
+        "1000",
+        "--steps",
+        "2",
+        "--rounds",
+        "60",
+    ]
+    done = subprocess.run([*words, "--without-otava"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert (document["schema"], document["benchmark"]) == ("vtare-bench/1", "watch/run")
+    assert {"machine", "commit", "date"} <= document.keys()
+    figures = {figure["name"]: figure for figure in document["figures"]}
+    assert len(figures) == len(document["figures"]), "a name stands for one figure"
+    assert figures["history"]["unit"] == "MB"
+    assert figures["history"]["value"] > 0
+    assert all(figure["value"] is None for name, figure in figures.items() if name.endswith("/Otava"))
+    assert f"history {figures['history']['value']:.1f} MB" in done.stderr, "the text shows the same figure"
+
+
+def test_the_table_reads_figures_by_name_and_leaves_out_what_is_missing(tool: Any) -> None:
+    table = tool("../bench/table")
+    figures = {"a": 3.0, "b": None, "cell 1/own/error": 0.0, "cell 2/own/error": 0.3, "cell 3/own/error": None}
+    assert table.value(figures, "own/error") == pytest.approx(0.2), "less than 0.1 counts as 0.1"
+    assert table.found(table.Ratio("", "a", "own/error"), figures) == pytest.approx(15)
+    assert table.found(table.Ratio("", "b"), figures) is None
+    assert table.found(table.Ratio("", "a", "missing"), figures) is None
 
 
 def test_benchmarks_are_found() -> None:

@@ -2,7 +2,9 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -34,8 +36,26 @@ func cost(read func()) float64 {
 	return float64(least) / 10_000
 }
 
+// figure records a figure for the document that bench/figures.py prints.
+func figure(name string, value float64, unit string) {
+	if path := os.Getenv("VTARE_BENCH_FIGURES"); path != "" {
+		line, err := json.Marshal(map[string]any{"name": name, "unit": unit, "value": value, "interval": nil})
+		if err != nil {
+			panic(err)
+		}
+		out, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+		if err != nil {
+			panic(err)
+		}
+		defer out.Close()
+		fmt.Fprintf(out, "%s\n", line)
+	}
+}
+
 func main() {
 	own, std := cost(func() { clock.Now() }), cost(func() { time.Now() })
+	figure("one reading, clock.Now", own, "ns")
+	figure("one reading, time.Now", std, "ns")
 	fmt.Printf("one reading: clock.Now %.1f ns, time.Now %.1f ns, ratio %.2f\n\n", own, std, own/std)
 	fmt.Printf("how late sleeps wake, %d of each, in turn\n", rounds)
 	fmt.Printf("  %10s  %22s  %22s  %14s\n", "", "clock.Sleep", "time.Sleep", "time / clock")
@@ -50,6 +70,10 @@ func main() {
 		}
 		median, p99 := figures(ours)
 		stdMedian, stdP99 := figures(theirs)
+		for name, ns := range map[string]int64{"clock.Sleep/median": median, "clock.Sleep/p99": p99,
+			"time.Sleep/median": stdMedian, "time.Sleep/p99": stdP99} {
+			figure(fmt.Sprintf("late after %s, %s", d, name), float64(ns), "ns")
+		}
 		show := func(ns int64) string { return time.Duration(ns).String() }
 		fmt.Printf("  %10s  %10s  %10s  %10s  %10s  %13.0fx\n", d, show(median), show(p99), show(stdMedian),
 			show(stdP99), float64(stdMedian)/float64(max(median, 1)))

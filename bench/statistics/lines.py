@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from figures import figure
+
 from vtare import stats
 
 missed: list[str] = []
@@ -15,7 +17,8 @@ def show(name: str, count: int, trials: int, least: float, most: float, limit: s
         missed.append(f"{name}: {100 * share.share:.2f} %")
     why = f" ({limit})" if word == "MISSED" and limit else ""
     print(
-        f"{name:66} {100 * share.share:6.2f} % {100 * share.low:6.2f} to {100 * share.high:5.2f}   "
+        f"{name:66} {figure(name, 100 * share.share, '%', (100 * share.low, 100 * share.high)):6.2f} % "
+        f"{100 * share.low:6.2f} to {100 * share.high:5.2f}   "
         f"{100 * least:3.0f} to {100 * most:3.0f} %  {word}{why}",
         flush=True,
     )

@@ -13,6 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from figures import figure
+
 from realpath import programs
 from realpath.cells import Asked
 from realpath.chain import Counted, chain, shaped, traffic
@@ -168,10 +170,13 @@ def line(name: str, method: str, rows: Sequence[Judged]) -> None:
     halves = [row.half_width for row in rows if row.answers and row.half_width is not None]
     holds = [row.holds for row in rows if row.holds is not None]
     bounds = [row for row in rows if row.at_least and row.value is not None]
-    stops = Counter(row.stopped for row in rows)
+    stops, at = Counter(row.stopped for row in rows), f"real paths, {name}/{method}"
+    figure(f"{at}/intervals that hold", sum(holds) / len(holds) if holds else None)
     print(
-        f"{name:<10} {method:<20} {sum(row.answers for row in rows):>4}/{len(rows):<4} {middle(errors):>8.2f} "
-        f"{half_iqr(signed):>8.2f} {middle(halves):>10.2f} {sum(holds):>4}/{len(holds):<4} {len(bounds):>4} "
+        f"{name:<10} {method:<20} {sum(row.answers for row in rows):>4}/{len(rows):<4} "
+        f"{figure(f'{at}/error', middle(errors), '%'):>8.2f} "
+        f"{half_iqr(signed):>8.2f} {figure(f'{at}/half-width', middle(halves), '%'):>10.2f} {sum(holds):>4}"
+        f"/{len(holds):<4} {len(bounds):>4} "
         f"{sum(not row.sender_limited for row in bounds):>10} {middle([row.byte for row in rows]) / 1e3:>8.0f} "
         f"{middle([row.seconds for row in rows]):>6.2f} {middle([row.lost * 100 for row in rows]):>6.2f} "
         f"{middle([row.others for row in rows]):>6.2f}  "
@@ -355,9 +360,11 @@ def idle_line(rate: int, depth: str, method: str, rows: Sequence[Judged]) -> Non
             f"from {min(lost):.1f} to {max(lost):.1f}; other work took {others:.2f} CPUs)"
         )
     worst = max(errors, key=abs, default=float("nan"))
+    at = f"idle bucket of {rate} Mbit/s, {depth}/{method}"
     print(
-        f"{rate:>4}M {depth:>14} {method:<20} {middle([row.truth for row in rows]) / 1e6:>6.0f} {error:>8.2f} "
-        f"{worst:>7.1f} {half:>10.2f} {sum(holds):>3}/{len(holds):<2} {bounds:>3} "
-        f"{middle([row.byte for row in rows]) / 1e3:>6.0f} {seconds:>6.3f}  {shown}",
+        f"{rate:>4}M {depth:>14} {method:<20} {middle([row.truth for row in rows]) / 1e6:>6.0f} "
+        f"{figure(f'{at}/error', error, '%'):>8.2f} {worst:>7.1f} {figure(f'{at}/half-width', half, '%'):>10.2f} "
+        f"{sum(holds):>3}/{len(holds):<2} {bounds:>3} "
+        f"{middle([row.byte for row in rows]) / 1e3:>6.0f} {figure(f'{at}/time', seconds, 's'):>6.3f}  {shown}",
         flush=True,
     )

@@ -10,6 +10,8 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from figures import figure
+
 from realpath.cells import Asked, Cell
 from realpath.cross import cross
 from realpath.methods import responder
@@ -29,6 +31,8 @@ def follow(asked: Asked) -> None:
             with tempfile.TemporaryDirectory() as name, responder(asked.key):
                 took.append(step(cell, after, asked.key, Path(name), asked.counted))
         shown = ", ".join("never" if one is None else f"{one:.1f}" for one in took)
+        for number, one in enumerate(took, 1):
+            figure(f"--follow, {cell} to {after}/time in round {number}", one, "s")
         late = [one for one in took if one is None or one > 3]
         print(f"{cell} to {after}: {shown}; expected 3{'  MISSED' if late else ''}", flush=True)
 

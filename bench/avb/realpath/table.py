@@ -6,6 +6,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from figures import figure
+
 from realpath.cells import JUMBO_MBIT, Cell, Row
 from realpath.methods import SEND_COST_NS, is_own
 
@@ -75,9 +77,12 @@ def line(rows: Sequence[Row], others_most: float) -> Line:
         stops[row.stopped] = stops.get(row.stopped, 0) + 1
     why = " ".join(f"{name}:{count}" for name, count in sorted(stops.items(), key=lambda it: -it[1]))
     one = rows[0]
+    at = f"{one.cell!s} {one.shape}/{one.method}"
+    byte_, seconds = middle([row.byte for row in used]), middle([row.seconds for row in used])
     print(
-        f"{one.cell!s:<9} {one.shape:<7} {one.method:<20} {middle(errors):>8.1f} {half_iqr(errors):>8.1f} "
-        f"{middle([row.byte for row in used]) / 1e3:>8.0f} {middle([row.seconds for row in used]):>7.2f} "
+        f"{one.cell!s:<9} {one.shape:<7} {one.method:<20} {figure(f'{at}/error', middle(errors), '%'):>8.1f} "
+        f"{figure(f'{at}/half IQR', half_iqr(errors), '%'):>8.1f} "
+        f"{figure(f'{at}/probes', byte_ / 1e3, 'kB'):>8.0f} {figure(f'{at}/time', seconds, 's'):>7.2f} "
         f"{len(errors):>4}/{len(used):<3} {covered:>7} {middle([row.truth for row in used]) / 1e6:>7.0f} "
         f"{middle([row.lost * 100 for row in used if row.lost is not None]):>6.2f} "
         f"{middle([row.others for row in rows]):>7.2f}  {why}{'  VOID: other work' if void else ''}",

@@ -2,6 +2,7 @@
 //!
 //! These are the conditions of plans/kachan-avb, whose runs have all of them at once.
 
+use bench_figures::figure;
 use vtare_methods::avb::{Budget, Settings, Setup};
 use vtare_pathsim::{LossModel, TrainSpec};
 
@@ -90,9 +91,18 @@ pub(crate) fn run(arguments: &Arguments) {
         for method in &methods {
             let seeds = arguments.first_seed..arguments.first_seed + arguments.seeds;
             let found = row(&seeds.map(|seed| disturbance.once(method, seed)).collect::<Vec<_>>());
+            let of = |key: &str, value: f64, unit: &str| {
+                figure(format_args!("{}/{method}/{key}", disturbance.label), value, unit)
+            };
             println!(
                 "{:<30} {:<24} {:>8.2} {:>8.2} {:>7.3} {:>4}  {}",
-                disturbance.label, method, found.bias, found.half_iqr, found.seconds, found.none, found.stopped
+                disturbance.label,
+                method,
+                of("median error", found.bias, "%"),
+                of("half IQR", found.half_iqr, "%"),
+                of("time", found.seconds, "s"),
+                of("without an answer", found.none as f64, ""),
+                found.stopped
             );
         }
     }

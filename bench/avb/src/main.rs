@@ -13,6 +13,7 @@ use std::time::SystemTime;
 use avb_sim::cells::{Cell, TROUBLES, Trouble, grid};
 use avb_sim::random::Family;
 use avb_sim::{Outcome, SimRunner, ability};
+use bench_figures::figure;
 use vtare_methods::avb::{Abacus, AbacusSettings, Case, Settings, Setup};
 use vtare_pathsim::TrainSpec;
 
@@ -364,21 +365,23 @@ fn main() {
                 more_met += n;
             }
         }
+        let of =
+            |key: &str, value: f64, unit: &str| figure(format_args!("{}/{method}/{key}", job.label()), value, unit);
         println!(
             "{:<24} {:<18} {:>7.2} {:>7.2} {:>7.2} {:>7.2} {:>7.2} {:>5.0} {:>5.1} {:>6.2} {:>7.3} {:>8.0} {:>4.0} \
              {:>7.1} {:>3}  {} {}",
             job.label(),
             method,
-            row.error,
-            row.half_iqr,
+            of("error", row.error, "%"),
+            of("half IQR", row.half_iqr, "%"),
             row.p90,
-            row.bias,
+            of("bias", row.bias, "%"),
             row.nominal,
-            row.covered,
-            row.wrong,
-            row.width,
-            row.seconds,
-            row.bytes / 1e3,
+            of("intervals that hold", row.covered, "%"),
+            of("beyond three half-widths", row.wrong, "%"),
+            of("width of the interval", row.width, "%"),
+            of("time", row.seconds, "s"),
+            of("probes", row.bytes / 1e3, "kB"),
             row.trains,
             row.window * 1e3,
             row.none,
@@ -396,9 +399,11 @@ fn main() {
             }
         }
     }
+    figure("cells of abacus that missed", missed as f64, "");
     println!("{missed} of {judged} cells of abacus missed a target");
     if arguments.ablate {
         for (method, (cells, none, of)) in &missed_by {
+            figure(format_args!("{method}/cells missed in error, cover or time"), *cells as f64, "");
             println!(
                 "{method}: {cells} of {of} cells missed in error, cover or time; {none} estimates without a value"
             );

@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use bench_figures::figure;
 use vtare_methods::avb::{Abacus, AbacusSettings, Case, Method, Settings, Setup};
 
 use crate::avb_sim::random::{self, Family};
@@ -121,20 +122,24 @@ fn line(name: &str, method: &str, results: &[&Result]) {
     let size = |it: &Result| Some(it.error()?.abs());
     let bounds = answered.iter().filter(|it| it.outcome.estimate.at_least).count();
     let [cover, beyond, off] = shares(results);
+    let record = |key: &str, value: f64, unit: &str| {
+        let links = if name.is_empty() { "all" } else { name };
+        figure(format_args!("random paths, links {links}/{method}/{key}"), value, unit)
+    };
     println!(
         "{name:<8} {method:<14} {:>5} {:>5} {:>6} {:>7.2} {:>7.2} {:>7.1} {:>7.1} {:>6.1} {:>7.2} {:>8.0} {:>7.3} \
          {:>8.1}",
         results.len(),
         results.len() - answered.len(),
         bounds,
-        100.0 * of(&size, 0.5),
+        record("error", 100.0 * of(&size, 0.5), "%"),
         50.0 * (of(&error, 0.75) - of(&error, 0.25)),
-        off,
-        cover,
-        beyond,
-        100.0 * of(&|it| it.half_width(), 0.5),
-        of(&|it| Some(it.outcome.estimate.probe_byte as f64), 0.5) / 1e3,
-        of(&|it| Some(it.outcome.estimate.elapsed_s), 0.5),
+        record("off by more than 3 %", off, "%"),
+        record("intervals that hold", cover, "%"),
+        record("beyond three half-widths", beyond, "%"),
+        record("half-width", 100.0 * of(&|it| it.half_width(), 0.5), "%"),
+        record("probes", of(&|it| Some(it.outcome.estimate.probe_byte as f64), 0.5) / 1e3, "kB"),
+        record("time", of(&|it| Some(it.outcome.estimate.elapsed_s), 0.5), "s"),
         1e3 * of(&|it| it.outcome.estimate.window_s.map(|[from, to]| to - from), 0.5),
     );
 }

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use bench_figures::figure;
 use vtare_clock::Clock;
 use vtare_clock::calibrate::{Calibration, CalibrationOptions, calibrate};
 use vtare_clock::kernel_rate::KernelRate;
@@ -115,6 +116,12 @@ fn judge(source: &impl TimeSource, name: &str, made: &[Made], truth: Option<Kern
     let (bound, _) = median_and_half_iqr(&mut bound);
     let (time, _) = median_and_half_iqr(&mut elapsed);
     let of_unclaimed = if unclaimed.is_empty() { f64::NAN } else { median_and_half_iqr(&mut unclaimed).0 };
+    let of = |key: &str, value: f64, unit: &str| figure(format_args!("calibrations, {name}/{key}"), value, unit);
+    of("exact within the limit", share(row.exact_within[2]), "%");
+    of("wrong", row.wrong as f64, "");
+    of("outside their bound", row.outside as f64, "");
+    of("bound", bound, "ppm");
+    of("time", time, "ms");
     println!(
         "  {name:26} {:>7} {:>7.2}% {:>7.2}% {:>7.2}% {:>11} {:>6} {:>8} {bound:>8.3} {of_unclaimed:>11.3} {time:>7.2} \
          {:>8.2}",
@@ -215,7 +222,7 @@ pub fn drift(made: &[Made], seconds: u64) {
              of those called exact {worst_exact:.1} ns",
             (clocks::now::<Monotonic>() - begun).as_secs_f64(),
             beyond.iter().filter(|beyond| **beyond > 0.0).count(),
-            beyond.iter().copied().fold(0.0, f64::max),
+            figure(format_args!("drift/beyond at {mark} of {marks}"), beyond.iter().copied().fold(0.0, f64::max), "ns"),
         );
     }
     target("every calibration stays inside its stated bound", !outside.contains(&true));

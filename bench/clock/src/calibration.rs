@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bench_figures::figure;
 use vtare_clock::{Clock, ClockOptions};
 use vtare_sys::clocks;
 use vtare_units::{MonotonicRaw, Span, Timestamp};
@@ -61,6 +62,7 @@ fn peer_error_ppm(stretch: Duration, elapsed: impl Fn() -> u64) -> f64 {
 pub fn run(start_up: &StartUp) {
     println!("\nstart-up, first time in this process");
     for (name, span) in &start_up.rows {
+        figure(format_args!("start-up, {name}"), span.as_nanos() as f64 / 1e6, "ms");
         println!("  {name:34} {span:>10}");
     }
     target("start-up under 3 ms with the kernel's page", start_up.rows[0].1 < Span::from_millis(3));
@@ -80,6 +82,6 @@ pub fn run(start_up: &StartUp) {
         ("minstant", peer_error_ppm(stretch, || minstant_from.elapsed().as_nanos() as u64)),
     ];
     for (name, ppm) in rows {
-        println!("  {name:34} {ppm:>+9.3} ppm");
+        println!("  {name:34} {:>+9.3} ppm", figure(format_args!("rate error, {name}"), ppm, "ppm"));
     }
 }

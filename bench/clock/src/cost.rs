@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::hint::black_box;
 
+use bench_figures::figure;
 use vtare_clock::{Clock, ClockOptions, ReadPath, SourceChoice};
 use vtare_sys::{clocks, counter};
 use vtare_units::{CounterTick, Monotonic, Wall};
@@ -107,7 +108,14 @@ pub fn run(clock: &Clock) {
     };
     for (at, (name, _)) in contenders.iter().enumerate() {
         let (median, half_iqr) = median_and_half_iqr(&mut costs[at].clone());
-        println!("  {name:30} {median:6.2} ns {half_iqr:6.2} ns {:>10.2}x {:>10.2}x", ratio(at, bare), ratio(at, vdso));
+        let of = |key: &str, value: f64, unit: &str| figure(format_args!("{name}/{key}"), value, unit);
+        println!(
+            "  {name:30} {:6.2} ns {:6.2} ns {:>10.2}x {:>10.2}x",
+            of("median", median, "ns"),
+            of("half IQR", half_iqr, "ns"),
+            of("x rdtsc", ratio(at, bare), ""),
+            of("x vDSO", ratio(at, vdso), "")
+        );
     }
     let own_at = place("vtare now()");
     let peers = ["quanta now()", "fastant now()", "minstant now()", "std Instant::now()"].map(place);

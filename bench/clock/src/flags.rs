@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use bench_figures::figure;
 use vtare_clock::{Clock, ClockOptions};
 use vtare_sys::clocks;
 use vtare_units::{Monotonic, Random, Span, Timestamp};
@@ -57,8 +58,10 @@ pub fn run(seconds: u64) {
             .zip(first)
             .map(|(clock, first)| {
                 let (generation, cause) = clock.disruptions();
-                println!("  {:?}: {} flags {cause:?}", clock.path(), generation - first.generation);
-                generation - first.generation
+                let flags = generation - first.generation;
+                figure(format_args!("flags, {:?}", clock.path()), flags as f64, "");
+                println!("  {:?}: {flags} flags {cause:?}", clock.path());
+                flags
             })
             .sum::<u64>()
     });

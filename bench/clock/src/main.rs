@@ -91,5 +91,6 @@ pub fn median_and_half_iqr(values: &mut [f64]) -> (f64, f64) {
 
 /// Prints a target and whether it was reached.
 pub fn target(text: &str, reached: bool) {
+    bench_figures::goal(text, reached);
     println!("  {}  {text}", if reached { "reached" } else { "MISSED " });
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use bench_figures::figure;
 use vtare_clock::lattice::{spaced_readings, step_of};
 use vtare_clock::source::System;
 
@@ -34,7 +35,7 @@ pub fn run(ns_per_tick: f64) {
     }
     println!(
         "  estimate {step:.3} ticks = {:.3} ns (of {BATCHES} batches from {:.3} to {:.3} ticks)",
-        step * ns_per_tick,
+        figure("step of the counter", step * ns_per_tick, "ns"),
         estimates[0],
         estimates[BATCHES - 1]
     );

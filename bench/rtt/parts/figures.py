@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from figures import figure
+
 
 def quantile(values: Sequence[float], share: float) -> float:
     """Type 7 of Hyndman and Fan."""
@@ -29,23 +31,26 @@ def interval(values: Sequence[float]) -> tuple[float, float, float]:
     return quantile(ordered, 0.5), ordered[low], ordered[count - 1 - low]
 
 
-def spread(gaps: Sequence[float], wanted: float) -> str:
+def spread(name: str, gaps: Sequence[float], wanted: float) -> str:
     """Median gap error and half of the interquartile range, us."""
     if len(gaps) < 4:
-        return f"{'-':>10}{'-':>10}"
+        return pair(name, None, None)
     errors = [gap - wanted for gap in gaps]
-    half = (quantile(errors, 0.75) - quantile(errors, 0.25)) / 2
-    return f"{quantile(errors, 0.5):>10.3f}{half:>10.3f}"
+    return pair(name, quantile(errors, 0.5), (quantile(errors, 0.75) - quantile(errors, 0.25)) / 2)
 
 
-def gap_error(cell: dict[str, Any]) -> str:
+def gap_error(name: str, cell: dict[str, Any]) -> str:
     """Median and half of the interquartile range of the gaps' error at the sender, us."""
     error = cell["gap_error_ns"]
-    if error["median"] is None:
-        return f"{'-':>10}{'-':>10}"
-    return f"{error['median'] / 1e3:>10.3f}{error['half_iqr'] / 1e3:>10.3f}"
+    return pair(name, *(None if error[key] is None else error[key] / 1e3 for key in ("median", "half_iqr")))
 
 
-def share(cell: dict[str, Any], gap_us: float) -> str:
+def pair(name: str, median_us: float | None, half_iqr_us: float | None) -> str:
+    """Both figures of a gap's error, us."""
+    shown = (figure(f"{name}/gap error", median_us, "us"), figure(f"{name}/gap error, half IQR", half_iqr_us, "us"))
+    return "".join(f"{'-' if one is None else f'{one:.3f}':>10}" for one in shown)
+
+
+def share(name: str, cell: dict[str, Any], gap_us: float) -> str:
     """How much of the rate asked for was reached."""
-    return f"{cell['achieved_packet_per_s'] * gap_us / 1e6:.0%}"
+    return f"{figure(f'{name}/reached', cell['achieved_packet_per_s'] * gap_us / 1e6):.0%}"

@@ -9,6 +9,8 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+from figures import figure
+
 from parts.figures import interval
 from parts.wire import PEER, SIZE, Ended, busy, responder, run
 
@@ -66,8 +68,10 @@ def part_xdp(key: Path, seconds: float) -> None:
             f"{'-' if value is None else f'{value / 1e3:.2f}':>{width}}"
             for value, width in zip(figures, (9, 10, 8, 8), strict=True)
         ]
+        for word, ns in zip(("median", "half IQR", "p99", "p99.9"), figures, strict=True):
+            figure(f"{XDP} at {rate}/s/{word}", ns and ns / 1e3, "us")
         unsent = cell["scheduled"] - cell["sent"]
-        achieved = cell["achieved_packet_per_s"]
+        achieved = figure(f"{XDP} at {rate}/s/achieved", cell["achieved_packet_per_s"], "packet/s")
         verdict = "" if achieved >= 0.95 * rate else "   MISSED (want 0.95 of it)"
         print(f"{rate:>9}{achieved:>10.0f}{cell['lost']:>9}{cell['sent_late']:>9}{unsent:>9}{''.join(shown)}{verdict}")
 
@@ -96,17 +100,22 @@ def part_work(key: Path, program: Path, rounds: int, beside: Path | None) -> Non
             least[name].append(float(found["least_rtt_ns"]))
     print(f"\nCPU time of a round trip, {XDP}, {SIZE} B, frame by frame without pause, ns, median of {rounds} rounds")
     kernel = statistics.median(floor)
-    print(f"{'the path alone':<16}{kernel:>7.0f}   frames sent, turned round and dropped as they are: the limit")
+    print(
+        f"{'the path alone':<16}{figure('CPU time of the path alone', kernel, 'ns'):>7.0f}   frames sent, turned "
+        f"round and dropped as they are: the limit"
+    )
     for name in builds:
         own = [value - other for value, other in zip(packet[name], floor, strict=True)]
         print(
-            f"{name:<16}{statistics.median(packet[name]):>7.0f}   the programs' work {statistics.median(own):.0f}; "
+            f"{name:<16}{figure(f'CPU time of a round trip, {name}', statistics.median(packet[name]), 'ns'):>7.0f}  "
+            f" the programs' work {statistics.median(own):.0f}; "
             f"least round trip {statistics.median(least[name]):.0f}"
         )
     if beside:
         for what, less in (("whole", [0.0] * rounds), ("the programs' work", floor)):
             pairs = zip(packet["this tree"], packet["the other tree"], less, strict=True)
             ratio, low, high = interval([(here - path) / (there - path) for here, there, path in pairs])
+            figure(f"this tree / the other, {what}", ratio, "", (low, high))
             verdict = "" if ratio <= 0.5 else "   MISSED (want 0.50)"
             print(f"  this tree / the other, {what}: {ratio:.2f} [{low:.2f}, {high:.2f}]{verdict}")
 

@@ -45,6 +45,7 @@ def part_launch_times(key: Path, seconds: float) -> None:
             f"{'gap':>6} {'payload':>8}  {'by kernel stamps':>20}  {'captured':>20}  {'reached':>8}  handed over before"
         )
         for gap_us, size in PACED:
+            at = f"launch times, {gap_us} us, {size} B"
             serve = ["vtare", "serve", "--listen", "0.0.0.0:8462", "--key-file", str(key), "--cpu", "1"]
             words = [
                 "vtare",
@@ -65,11 +66,11 @@ def part_launch_times(key: Path, seconds: float) -> None:
                     with tempfile.TemporaryDirectory() as name:
                         with capturing(Path(name), 8462) as file:
                             run(words, cpu=None)
-                        captured = spread(gaps_of(file), gap_us)
+                        captured = spread(f"{at}/captured", gaps_of(file), gap_us)
             cell = json.loads(ended.out).get("cells", [None])[0] if ended.out else None
             if cell is None:
                 print(f"{gap_us:>6} {size:>8}  {ended_words(ended)}")
                 continue
             pacing = cell["pacing"]
             ahead = f"{pacing['handed_ahead_least_ns'] / 1e3:.0f} to {pacing['handed_ahead_most_ns'] / 1e3:.0f} us"
-            print(f"{gap_us:>6} {size:>8}  {gap_error(cell)}  {captured}  {share(cell, gap_us):>8}  {ahead}")
+            print(f"{gap_us:>6} {size:>8}  {gap_error(at, cell)}  {captured}  {share(at, cell, gap_us):>8}  {ahead}")

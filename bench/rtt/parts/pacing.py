@@ -34,6 +34,7 @@ def part_pacing(key: Path, seconds: float) -> None:
     print(f"{'gap':>6} {'payload':>8}  {'  '.join(heads)}  {'sockets':>8} {'AF_XDP':>8} {'XDP':>8}  reached")
     print("AF_XDP and XDP with payloads of at most 1472 B")
     for gap_us, size in PACED:
+        at = f"pacing, {gap_us} us, {size} B"
         serve = ["vtare", "serve", "--listen", "0.0.0.0:8462", "--key-file", str(key), "--cpu", "1", "--spin"]
         words = [
             "vtare",
@@ -57,24 +58,24 @@ def part_pacing(key: Path, seconds: float) -> None:
         if cell is None:
             print(f"{gap_us:>6} {size:>8}  {ended.err.strip()}")
             continue
-        sender = gap_error(cell)
+        sender = gap_error(f"{at}/sockets", cell)
         captured = peer = f"{'-':>10}{'-':>10}"
         with tempfile.TemporaryDirectory() as name:
             place = Path(name)
             if can_capture:
                 with responder([*serve[:-1]]), capturing(place, 8462) as file:
                     run(words, cpu=None)
-                captured = spread(gaps_of(file), gap_us)
+                captured = spread(f"{at}/sockets, captured", gaps_of(file), gap_us)
             if can_capture and iperf:
                 rate = int(size * 8 / gap_us * 1e6)
                 with responder(["iperf3", "-s"]), capturing(place, 5201) as file:
                     run(["iperf3", "-c", PEER, "-u", "-b", str(rate), "-l", str(size), "-t", str(max(1, int(seconds)))])
-                peer = spread(gaps_of(file), gap_us)
+                peer = spread(f"{at}/iperf3, captured", gaps_of(file), gap_us)
         inner, refused = in_kernel(key, 0, seconds, "--gap", f"{int(gap_us * 1000)}ns", size=min(size, 1472))
-        shown, reached = [sender, captured], [share(cell, gap_us)]
-        for found in (framed, inner):
-            shown.append(f"{'-':>10}{'-':>10}" if found is None else gap_error(found))
-            reached.append("-" if found is None else share(found, gap_us))
+        shown, reached = [sender, captured], [share(f"{at}/sockets", cell, gap_us)]
+        for name, found in (("AF_XDP", framed), ("XDP", inner)):
+            shown.append(f"{'-':>10}{'-':>10}" if found is None else gap_error(f"{at}/{name}", found))
+            reached.append("-" if found is None else share(f"{at}/{name}", found, gap_us))
         columns = "  ".join([*shown, peer])
         print(f"{gap_us:>6} {size:>8}  {columns}  {' '.join(f'{text:>8}' for text in reached)}")
         for name, found, reason in (("AF_XDP", framed, ended_words(own)), ("XDP", inner, refused)):

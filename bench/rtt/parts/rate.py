@@ -7,6 +7,8 @@ import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
+from figures import figure
+
 from parts.figures import gap_error, interval
 from parts.kernel import MOST, XDP, in_kernel, of
 from parts.tools import in_turn
@@ -66,7 +68,9 @@ def part_rate(key: Path, bare: Path, seconds: float, rounds: int) -> None:
         f"\nhighest rate, {SIZE} B, replies/s, median of {rounds}; "
         "ratio to the bare pair before and after [95 % interval]"
     )
-    print(f"{'bare sendmmsg/recvmmsg pair':<34}{statistics.median(bare_rates):>10.0f}")
+    print(
+        f"{'bare sendmmsg/recvmmsg pair':<34}{figure('bare pair/replies', statistics.median(bare_rates), '1/s'):>10.0f}"
+    )
     for name, rates in own.items():
         if not rates:
             print(f"{'vtare, ' + name:<34} nothing measured")
@@ -78,8 +82,9 @@ def part_rate(key: Path, bare: Path, seconds: float, rounds: int) -> None:
         else:
             verdict = "holds" if ratio >= 0.9 else "0.90 within noise" if high >= 0.9 else "MISSED (want 0.90)"
         print(
-            f"{'vtare, ' + name:<34}{rate:>10.0f}   ratio {ratio:.2f} [{low:.2f}, {high:.2f}], "
-            f"lost {lost:.2%}   {verdict}"
+            f"{'vtare, ' + name:<34}{figure(f'{name}/replies', rate, '1/s'):>10.0f}   "
+            f"ratio {figure(f'replies, {name} / bare pair', ratio, '', (low, high)):.2f} [{low:.2f}, {high:.2f}], "
+            f"lost {figure(f'{name}/lost', lost):.2%}   {verdict}"
         )
     part_engines(key, seconds, ways)
 
@@ -105,5 +110,11 @@ def part_engines(key: Path, seconds: float, ways: dict[str, list[str]]) -> None:
                 f"{'-' if ns is None else f'{ns / 1e3:.2f}':>{width}}"
                 for ns, width in zip(trip, (9, 10, 10), strict=True)
             ]
-            text = "".join(f"{share:>9.2%}" for share in shares) + "".join(shown) + gap_error(cell)
+            for word, ns in zip(("median", "half IQR", "p99"), trip, strict=True):
+                figure(f"engines at {rate}/s/{name}/{word}", ns and ns / 1e3, "us")
+            text = (
+                "".join(f"{share:>9.2%}" for share in shares)
+                + "".join(shown)
+                + gap_error(f"engines at {rate}/s/{name}", cell)
+            )
             print(f"{rate:>9} {name:<32}{cell['received'] / seconds:>10.0f}{text}")

@@ -5,7 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from figures import figure
+
+from parts.figures import pair
 from parts.wire import PEER, responder, run
+
+#: How trains are sent.
+WAYS = ("one by one", "large sends")
 
 
 def limit(alone: dict[str, float], together: dict[str, float], gap_us: float) -> str:
@@ -54,7 +60,9 @@ def part_trains(key: Path, program: Path, seconds: float) -> None:
             continue
         alone, together = found
         columns = [
-            f"{it['median_ns'] / 1e3:>10.3f}{it['half_iqr_ns'] / 1e3:>10.3f} {it['reached']:>6.0%}" for it in found
+            pair(at, it["median_ns"] / 1e3, it["half_iqr_ns"] / 1e3)
+            + f" {figure(f'{at}/reached', it['reached']):>6.0%}"
+            for at, it in zip((f"trains, {gap_us} us, {size} B/{way}" for way in WAYS), found, strict=True)
         ]
         cause = limit(alone, together, gap_us)
         print(f"{gap_us:>6} {size:>8}  {columns[0]} {columns[1]} {together['burst_packet']:>7}  {cause}")

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
+from figures import figure
+
 from parts.figures import interval, quantile
 from parts.tools import Measured, fping, in_turn, irtt, ping, sockperf, vtare
 from parts.wire import PEER, RATE, SIZE, quiet, responder
@@ -80,11 +82,14 @@ def part_rtt(key: Path, seconds: float, rounds: int) -> None:
         for one in with_trips:
             whole.add(one)
         missed = max(0, whole.planned - whole.sent) / whole.planned if whole.planned else 0.0
-        figures = [statistics.median(quantile(one.rtt_us, share) for one in with_trips) for share in (0.5, 0.99, 1.0)]
+        median, p99, most = (
+            figure(f"{name}/{word}", statistics.median(quantile(one.rtt_us, share) for one in with_trips), "us")
+            for word, share in (("median", 0.5), ("p99", 0.99), ("max", 1.0))
+        )
         lost = f"{statistics.median(whole.lost_time):>10.1%}" if whole.lost_time else f"{'-':>10}"
         print(
-            f"{name:<32}{figures[0]:>9.1f}{figures[1]:>10.1f}{figures[2]:>10.0f}"
-            f"{missed:>13.2%}{whole.cpu_s / whole.wall_s:>8.0%}{len(whole.rtt_us):>8} {lost}"
+            f"{name:<32}{median:>9.1f}{p99:>10.1f}{most:>10.0f}{figure(f'{name}/missed slots', missed):>13.2%}"
+            f"{figure(f'{name}/CPU', whole.cpu_s / whole.wall_s):>8.0%}{len(whole.rtt_us):>8} {lost}"
         )
     noisy = sum(share > 0.1 for share in others)
     if noisy:
@@ -105,6 +110,7 @@ def part_ratios(found: dict[str, list[Measured]]) -> None:
             shown, verdicts = [], []
             for name, share in (("median", 0.5), ("p99", 0.99)):
                 ratio, low, high = interval([quantile(b.rtt_us, share) / quantile(a.rtt_us, share) for a, b in pairs])
+                figure(f"{peer} / {own}, {name}", ratio, "", (low, high))
                 verdict = "holds" if low > 1 else "MISSED" if high < 1 else "equal within noise"
                 shown.append(f"{name} {ratio:.2f} [{low:.2f}, {high:.2f}]")
                 verdicts.append(f"{name}: {verdict}")

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::{IoSlice, Write};
 use std::net::{SocketAddr, TcpStream};
 
+use bench_figures::figure;
 use vtare_sys::clocks;
 use vtare_sys::net::control::SendControl;
 use vtare_sys::net::{Layer, Message, ReceiveBatch, SendBatch, Socket};
@@ -61,6 +62,9 @@ pub(crate) fn run(daemon: &Daemon, datagrams: u64, connections: usize) -> Result
         }
         let (socket, seconds) = flood.join().map_err(|_| "the flood panicked".to_owned())??;
         let replies = waiting(&socket)?;
+        figure("garbage datagrams", datagrams as f64, "");
+        figure("half-open connections", held.len() as f64, "");
+        figure("replies to the datagrams", replies as f64, "");
         Ok(Outcome { datagrams, seconds, connections: held.len(), refused, replies })
     })
 }

@@ -8,6 +8,7 @@ mod session;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use bench_figures::figure;
 use vtare_sys::clocks;
 use vtare_units::{Monotonic, Span};
 
@@ -95,6 +96,8 @@ fn run(options: &Options) -> Result<(), String> {
     );
     println!("responder's last line: {}", log.lines().last().unwrap_or("none"));
 
+    figure("memory grew by", growth as f64, "kB");
+    figure("descriptors", most_descriptors as f64, "");
     // What the kernel dropped at a full buffer never reached the program; nothing else may be missing.
     let dropped = daemon::dropped_by_kernel(&log);
     verdict("the session lost nothing in the responder", session.unexplained(dropped) == 0);
@@ -111,5 +114,6 @@ fn pause(span: Span) -> Result<(), String> {
 }
 
 fn verdict(claim: &str, met: bool) {
+    bench_figures::goal(claim, met);
     println!("{} {claim}", if met { "met   " } else { "MISSED" });
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::UdpSocket;
 
+use bench_figures::figure;
 use vtare_control::client;
 use vtare_sys::clocks;
 use vtare_units::{Monotonic, Span, Timestamp};
@@ -93,6 +94,8 @@ pub(crate) fn run(daemon: &Daemon, length: Span) -> Result<Outcome, String> {
     }
     let responder = session.close().map_err(|error| error.to_string())?;
     let received = got.iter().filter(|got| **got).count() as u64;
+    figure("probes sent", got.len() as f64, "");
+    figure("answers", received as f64, "");
     Ok(Outcome { sent: got.len() as u64, received, responder })
 }
 

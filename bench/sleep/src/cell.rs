@@ -112,6 +112,16 @@ impl Cell {
         let share =
             |value: Option<f64>| value.map_or_else(|| "n/a".to_owned(), |share| format!("{:.2} %", share * 100.0));
         let cpu = share(self.cpu_share());
+        for (key, value, unit) in [
+            ("median", self.quantile(0.5), "ns"),
+            ("half IQR", half_iqr, "ns"),
+            ("p99", self.quantile(0.99), "ns"),
+            ("later than 100 us", self.late(Span::from_micros(100)), ""),
+            ("CPU", self.cpu_share(), ""),
+        ] {
+            let name = format!("{:?}, {}/{}/{key}", self.condition, self.target, self.contender.name());
+            bench_figures::figure(name, value.unwrap_or(f64::NAN), unit);
+        }
         println!(
             "  {:22} {:>8} {:>11} {:>11} {:>11} {:>11} {:>11} {:>8} {:>8} {:>11}{}",
             self.contender.name(),

@@ -32,6 +32,7 @@ fn say(text: &str, ratio: Option<f64>, most: f64) {
 
 /// With the cause, where one was measured, of a target that is missed.
 fn say_why(text: &str, ratio: Option<f64>, most: f64, cause: Option<&str>) {
+    bench_figures::figure(text, ratio.unwrap_or(f64::NAN), "");
     match ratio {
         Some(ratio) if ratio <= most => println!("  reached  {text}: {ratio:.4}, at most {most:.4}"),
         Some(ratio) => {

@@ -1,0 +1,79 @@
+"""The figures of benchmarks: in the text that is printed, and with `--json` as one document with a name for each.
+
+`figure` records a value and returns it, to be formatted where it is printed. Programs that a benchmark starts record
+theirs in the same file, a JSON object a line: VTARE_BENCH_FIGURES names it (bench/figures/src/lib.rs: from Rust).
+"""
+
+from __future__ import annotations
+
+import argparse
+import atexit
+import json
+import math
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+
+FILE = "VTARE_BENCH_FIGURES"
+HERE = Path(__file__).resolve().parent
+Value = TypeVar("Value", int, float, int | None, float | None)
+
+
+def figure(name: str, value: Value, unit: str = "", interval: tuple[float, float] | None = None) -> Value:
+    """Record a figure and return its value; the unit of counts and ratios is empty, what is missing is None or NaN."""
+    if file := os.environ.get(FILE):
+        missing = value is None or math.isnan(value)
+        record = {"name": name, "unit": unit, "value": None if missing else value, "interval": interval}
+        with open(file, "a", encoding="utf-8") as out:
+            out.write(json.dumps(record) + "\n")
+    return value
+
+
+def parsed(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """The arguments, `--json` among them, which keeps stdout for the document and sends all else to stderr."""
+    parser.add_argument("--json", action="store_true", help="print one JSON document with all figures by name")
+    found = parser.parse_args()
+    if found.json:
+        handle, os.environ[FILE] = tempfile.mkstemp(prefix="vtare-bench-")
+        os.close(handle)
+        stdout = os.dup(1)
+        os.dup2(2, 1)
+        atexit.register(_document, stdout, Path(os.environ[FILE]))
+    return found
+
+
+def programs(text: str | None, *commands: list[str]) -> int:
+    """Run programs in turn, or the first alone with the words after the script; the exit code."""
+    parser = argparse.ArgumentParser(
+        description=text, usage="%(prog)s [--json] [WORD...]", formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    words = [word for word in sys.argv[1:] if word not in ("--json", "-h", "--help")]
+    sys.argv[1:] = [word for word in sys.argv[1:] if word not in words]
+    parsed(parser)
+    for command in [[*commands[0], *words]] if words else commands:
+        if code := subprocess.run(command, cwd=HERE, check=False).returncode:
+            return code
+    return 0
+
+
+def cargo(package: str, *words: str) -> list[str]:
+    """The command that runs a benchmark in Rust."""
+    return ["cargo", "run", "--quiet", "--release", "--locked", "-p", package, "--", *words]
+
+
+def _document(stdout: int, file: Path) -> None:
+    """Print the document."""
+    figures = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    file.unlink()
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=HERE, capture_output=True, text=True, check=False).stdout
+    machine = {"system": platform.platform(), "cpus": os.cpu_count(), "load_average": os.getloadavg()[0]}
+    document = {"schema": "vtare-bench/1", "benchmark": str(Path(sys.argv[0]).resolve().relative_to(HERE)),
+                "machine": machine, "commit": commit.strip() or None,
+                "date": datetime.now(UTC).isoformat(timespec="seconds"), "figures": figures}  # fmt: skip
+    with os.fdopen(stdout, "w", encoding="utf-8") as out:
+        out.write(json.dumps(document, indent=1) + "\n")
