@@ -25,9 +25,9 @@ SOURCES = $(shell find crates counters python/src plans -type f -not -name '*.py
 BENCH_SCRIPTS := $(shell grep -ls '^\#!.*python' bench/*/run bench/*/real bench/*/sensitivity)
 BENCH_MODULES := $(wildcard bench/*.py bench/*/*.py)
 BENCH_PACKAGES := $(patsubst %/__init__.py,%,$(wildcard bench/*/*/__init__.py))
-SCRIPTS := $(BENCH_SCRIPTS) bench/table tools/again tools/attacks tools/audit tools/dist tools/levels tools/lock \
-	tools/pictures tools/schemas tools/site_hook.py tools/words
-PYTHON_CODE := python/src python/tests tests counters setup.py $(SCRIPTS) $(BENCH_MODULES) $(BENCH_PACKAGES)
+SCRIPTS := $(BENCH_SCRIPTS) bench/table tools/again tools/attacks tools/audit tools/dist tools/levels \
+	tools/pictures tools/schemas tools/site_hook.py
+PYTHON_CODE := python/src python/tests tests counters tools/wheel.py $(SCRIPTS) $(BENCH_MODULES) $(BENCH_PACKAGES)
 
 # Each step with the time of day: where the time of a long run went can be read from its log.
 say = @printf '\033[1m%(%T)T %s\033[0m\n' -1 '$(1)'
@@ -38,6 +38,8 @@ pinned = $(PIP) install --require-hashes --no-build-isolation --requirement requ
 TREE_TESTS = tests/test_tree.py tests/test_rooms.py tests/test_words.py tests/test_docs.py
 # Tests run beside each other, those of one file mostly in turn; tests/conftest.py holds apart what must be `alone`.
 PYTEST_WORKERS = --numprocesses auto --maxprocesses 4 --dist worksteal
+# Now and then other work disturbs a test that measures real time: it is repeated, and listed (RERUN).
+PYTEST_AGAIN = --reruns 2 -rR
 # All tests of the installed programs are here: the others need not be imported.
 INSTALLED = --override-ini testpaths=tests
 PROGRAMS = build/programs
@@ -206,33 +208,33 @@ programs: $(DONE)/dev
 test-rust test-rust-rest: export PROPTEST_RNG_SEED := $(or $(PROPTEST_RNG_SEED),20261121)
 test-rust: programs
 	$(call say,cargo test)
-	@$(SEALED) tools/again cargo cargo test --locked --workspace --no-fail-fast --lib --bins --tests
+	@$(SEALED) tools/again cargo test --locked --workspace --no-fail-fast --lib --bins --tests
 
 test-rust-rest: programs
 	$(call say,cargo test: what takes long and the examples of the documentation)
-	@$(SEALED) tools/again cargo cargo test --locked --workspace --no-fail-fast --lib --bins --tests \
+	@$(SEALED) tools/again cargo test --locked --workspace --no-fail-fast --lib --bins --tests \
 	  -- --ignored --skip benchmark_
 	@VTARE_FUZZ_CASES=3000 $(SEALED) cargo test --locked --workspace --quiet --test it fuzz::
 	@$(SEALED) cargo test --locked --workspace --quiet --doc
 
 test-python: $(DONE)/dev
 	$(call say,pytest: no program but the tests runs)
-	@tools/again pytest $(BIN)/python -m pytest -q $(PYTEST_WORKERS) -m 'not e2e and not platform and not thorough' \
+	@$(BIN)/python -m pytest -q $(PYTEST_AGAIN) $(PYTEST_WORKERS) -m 'not e2e and not platform and not thorough' \
 	  $(addprefix --ignore ,$(TREE_TESTS))
 
 test-python-rest: $(DONE)/dev
 	$(call say,pytest: what takes long and the properties with many new cases)
-	@tools/again pytest $(BIN)/python -m pytest -q $(PYTEST_WORKERS) --hypothesis-profile=thorough \
+	@$(BIN)/python -m pytest -q $(PYTEST_AGAIN) $(PYTEST_WORKERS) --hypothesis-profile=thorough \
 	  -m '(thorough or hypothesis) and not e2e and not platform'
 
 test-commands: programs
 	$(call say,pytest: each command as a process)
-	@PATH="$(abspath $(PROGRAMS))/bin:$$PATH" VTARE_TEST_PREFIX=$(abspath $(PROGRAMS)) tools/again pytest \
-	  $(BIN)/python -m pytest -q $(INSTALLED) $(PYTEST_WORKERS) -m 'e2e and not platform and not thorough'
+	@PATH="$(abspath $(PROGRAMS))/bin:$$PATH" VTARE_TEST_PREFIX=$(abspath $(PROGRAMS)) \
+	  $(BIN)/python -m pytest -q $(PYTEST_AGAIN) $(INSTALLED) $(PYTEST_WORKERS) -m 'e2e and not platform and not thorough'
 
 test-e2e: $(DONE)/dev $(DONE)/s3-server $(DONE)/kubernetes $(DONE)/installed
 	$(call say,pytest: what test-commands leaves out; the installed programs)
-	@PATH="$(abspath $(BIN)):$$PATH" tools/again pytest $(BIN)/python -m pytest -q $(INSTALLED) $(PYTEST_WORKERS) \
+	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -q $(PYTEST_AGAIN) $(INSTALLED) $(PYTEST_WORKERS) \
 	  -m 'e2e and not platform and thorough'
 
 $(DONE)/platforms: requirements/platforms.txt $(DONE)/dependencies
@@ -262,12 +264,12 @@ $(DONE)/libvirt: requirements/libvirt.txt $(DONE)/dependencies
 # PYTEST_ARGS chooses: make test-platforms PYTEST_ARGS=tests/platforms/test_libvirt.py
 test-platforms: $(DONE)/dev $(DONE)/libvirt $(DONE)/installed
 	$(call say,pytest: real containers and guests and machines)
-	@PATH="$(abspath $(BIN)):$$PATH" tools/again pytest $(BIN)/python -m pytest -q $(INSTALLED) \
+	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -q $(PYTEST_AGAIN) $(INSTALLED) \
 	  -m 'platform and not hypervisors' $(PYTEST_ARGS)
 
 test-hypervisors: $(DONE)/dev $(DONE)/installed
 	$(call say,pytest: guests under real hypervisors inside an emulated machine: 2 to 10 minutes)
-	@PATH="$(abspath $(BIN)):$$PATH" tools/again pytest $(BIN)/python -m pytest -q $(INSTALLED) -m hypervisors
+	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -q $(PYTEST_AGAIN) $(INSTALLED) -m hypervisors
 
 # One of them alone: test-hypervisors-kvm, test-hypervisors-xen.
 test-hypervisors-%: $(DONE)/dev $(DONE)/installed

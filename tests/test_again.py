@@ -39,7 +39,7 @@ class Cargo:
     def run(self) -> subprocess.CompletedProcess[str]:
         """Run it under tools/again."""
         stand_in = [sys.executable, str(self.place / "cargo.py"), "test", "--workspace", "--no-fail-fast"]
-        return subprocess.run([str(self.again), "cargo", *stand_in], capture_output=True, text=True, check=False)
+        return subprocess.run([str(self.again), *stand_in], capture_output=True, text=True, check=False)
 
     def calls(self) -> list[str]:
         """The arguments of each call."""
@@ -74,13 +74,8 @@ def test_what_fails_each_time_fails_the_run(tmp_path: Path, again: Path) -> None
 def test_a_test_that_is_left_out_by_default_is_repeated_with_the_option_that_takes_it(tool: Tool) -> None:
     again = tool("again")
     command = ["cargo", "test", "--locked", "--workspace", "--lib", "--bins", "--tests", "--", "--ignored"]
-    one = again.alone("cargo", command, ("-p", "vtare", "--lib", "slow::one"))
+    one = again.alone(command, ("-p", "vtare", "--lib", "slow::one"))
     assert one == ["cargo", "test", "--locked", "-p", "vtare", "--lib", "--", "--ignored", "--exact", "slow::one"]
-
-
-def test_pytest_is_repeated_without_what_chose_among_the_tests(tool: Tool) -> None:
-    command = ["python", "-m", "pytest", "-q", "--numprocesses", "auto", "-m", "not thorough"]
-    assert tool("again").alone("pytest", command, ("a.py::test_b",)) == ["python", "-m", "pytest", "-q", "a.py::test_b"]
 
 
 def test_many_failures_and_a_broken_build_are_not_run_again(tmp_path: Path, again: Path) -> None:
@@ -104,24 +99,6 @@ def test_a_target_that_dies_without_a_failed_test_is_not_run_again(tmp_path: Pat
     assert len(cargo.calls()) == 1
 
 
-def test_pytest_too(tmp_path: Path, again: Path) -> None:
-    (tmp_path / "test_some.py").write_text(
-        "import pathlib\n"
-        "def test_steady():\n    pass\n"
-        "def test_late():\n"
-        "    seen = pathlib.Path(__file__).with_name('seen')\n"
-        "    first = not seen.exists()\n"
-        "    seen.touch()\n"
-        "    assert not first\n"
-    )
-    command = [sys.executable, "-m", "pytest", "-q", "-rfE", "-p", "no:cacheprovider", str(tmp_path)]
-    outcome = subprocess.run(
-        [str(again), "pytest", *command], capture_output=True, text=True, check=False, cwd=tmp_path
-    )
-    assert outcome.returncode == 0, outcome.stdout
-    assert "UNSTEADY: test_some.py::test_late " in outcome.stdout
-
-
 @pytest.mark.parametrize(("tests", "code"), [(6, 0), (7, 1)])
 def test_tests_that_the_machine_spoiled_are_listed_and_must_be_few(
     tmp_path: Path, again: Path, tests: int, code: int
@@ -133,7 +110,7 @@ def test_tests_that_the_machine_spoiled_are_listed_and_must_be_few(
         "        file.write(f'rtt::t{number}: it stalled\\n' * 2)\n"
     )
     outcome = subprocess.run(
-        [str(again), "cargo", sys.executable, str(tmp_path / "cargo.py")], capture_output=True, text=True, check=False
+        [str(again), sys.executable, str(tmp_path / "cargo.py")], capture_output=True, text=True, check=False
     )
     assert outcome.returncode == code
     assert outcome.stdout.count("SPOILED: rtt::t") == tests
