@@ -35,7 +35,7 @@ say = @printf '\033[1m%(%T)T %s\033[0m\n' -1 '$(1)'
 pinned = $(PIP) install --require-hashes --no-build-isolation --requirement requirements/$(1).txt
 
 # Tests that only read the sources: part of `make lint`, so that they fail within a minute.
-TREE_TESTS = tests/test_tree.py tests/test_rooms.py tests/test_words.py tests/test_docs.py
+TREE_TESTS = tests/test_tree.py tests/test_rooms.py tests/test_docs.py
 # Tests run beside each other, those of one file mostly in turn; tests/conftest.py holds apart what must be `alone`.
 PYTEST_WORKERS = --numprocesses auto --maxprocesses 4 --dist worksteal
 # Now and then other work disturbs a test that measures real time: it is repeated, and listed (RERUN).
@@ -157,8 +157,8 @@ lint-python: $(DONE)/dev
 	@MYPYPATH="$$(printf '%s:' bench bench/*/)tests" $(BIN)/mypy --no-error-summary build/scripts/*.py $(BENCH_MODULES) \
 	  $(BENCH_PACKAGES)
 	$(call say,spelling and words)
-	@git ls-files -- '*.md' '*.py' '*.rs' '*.toml' '*.c' '*.h' '*.java' '*.j2' | xargs $(BIN)/codespell
-	@$(BIN)/python tools/words
+	@git ls-files -- '*.md' '*.py' '*.rs' '*.toml' '*.c' '*.h' '*.java' '*.j2' | \
+	  xargs $(BIN)/codespell -D - -D tools/words.txt
 	$(call say,the tree: widths and rooms and words and pages)
 	@$(BIN)/python -m pytest -q -m 'not e2e and not platform' $(TREE_TESTS)
 	$(call say,directions of imports)
