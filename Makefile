@@ -21,7 +21,7 @@ DONE := $(VENV)/.done
 PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
 SOURCES = $(shell find crates counters python/src plans -type f -not -name '*.pyc' \
 	  -not -path '*.egg-info/*' -not -path '*/fuzz/*' | LC_ALL=C sort) \
-	Cargo.toml Cargo.lock pyproject.toml setup.py tools/build tools/schemas docs/json.md README.md
+	Cargo.toml Cargo.lock pyproject.toml tools/build tools/wheel.py tools/schemas docs/json.md README.md
 BENCH_SCRIPTS := $(shell grep -ls '^\#!.*python' bench/*/run bench/*/real bench/*/sensitivity)
 BENCH_MODULES := $(wildcard bench/*.py bench/*/*.py)
 BENCH_PACKAGES := $(patsubst %/__init__.py,%,$(wildcard bench/*/*/__init__.py))
@@ -185,7 +185,7 @@ lint-rust:
 # Newer versions: make lock UPGRADE=1.
 lock: $(DONE)/venv
 	@$(PIP) install uv
-	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python tools/lock $(if $(UPGRADE),--upgrade)
+	@PATH="$(abspath $(BIN)):$$PATH" tools/lock $(if $(UPGRADE),--upgrade)
 
 fmt: $(DONE)/dev
 	@cargo fmt --all

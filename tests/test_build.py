@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
+import zipfile
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,7 +18,7 @@ printf '%s|%s\\n' "${RUSTFLAGS-none}" "$*" >>"$CALLS"
 built=$CARGO_TARGET_DIR/any-machine/release
 mkdir -p "$built"
 for name in vtare vtare-rpm libvtare_clock.so libvtare_clock.a libvtare_preload.so; do
-  echo "$name" >"$built/$name"
+  echo "$name GLIBC_2.17" >"$built/$name"
 done
 """
 
@@ -85,11 +87,17 @@ def test_shared_crates_are_compiled_with_one_set_of_flags_and_features(root: Pat
 def test_the_wheel_takes_what_make_has_built(root: Path, stand: Stand, tmp_path: Path) -> None:
     stand.run(str(root / "tools/build"), cwd=root)
     by_make = stand.calls()
-    to, scripts = tmp_path / "wheel", tmp_path / "scripts"
-    words = ["--quiet", "build", f"--build-lib={to}", f"--build-scripts={scripts}"]
-    stand.run(sys.executable, "setup.py", *words, cwd=root)
+    stand.run(sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path), cwd=root)
     assert stand.calls() == by_make * 2
-    for program in ("vtare", "vtare-rpm"):
-        assert (scripts / program).read_text(encoding="utf-8") == f"{program}\n"
-    for library in ("libvtare_clock.so", "libvtare_preload.so"):
-        assert (to / "vtare/_lib" / library).read_text(encoding="utf-8") == f"{library}\n"
+    (wheel,) = tmp_path.glob("*.whl")
+    assert wheel.name.endswith(f"-py3-none-manylinux_2_17_{platform.machine()}.whl")
+    scripts = f"{'-'.join(wheel.name.split('-')[:2])}.data/scripts"
+    built = [
+        f"{scripts}/vtare",
+        f"{scripts}/vtare-rpm",
+        "vtare/_lib/libvtare_clock.so",
+        "vtare/_lib/libvtare_preload.so",
+    ]
+    with zipfile.ZipFile(wheel) as archive:
+        for name in built:
+            assert archive.read(name).decode() == f"{Path(name).name} GLIBC_2.17\n"

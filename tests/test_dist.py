@@ -6,7 +6,6 @@ import json
 import shutil
 import subprocess
 import tomllib
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -28,28 +27,6 @@ def test_the_bill_of_materials_names_every_pinned_crate_and_package(
     assert {f"pkg:cargo/{one['name']}@{one['version']}" for one in lock if "source" in one} <= found
     assert any(purl.startswith("pkg:pypi/polars@") for purl in found)
     assert len(found) == len(document["components"])
-
-
-def test_the_glibc_that_is_asked_for_is_the_newest_symbols(dist: ModuleType) -> None:
-    assert dist.oldest_glibc([b"..GLIBC_2.17\0GLIBC_2.34\0", b"GLIBC_2.4"]) == 34
-
-
-def test_a_wheel_with_another_tag_keeps_its_files_and_a_true_record(dist: ModuleType, tmp_path: Path) -> None:
-    machine = dist.platform.machine()
-    plain = tmp_path / f"a-1-py3-none-linux_{machine}.whl"
-    with zipfile.ZipFile(plain, "w") as made:
-        made.writestr("a/__init__.py", "x = 1\n")
-        made.writestr("a-1.dist-info/WHEEL", f"Wheel-Version: 1.0\nTag: py3-none-linux_{machine}\n")
-        made.writestr("a-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: a\nVersion: 1\n")
-        rows = ["a/__init__.py,,", "a-1.dist-info/WHEEL,sha256=old,9", "a-1.dist-info/METADATA,,"]
-        made.writestr("a-1.dist-info/RECORD", "\n".join([*rows, "a-1.dist-info/RECORD,,"]) + "\n")
-    (tmp_path / "out").mkdir()
-    tagged = dist.retagged(plain, f"manylinux_2_34_{machine}", tmp_path / "out")
-    assert tagged.name == f"a-1-py3-none-manylinux_2_34_{machine}.whl"
-    with zipfile.ZipFile(tagged) as opened:
-        assert opened.read("a/__init__.py") == b"x = 1\n"
-        assert f"Tag: py3-none-manylinux_2_34_{machine}" in opened.read("a-1.dist-info/WHEEL").decode()
-        assert b"sha256=old" not in opened.read("a-1.dist-info/RECORD")
 
 
 def test_a_key_inside_the_tree_is_refused(root: Path, dist: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
