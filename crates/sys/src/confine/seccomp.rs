@@ -1,12 +1,18 @@
+use std::collections::BTreeMap;
+use std::io;
+
 use libc::{
-    BPF_ABS, BPF_JEQ, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET, BPF_W, SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO,
-    SECCOMP_RET_KILL_PROCESS, SYS_accept4, SYS_adjtimex, SYS_brk, SYS_clock_adjtime, SYS_clock_gettime,
-    SYS_clock_nanosleep, SYS_clone, SYS_clone3, SYS_close, SYS_epoll_ctl, SYS_epoll_pwait, SYS_exit, SYS_exit_group,
-    SYS_fcntl, SYS_fstat, SYS_futex, SYS_getpeername, SYS_getpid, SYS_getrandom, SYS_getsockname, SYS_getsockopt,
-    SYS_gettid, SYS_ioctl, SYS_madvise, SYS_mmap, SYS_mprotect, SYS_mremap, SYS_munmap, SYS_ppoll, SYS_prctl, SYS_read,
-    SYS_recvfrom, SYS_recvmmsg, SYS_recvmsg, SYS_restart_syscall, SYS_rseq, SYS_rt_sigaction, SYS_rt_sigprocmask,
-    SYS_rt_sigreturn, SYS_sched_getaffinity, SYS_sched_setaffinity, SYS_sched_yield, SYS_sendmmsg, SYS_sendmsg,
-    SYS_sendto, SYS_set_robust_list, SYS_setsockopt, SYS_shutdown, SYS_sigaltstack, SYS_tgkill, SYS_write, SYS_writev,
+    SYS_accept4, SYS_adjtimex, SYS_brk, SYS_clock_adjtime, SYS_clock_gettime, SYS_clock_nanosleep, SYS_clone,
+    SYS_clone3, SYS_close, SYS_epoll_ctl, SYS_epoll_pwait, SYS_exit, SYS_exit_group, SYS_fcntl, SYS_fstat, SYS_futex,
+    SYS_getpeername, SYS_getpid, SYS_getrandom, SYS_getsockname, SYS_getsockopt, SYS_gettid, SYS_ioctl, SYS_madvise,
+    SYS_mmap, SYS_mprotect, SYS_mremap, SYS_munmap, SYS_ppoll, SYS_prctl, SYS_read, SYS_recvfrom, SYS_recvmmsg,
+    SYS_recvmsg, SYS_restart_syscall, SYS_rseq, SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn,
+    SYS_sched_getaffinity, SYS_sched_setaffinity, SYS_sched_yield, SYS_sendmmsg, SYS_sendmsg, SYS_sendto,
+    SYS_set_robust_list, SYS_setsockopt, SYS_shutdown, SYS_sigaltstack, SYS_tgkill, SYS_write, SYS_writev,
+};
+use seccompiler::{
+    BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen::Dword, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch, apply_filter,
 };
 
 use crate::SysError;
@@ -68,16 +74,6 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_poll,
 ];
 
-/// What an argument of a call must be.
-enum Argument {
-    /// None of these bits.
-    Without { index: u32, bits: u32 },
-    /// All of the bits, and none of the others.
-    With { index: u32, all: u32, none: u32 },
-    /// One of these values.
-    OneOf { index: u32, values: &'static [u32] },
-}
-
 /// The bits of `clone` that make a namespace: a new user namespace gives its maker all rights within it, and opens much
 /// of the kernel to it.
 const NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
@@ -88,114 +84,56 @@ const NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
     | libc::CLONE_NEWUTS
     | libc::CLONE_NEWCGROUP;
 
-/// Calls of which only some uses are allowed: no memory that can be executed, threads but no processes and no
-/// namespaces, names of threads, and whether a descriptor waits (nothing of a terminal, into which `TIOCSTI` would
-/// type).
-const ALLOWED_WITH: &[(libc::c_long, Argument)] = &[
-    (SYS_mmap, Argument::Without { index: 2, bits: libc::PROT_EXEC.cast_unsigned() }),
-    (SYS_mprotect, Argument::Without { index: 2, bits: libc::PROT_EXEC.cast_unsigned() }),
-    (SYS_clone, Argument::With { index: 0, all: libc::CLONE_THREAD.cast_unsigned(), none: NAMESPACES.cast_unsigned() }),
-    (
-        SYS_prctl,
-        Argument::OneOf { index: 0, values: &[libc::PR_SET_NAME.cast_unsigned(), libc::PR_GET_NAME.cast_unsigned()] },
-    ),
-    (SYS_ioctl, Argument::OneOf { index: 1, values: &[libc::FIONBIO as u32] }),
-];
+/// An argument by its number, and what it must be.
+type Condition = (u8, SeccompCmpOp, libc::c_int);
 
-/// `linux/audit.h`: the machine that a system call was made for. Numbers of calls differ between machines.
-const MACHINE: Option<u32> = if cfg!(target_arch = "x86_64") {
-    Some(0xc000_003e)
-} else if cfg!(target_arch = "aarch64") {
-    Some(0xc000_00b7)
-} else {
-    None
-};
-
-/// Calls of the x32 machine carry this bit and otherwise x86-64's numbers; no number in the list has it.
-const OFFSET_NUMBER: u32 = 0;
-const OFFSET_MACHINE: u32 = 4;
-
-/// `struct seccomp_data`: six arguments of 64 bits. Their lower halves, on machines whose lowest byte comes first.
-const fn offset_of_argument(index: u32) -> u32 {
-    16 + 8 * index
+/// Calls of which only some uses are allowed, by the lower half of an argument: no memory that can be executed, threads
+/// but no processes and no namespaces, names of threads, and whether a descriptor waits (nothing of a terminal, into
+/// which `TIOCSTI` would type).
+fn allowed_with() -> [(libc::c_long, Vec<Condition>); 5] {
+    use SeccompCmpOp::{Eq, MaskedEq};
+    let bits = |bits: libc::c_int| MaskedEq(u64::from(bits.cast_unsigned()));
+    [
+        (SYS_mmap, vec![(2, bits(libc::PROT_EXEC), 0)]),
+        (SYS_mprotect, vec![(2, bits(libc::PROT_EXEC), 0)]),
+        (SYS_clone, vec![(0, bits(libc::CLONE_THREAD | NAMESPACES), libc::CLONE_THREAD)]),
+        (SYS_prctl, vec![(0, Eq, libc::PR_SET_NAME), (0, Eq, libc::PR_GET_NAME)]),
+        (SYS_ioctl, vec![(1, Eq, libc::FIONBIO as libc::c_int)]),
+    ]
 }
 
-const fn statement(code: u32, k: u32) -> libc::sock_filter {
-    libc::sock_filter { code: code as u16, jt: 0, jf: 0, k }
-}
-
-/// Goes on with the next instruction where the accumulator is `k`, else skips it.
-const fn only_if(k: u32) -> libc::sock_filter {
-    libc::sock_filter { code: (BPF_JMP | BPF_JEQ | BPF_K) as u16, jt: 0, jf: 1, k }
-}
-
-/// Goes on with the next instruction where the accumulator has any of these bits, else skips it.
-const fn only_with(bits: u32) -> libc::sock_filter {
-    libc::sock_filter { code: (BPF_JMP | BPF_JSET | BPF_K) as u16, jt: 0, jf: 1, k: bits }
-}
-
-const ALLOW: libc::sock_filter = statement(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-const REFUSE: libc::sock_filter = statement(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | libc::EPERM.cast_unsigned());
-
-/// The instructions that decide on a call by its argument; the last one returns.
-fn decide(argument: &Argument) -> Vec<libc::sock_filter> {
-    let load = |index| statement(BPF_LD | BPF_W | BPF_ABS, offset_of_argument(index));
-    match *argument {
-        Argument::Without { index, bits } => vec![load(index), only_with(bits), REFUSE, ALLOW],
-        Argument::With { index, all, none } => {
-            vec![load(index), only_with(none), REFUSE, only_with(all), ALLOW, REFUSE]
-        }
-        Argument::OneOf { index, values } => {
-            let allowed = values.iter().flat_map(|value| [only_if(*value), ALLOW]);
-            std::iter::once(load(index)).chain(allowed).chain([REFUSE]).collect()
-        }
+/// Two filters, of which the kernel takes the stricter answer to each call. The arguments of `clone3` are in memory,
+/// where a filter does not see them: the first answers that this kernel does not have it, and the C library takes
+/// `clone` then.
+fn filters(machine: TargetArch) -> Result<[BpfProgram; 2], BackendError> {
+    let refusal = |errno: libc::c_int| SeccompAction::Errno(errno.cast_unsigned());
+    let mut rules: BTreeMap<_, _> = ALLOWED.iter().chain(&[SYS_clone3]).map(|&number| (number, Vec::new())).collect();
+    for (number, uses) in allowed_with() {
+        let rule = |(index, operator, value): Condition| {
+            SeccompRule::new(vec![SeccompCondition::new(index, Dword, operator, u64::from(value.cast_unsigned()))?])
+        };
+        rules.insert(number, uses.into_iter().map(rule).collect::<Result<_, _>>()?);
     }
-}
-
-fn program(machine: u32) -> Vec<libc::sock_filter> {
-    let answer = |action| statement(BPF_RET | BPF_K, action);
-    let mut program = vec![
-        statement(BPF_LD | BPF_W | BPF_ABS, OFFSET_MACHINE),
-        libc::sock_filter { code: (BPF_JMP | BPF_JEQ | BPF_K) as u16, jt: 1, jf: 0, k: machine },
-        answer(SECCOMP_RET_KILL_PROCESS),
-        statement(BPF_LD | BPF_W | BPF_ABS, OFFSET_NUMBER),
-    ];
-    for &number in ALLOWED {
-        program.extend([only_if(number as u32), ALLOW]);
-    }
-    for (number, argument) in ALLOWED_WITH {
-        let decision = decide(argument);
-        // Skips the whole decision where it is another call.
-        program.push(libc::sock_filter { jf: decision.len() as u8, ..only_if(*number as u32) });
-        program.extend(decision);
-    }
-    // Its arguments are in memory, where a filter does not see them. The C library takes clone then.
-    program.extend([only_if(SYS_clone3 as u32), answer(SECCOMP_RET_ERRNO | libc::ENOSYS.cast_unsigned())]);
-    program.push(REFUSE);
-    program
+    let no_clone3 = BTreeMap::from([(SYS_clone3, Vec::new())]);
+    Ok([
+        SeccompFilter::new(no_clone3, SeccompAction::Allow, refusal(libc::ENOSYS), machine)?.try_into()?,
+        SeccompFilter::new(rules, refusal(libc::EPERM), SeccompAction::Allow, machine)?.try_into()?,
+    ])
 }
 
 /// From here on only the system calls of a responder with open sockets are carried out, some with certain arguments
 /// only: no memory can be made executable, no process or namespace made. All others fail with EPERM. Gives how many are
-/// allowed. Needs [`super::no_new_privileges`] before it.
+/// allowed.
 ///
 /// # Errors
-/// On kernels without seccomp filters, and on machines whose call numbers are not known here.
+/// On kernels without seccomp filters, and on machines whose call numbers are not known.
 pub fn allow_only_serving() -> Result<usize, SysError> {
-    let Some(machine) = MACHINE else {
-        return Err(SysError::Call {
-            call: "seccomp filter".to_owned(),
-            source: std::io::ErrorKind::Unsupported.into(),
-            remedy: ": known on x86-64 and 64-bit ARM only",
-        });
-    };
-    let mut program = program(machine);
-    let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
-    // SAFETY: the program is live, its length is right, and the kernel checks and copies it.
-    let answer = unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter) };
-    if answer == 0 {
-        Ok(ALLOWED.len() + ALLOWED_WITH.len())
-    } else {
-        Err(SysError::last("prctl(PR_SET_SECCOMP)", ": needs a kernel with CONFIG_SECCOMP_FILTER"))
+    let failed = |source, remedy| SysError::Call { call: "seccomp filter".to_owned(), source, remedy };
+    let machine = TargetArch::try_from(std::env::consts::ARCH);
+    let made = machine.and_then(filters).map_err(|error| failed(io::Error::other(error), ": not for this machine"))?;
+    for filter in made {
+        apply_filter(&filter)
+            .map_err(|error| failed(io::Error::other(error), ": needs a kernel with CONFIG_SECCOMP_FILTER"))?;
     }
+    Ok(ALLOWED.len() + allowed_with().len())
 }
