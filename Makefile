@@ -19,7 +19,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 BIN := $(VENV)/bin
 DONE := $(VENV)/.done
 PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
-SOURCES = $(shell find crates counters python/src plans -type f -not -name '*.pyc' \
+SOURCES = $(shell find crates python/src -type f -not -name '*.pyc' \
 	  -not -path '*.egg-info/*' -not -path '*/fuzz/*' | LC_ALL=C sort) \
 	Cargo.toml Cargo.lock pyproject.toml tools/build tools/wheel.py tools/schemas docs/json.md README.md
 BENCH_SCRIPTS := $(shell grep -ls '^\#!.*python' bench/*/run bench/*/real bench/*/sensitivity)
@@ -27,12 +27,12 @@ BENCH_MODULES := $(wildcard bench/*.py bench/*/*.py)
 BENCH_PACKAGES := $(patsubst %/__init__.py,%,$(wildcard bench/*/*/__init__.py))
 SCRIPTS := $(BENCH_SCRIPTS) bench/table tools/again tools/attacks tools/audit tools/dist tools/levels \
 	tools/pictures tools/schemas tools/site_hook.py
-PYTHON_CODE := python/src python/tests tests counters tools/wheel.py $(SCRIPTS) $(BENCH_MODULES) $(BENCH_PACKAGES)
+PYTHON_CODE := python/src python/tests tests crates/vtare/counters tools/wheel.py $(SCRIPTS) $(BENCH_MODULES) $(BENCH_PACKAGES)
 
 # Each step with the time of day: where the time of a long run went can be read from its log.
 say = @printf '\033[1m%(%T)T %s\033[0m\n' -1 '$(1)'
-# The packages of one file of requirements/, each in the pinned version and with a known hash (tools/lock).
-pinned = $(PIP) install --require-hashes --no-build-isolation --requirement requirements/$(1).txt
+# The packages of one file of python/requirements/, each in the pinned version and with a known hash (tools/lock).
+pinned = $(PIP) install --require-hashes --no-build-isolation --requirement python/requirements/$(1).txt
 
 # Tests that only read the sources: part of `make lint`, so that they fail within a minute.
 TREE_TESTS = tests/test_tree.py tests/test_rooms.py tests/test_docs.py
@@ -92,13 +92,13 @@ $(DONE)/venv:
 	@$(PYTHON) -m venv --clear $(VENV)
 	@mkdir -p $(DONE) && touch $@
 
-$(DONE)/dependencies: requirements/run.txt $(DONE)/venv
+$(DONE)/dependencies: python/requirements/run.txt $(DONE)/venv
 	$(call say,installing the Python packages that vtare needs)
 	@$(call pinned,run)
 	@touch $@
 
 # The libraries of docker, qemu, ssh, cloud and esxi are no part of the lab itself, and are here too.
-$(DONE)/dev: requirements/dev.txt $(DONE)/dependencies
+$(DONE)/dev: python/requirements/dev.txt $(DONE)/dependencies
 	$(call say,installing the tools for tests and the libraries that platforms need)
 	@$(call pinned,dev)
 	@touch $@
@@ -237,7 +237,7 @@ test-e2e: $(DONE)/dev $(DONE)/s3-server $(DONE)/kubernetes $(DONE)/installed
 	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -q $(PYTEST_AGAIN) $(INSTALLED) $(PYTEST_WORKERS) \
 	  -m 'e2e and not platform and thorough'
 
-$(DONE)/platforms: requirements/platforms.txt $(DONE)/dependencies
+$(DONE)/platforms: python/requirements/platforms.txt $(DONE)/dependencies
 	$(call say,installing the libraries that platforms need)
 	@$(call pinned,platforms)
 	@touch $@
@@ -248,15 +248,15 @@ platforms: $(DONE)/platforms
 s3-server: $(DONE)/s3-server
 kubernetes: $(DONE)/kubernetes
 
-$(DONE)/s3-server $(DONE)/kubernetes: $(DONE)/%: requirements/%.txt $(DONE)/venv
+$(DONE)/s3-server $(DONE)/kubernetes: $(DONE)/%: python/requirements/%.txt $(DONE)/venv
 	$(call say,installing $* for tests into an environment of its own)
 	@$(PYTHON) -m venv --clear $(VENV)/$*
-	@$(VENV)/$*/bin/pip install --quiet --require-hashes --requirement requirements/$*.txt
+	@$(VENV)/$*/bin/pip install --quiet --require-hashes --requirement python/requirements/$*.txt
 	@touch $@
 
 # Compiled against this machine's libvirt. Looked for each time until it is there; without it the tests under libvirt
 # skip with the reason.
-$(DONE)/libvirt: requirements/libvirt.txt $(DONE)/dependencies
+$(DONE)/libvirt: python/requirements/libvirt.txt $(DONE)/dependencies
 	@if pkg-config --exists libvirt 2>/dev/null; then \
 	  if $(call pinned,libvirt); then touch $@; \
 	  else echo 'skipped: the tests of guests under libvirt: its library for Python could not be installed'; fi; fi
@@ -318,7 +318,7 @@ measured: $(DONE)/installed
 
 # --- documentation ---
 
-$(DONE)/docs: requirements/docs.txt $(DONE)/dependencies
+$(DONE)/docs: python/requirements/docs.txt $(DONE)/dependencies
 	$(call say,installing what builds the documentation)
 	@$(call pinned,docs)
 	@touch $@
@@ -326,8 +326,8 @@ $(DONE)/docs: requirements/docs.txt $(DONE)/dependencies
 # Everything that the pages need is in build/site: they fetch nothing from elsewhere.
 docs: $(DONE)/docs
 	$(call say,documentation)
-	@NO_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --strict --quiet
-	@echo 'open build/site/index.html; for its search: $(BIN)/mkdocs serve'
+	@NO_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --config-file tools/mkdocs.yml --strict --quiet
+	@echo 'open build/site/index.html; for its search: $(BIN)/mkdocs serve -f tools/mkdocs.yml'
 
 # --- installation without Python ---
 

@@ -22,7 +22,7 @@ MARK = re.compile(
 
 def pages(root: Path) -> list[Path]:
     """The pages whose links and commands are checked."""
-    places = ["README.md", "CHANGELOG.md", "bench/README.md", "counters/README.md"]
+    places = ["README.md", "CHANGELOG.md", "bench/README.md", "crates/vtare/counters/README.md"]
     return [*(root / place for place in places), *sorted((root / "docs").rglob("*.md"))]
 
 

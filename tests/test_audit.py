@@ -89,7 +89,7 @@ def test_each_package_that_breaks_a_rule_is_named(audit: ModuleType) -> None:
 def test_what_this_tree_depends_on_is_within_the_rules(
     audit: ModuleType, monkeypatch: pytest.MonkeyPatch, root: Path
 ) -> None:
-    rules = audit.tomllib.loads((root / "deny.toml").read_text(encoding="utf-8"))
+    rules = audit.tomllib.loads((root / "tools/deny.toml").read_text(encoding="utf-8"))
     monkeypatch.setattr(audit.shutil, "which", lambda _name: None)
     assert audit.crates("Cargo.toml", rules) == []
     rules["licenses"]["allow"].remove("MIT")

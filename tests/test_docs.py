@@ -185,9 +185,9 @@ def test_commands_of_both_ends_run_as_the_page_has_them(
     ("target", "source", "page", "expected"),
     [
         ("rtt.md#figures", "docs/avb.md", "avb.md", "rtt.md#figures"),
-        ("../counters/README.md", "docs/avb.md", "avb.md", "counters.md"),
-        ("../../counters/README.md#x", "docs/avb/kite.md", "avb/kite.md", "../counters.md#x"),
-        ("../docs/json.md", "counters/README.md", "counters.md", "json.md"),
+        ("../crates/vtare/counters/README.md", "docs/avb.md", "avb.md", "counters.md"),
+        ("../../crates/vtare/counters/README.md#x", "docs/avb/kite.md", "avb/kite.md", "../counters.md#x"),
+        ("../../../docs/json.md", "crates/vtare/counters/README.md", "counters.md", "json.md"),
         ("../crates/vtare", "docs/avb.md", "avb.md", None),
         ("https://example.org/a", "docs/avb.md", "avb.md", "https://example.org/a"),
         ("#here", "docs/avb.md", "avb.md", "#here"),

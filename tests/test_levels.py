@@ -20,7 +20,7 @@ def test_a_reduced_campaign_meets_every_level_of_its_plan(
     tool: Callable[[str], ModuleType], root: Path, name: str
 ) -> None:
     levels = tool("levels")
-    path = root / "plans" / f"{name}.toml"
+    path = root / "python/src/vtare/plans" / f"{name}.toml"
     shorter = levels.reduced(name, tomllib.loads(path.read_text(encoding="utf-8")))
     plan = parse_plan("\n".join(f"{key} = {levels.toml(value)}" for key, value in shorter.items()), source=path)
     whole = load_plan(path)
@@ -59,7 +59,7 @@ def test_the_page_of_a_campaign_lists_exactly_the_levels_of_the_plan(root: Path,
     page = (root / "docs" / "measured" / f"{name}.md").read_text(encoding="utf-8").replace("\N{NO-BREAK SPACE}", " ")
     factors = {
         (experiment.name, factor.name): [level.label for level in factor.levels]
-        for experiment in load_plan(root / "plans" / f"{name}.toml").experiments
+        for experiment in load_plan(root / "python/src/vtare/plans" / f"{name}.toml").experiments
         for factor in experiment.factors
     }
     listed = _levels_on_page(page)

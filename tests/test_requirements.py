@@ -27,7 +27,7 @@ def pins(text: str) -> dict[str, set[str]]:
 
 @pytest.fixture(scope="module")
 def pinned(root: Path) -> dict[str, dict[str, set[str]]]:
-    return {path.stem: pins(path.read_text(encoding="utf-8")) for path in (root / "requirements").glob("*.txt")}
+    return {path.stem: pins(path.read_text(encoding="utf-8")) for path in (root / "python/requirements").glob("*.txt")}
 
 
 def unmet(wanted: list[str], found: dict[str, set[str]]) -> list[str]:

@@ -77,9 +77,8 @@ def test_the_lab_has_its_entry_point(archive: zipfile.ZipFile, version: str) -> 
 def test_every_file_of_the_package_is_in_the_wheel_and_nothing_else(archive: zipfile.ZipFile, root: Path) -> None:
     package = root / "python" / "src" / "vtare"
     ours = [path for path in package.rglob("*") if path.is_file() and path.parent.name not in ("__pycache__", "_lib")]
-    plans = {f"vtare/plans/{path.name}" for path in (root / "plans").glob("*.toml")}
     schemas = {f"vtare/schemas/{name}" for name in maker().schemas()}
-    wanted = {str(path.relative_to(package.parent)) for path in ours} | plans | schemas | libraries(root)
+    wanted = {str(path.relative_to(package.parent)) for path in ours} | schemas | libraries(root)
     assert {name for name in archive.namelist() if name.startswith("vtare/")} == wanted
 
 
@@ -96,12 +95,6 @@ def test_the_shared_libraries_load_with_the_glibc_that_docs_and_the_tag_state(
     newest = max(int(found) for found in re.findall(rb"GLIBC_2\.(\d+)", symbols))
     assert f"needs glibc 2.{newest} or newer" in page
     assert f"manylinux_2_{newest}_" in headers(archive, "WHEEL")["Tag"]
-
-
-def test_the_plans_of_the_root_are_package_data(archive: zipfile.ZipFile, root: Path) -> None:
-    plans = sorted(path.name for path in (root / "plans").glob("*.toml"))
-    assert "quickstart.toml" in plans
-    assert [archive.read(f"vtare/plans/{name}") for name in plans] == [(root / "plans" / n).read_bytes() for n in plans]
 
 
 def test_the_licences_travel_along(archive: zipfile.ZipFile) -> None:

@@ -1,4 +1,4 @@
-"""What MkDocs does for this tree beyond its configuration (mkdocs.yml).
+"""What MkDocs does for this tree beyond its configuration (tools/mkdocs.yml).
 
 - Pages that stand outside docs/ (the benchmarks, the changelog) become pages of the site.
 - Links between docs/ and the rest of the tree: to a page of the site where there is one; else the text alone stays,
@@ -23,7 +23,7 @@ OUTSIDE = {
     "CHANGELOG.md": "changelog.md",
     "README.md": "overview.md",
     "bench/README.md": "benchmarks.md",
-    "counters/README.md": "counters.md",
+    "crates/vtare/counters/README.md": "counters.md",
 }
 SOURCES = {page: source for source, page in OUTSIDE.items()}
 

@@ -53,7 +53,7 @@ def test_the_image_of_a_release_is_built_and_measures(
 ) -> None:
     line = engine(request)
     arch = platform.machine()
-    shutil.copy(root / "Containerfile", tmp_path)
+    shutil.copy(root / "tools/Containerfile", tmp_path)
     shutil.copy(static_vtare, tmp_path / f"vtare-{__version__}-{arch}-linux")
     name = f"{own_prefix()}-image"
 

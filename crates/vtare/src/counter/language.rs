@@ -47,9 +47,9 @@ impl Language {
     fn source(self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::Rust => None,
-            Self::C => Some(("counter.c", include_str!("../../../../counters/counter.c"))),
-            Self::Java => Some(("Counter.java", include_str!("../../../../counters/Counter.java"))),
-            Self::Python => Some(("counter.py", include_str!("../../../../counters/counter.py"))),
+            Self::C => Some(("counter.c", include_str!("../../counters/counter.c"))),
+            Self::Java => Some(("Counter.java", include_str!("../../counters/Counter.java"))),
+            Self::Python => Some(("counter.py", include_str!("../../counters/counter.py"))),
         }
     }
 

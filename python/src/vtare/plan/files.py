@@ -41,14 +41,8 @@ def find_plan(name: str) -> Path:
 
 
 def shipped_plans() -> dict[str, Path]:
-    """Return the plans that come with vtare: name -> file (package data, or `plans/` of a source tree)."""
-    here = Path(__file__).resolve().parents[1]
-    found: dict[str, Path] = {}
-    for folder in (here / "plans", here / "data" / "plans", here.parents[2] / "plans"):
-        if folder.is_dir():
-            for path in sorted(folder.glob("*.toml")):
-                found.setdefault(path.stem, path)
-    return found
+    """Return the plans that come with vtare: name -> file."""
+    return {path.stem: path for path in sorted((Path(__file__).resolve().parents[1] / "plans").glob("*.toml"))}
 
 
 def question_of(path: Path) -> str:
