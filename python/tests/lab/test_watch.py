@@ -231,7 +231,9 @@ def test_samples_are_kept_for_a_time_and_figures_for_ever(tmp_path: Path) -> Non
 
 
 def test_a_store_is_held_by_one_program_and_by_one_plan(tmp_path: Path) -> None:
-    plan, other = (load_plan(ROOT / "python/src/vtare/plans" / f"{name}.toml") for name in ("watch", "quickstart-quick"))
+    plan, other = (
+        load_plan(ROOT / "python/src/vtare/plans" / f"{name}.toml") for name in ("watch", "quickstart-quick")
+    )
     with (
         held_store(tmp_path / "store", plan),
         pytest.raises(BadInput, match="another `vtare watch` holds it"),
