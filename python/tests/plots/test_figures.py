@@ -20,6 +20,7 @@ from vtare.plots import decimate, palette
 from vtare.plots.axes import log_ticks, scale_for
 from vtare.plots.drawn import style_context
 from vtare.plots.format import ratio_range_text, ratio_text, significant, tick_text, time_range_text, time_text
+from vtare.plots.processes import drawing_processes
 from vtare.plots.svg import new_figure
 
 RNG_SEED = 5
@@ -500,7 +501,7 @@ def test_a_violin_holds_every_reading_once(readings: list[tuple[int, int]]) -> N
 def test_other_processes_draw_the_same_and_pass_on_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     here = drawings()
-    with plots.drawing_processes():
+    with drawing_processes():
         for one, other in zip(here, drawings(), strict=True):
             assert (one.name, one.svg, one.inline, one.text) == (other.name, other.svg, other.inline, other.text)
             assert one.data.equals(other.data)

@@ -366,7 +366,7 @@ def _precision(opened: Store, shown: Path) -> Callable[[int], str | None] | None
 
 def _write_report(store: Path) -> Path:
     # Here, not above: plotting costs a second that `status` and `plan` need not pay.
-    from vtare.plots.drawn import drawing_processes
+    from vtare.plots.processes import drawing_processes
     from vtare.report.write import REPORT_NAME, write_summary
 
     with drawing_processes():

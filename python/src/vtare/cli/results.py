@@ -38,7 +38,7 @@ def report(
 ) -> None:
     """Write the report of a campaign, finished or not. Exits with 1 where a run could not be used."""
     from vtare.bulk import ALONE, dask_executor
-    from vtare.plots.drawn import drawing_processes
+    from vtare.plots.processes import drawing_processes
     from vtare.report.write import default_name, write_summary
     from vtare.watch.store import is_watched
 
@@ -83,7 +83,7 @@ def plot(
     as_json: JsonOption = False,
 ) -> None:
     """Write every figure of the report as files of its own, for papers and print: picture, data or both."""
-    from vtare.plots.drawn import drawing_processes
+    from vtare.plots.processes import drawing_processes
     from vtare.report.content import content_of
     from vtare.report.write import FIGURE_FORMS, figures_place, refuse_empty, write_figures
 

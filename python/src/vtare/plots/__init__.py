@@ -12,7 +12,7 @@ from vtare.plots.curves import Curve, CurvePoint, Kind, curves
 from vtare.plots.cv import cv_by_argument
 from vtare.plots.decimate import ccdf_line, run_box
 from vtare.plots.dots import dot_intervals, dot_values, placement, share_bars
-from vtare.plots.drawn import Drawing, drawing_processes
+from vtare.plots.drawn import Drawing
 from vtare.plots.drift import control_drift
 from vtare.plots.inputs import BoxRow, CcdfLine, CvLine, Dot, DriftPoint, RawSeries, RunBox, Stack
 from vtare.plots.matrix import Ends, Square, matrix
@@ -80,7 +80,6 @@ __all__ = [
     "cv_by_argument",
     "dot_intervals",
     "dot_values",
-    "drawing_processes",
     "error_boxes",
     "error_limits",
     "estimates_against_truth",

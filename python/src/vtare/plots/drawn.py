@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
@@ -17,6 +14,7 @@ from vtare.plots.palette import GRID, INK, MUTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from concurrent.futures import Executor
 
     import polars as pl
 
@@ -124,19 +122,19 @@ class _Draws(Protocol[_P]):
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> Drawing: ...
 
 
-_processes: ProcessPoolExecutor | None = None
+_executor: Executor | None = None
 
 
 def drawn(function: Callable[_P, Drawing]) -> _Draws[_P]:
-    """Let a function that draws work in vtare's style and, inside `drawing_processes`, in another process.
+    """Let a function that draws work in vtare's style and, inside `drawn_by`, in another process.
 
     It takes the figure's name as the argument `name`.
     """
 
     @wraps(function)
     def draw(*args: _P.args, **kwargs: _P.kwargs) -> Drawing:
-        if _processes is not None:
-            return Drawing(str(kwargs["name"]), _processes.submit(draw, *args, **kwargs))
+        if _executor is not None:
+            return Drawing(str(kwargs["name"]), _executor.submit(draw, *args, **kwargs))
         with style_context():
             return function(*args, **kwargs)
 
@@ -144,32 +142,11 @@ def drawn(function: Callable[_P, Drawing]) -> _Draws[_P]:
 
 
 @contextmanager
-def drawing_processes() -> Iterator[None]:
-    """Draw in as many other processes as there are CPUs, where there is more than one.
-
-    They import what they need while this process reads the store.
-    """
-    global _processes
-    count = len(os.sched_getaffinity(0))
-    if count == 1:
+def drawn_by(executor: Executor) -> Iterator[None]:
+    """Leave to it what is drawn inside."""
+    global _executor
+    _executor = executor
+    try:
         yield
-        return
-    # Not forked: threads of Polars would be missing in the copy.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(count, 4), mp_context=context, initializer=_prepare) as executor:
-        for _ in range(min(count, 4)):
-            executor.submit(os.getpid)
-        _processes = executor
-        try:
-            yield
-        except BaseException:
-            executor.shutdown(wait=False, cancel_futures=True)
-            raise
-        finally:
-            _processes = None
-
-
-def _prepare() -> None:
-    """Leave Ctrl-C to the process that asked, and import what draws."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    import vtare.plots  # noqa: F401
+    finally:
+        _executor = None
