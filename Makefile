@@ -97,6 +97,13 @@ $(DONE)/dependencies: python/requirements/run.txt $(DONE)/venv
 	@$(call pinned,run)
 	@touch $@
 
+# In an environment of its own: what draws charts weighs 84 MB, and the lab needs none of it once it is built.
+$(DONE)/building: python/requirements/build.txt $(DONE)/venv
+	@$(PYTHON) -m venv --clear $(VENV)/build
+	@$(VENV)/build/bin/pip install --quiet --disable-pip-version-check --require-hashes \
+	  --requirement python/requirements/build.txt
+	@touch $@
+
 # The libraries of docker, qemu, ssh, cloud and esxi are no part of the lab itself, and are here too.
 $(DONE)/dev: python/requirements/dev.txt $(DONE)/dependencies
 	$(call say,installing the tools for tests and the libraries that platforms need)
@@ -110,18 +117,20 @@ build/sources: FORCE
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
 # Cargo before pip, which would hide its progress.
-build/wheel: build/sources $(SOURCES) $(DONE)/dependencies
+build/wheel: build/sources $(SOURCES) $(DONE)/building
 	@tools/need '$(PYTHON)'
 	$(call say,building the binary and the libraries: a few minutes the first time)
 	@tools/build >/dev/null
 	$(call say,building and installing the wheel)
 	@rm -rf build/wheels
-	@$(PIP) wheel --no-build-isolation --no-deps --no-cache-dir --wheel-dir build/wheels .
+	@$(VENV)/build/bin/pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps --no-cache-dir \
+	  --wheel-dir build/wheels .
 	@touch $@
 
 # From a release (WHEEL=FILE) nothing is compiled.
 $(DONE)/installed: $(if $(WHEEL),$(DONE)/dependencies $(WHEEL),build/wheel)
 	@$(PIP) install --force-reinstall --no-deps $(or $(WHEEL),build/wheels/vtare-*.whl)
+	@du -sm --exclude=__pycache__ --exclude=pip $(VENV)/lib | { read -r size _; echo "the environment holds $$size MB"; }
 	@touch $@
 
 build: $(DONE)/installed

@@ -1,9 +1,10 @@
-"""Adds to the wheel what is built: the static programs, the shared libraries, the schemas of documents; and its tag."""
+"""Adds to the wheel what is built: programs, shared libraries, schemas of documents, the charts' script; its tag."""
 
 from __future__ import annotations
 
 import platform
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -23,7 +24,7 @@ def oldest_glibc(libraries: list[bytes]) -> int:
 
 
 class Built(BuildHookInterface[Any]):
-    """Runs tools/build, as `make` does, and tools/schemas."""
+    """Runs tools/build, as `make` does, tools/schemas and the maker of the charts' script."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Name the files, and the tag: any Python 3, and the glibc that the libraries load with (PEP 600)."""
@@ -36,15 +37,19 @@ class Built(BuildHookInterface[Any]):
         if done.returncode != 0:
             raise SystemExit(f"tools/build ended with exit code {done.returncode}; what cargo printed is above")
         built = root / done.stdout.strip()
-        self.schemas = tempfile.TemporaryDirectory(prefix="vtare-wheel-")
-        subprocess.run([sys.executable, root / "tools/schemas", self.schemas.name], check=True)
+        self.made = tempfile.TemporaryDirectory(prefix="vtare-wheel-")
+        made = Path(self.made.name)
+        subprocess.run([sys.executable, root / "tools/schemas", made / "schemas"], check=True)
+        charts = runpy.run_path(str(root / "python/src/vtare/report/bundle.py"))["make_bundle"]()
+        (made / "charts.js").write_text(charts, encoding="utf-8")
         glibc = oldest_glibc([(built / name).read_bytes() for name in LIBRARIES])
         build_data["tag"] = f"py3-none-manylinux_2_{glibc}_{platform.machine()}"
         build_data["shared_scripts"] = {str(built / name): name for name in PROGRAMS}
         build_data["force_include"].update({str(built / name): f"vtare/_lib/{name}" for name in LIBRARIES})
-        build_data["force_include"][self.schemas.name] = "vtare/schemas"
+        build_data["force_include"][str(made / "schemas")] = "vtare/schemas"
+        build_data["force_include"][str(made / "charts.js")] = "vtare/report/templates/charts.js"
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
-        """Remove the schemas."""
+        """Remove what was made for the wheel."""
         if version != "editable":
-            self.schemas.cleanup()
+            self.made.cleanup()

@@ -17,7 +17,7 @@ from synthetic_store import SMALL, Recipe, write_store
 from vtare.errors import BadInput
 from vtare.report import embed
 from vtare.report.build import build, render
-from vtare.report.embed import bundle
+from vtare.report.bundle import bundle
 from vtare.report.write import write_report, write_whole
 
 # --- one file, nothing fetched ---

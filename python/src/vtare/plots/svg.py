@@ -43,14 +43,15 @@ _ATTRIBUTES: Final = frozenset({
 
 def png(drawing: Drawing) -> bytes:
     """The figure as a picture for slides and mail: its light form on white, twice the size of the SVG."""
-    import vl_convert
+    import resvg_py
 
-    vl_convert.register_font_directory(str(Path(mpl.get_data_path()) / "fonts" / "ttf"))
     # The converter knows no variables and no media rules: the fallback of each is its light form.
     plain = re.sub(r"var\(--[a-z-]+,\s*([^()]+)\)", r"\1", re.sub(r"<style>:root.*?</style>", "", drawing.svg))
-    paper = '<rect width="100%" height="100%" fill="#ffffff"/>'
-    made: bytes = vl_convert.svg_to_png(re.sub(r"(<svg [^>]*>)", rf"\1{paper}", plain, count=1), scale=2.0, ppi=72)
-    return made
+    fonts = str(Path(mpl.get_data_path()) / "fonts" / "ttf")
+    picture: bytes = resvg_py.svg_to_bytes(
+        svg_string=plain, background="#ffffff", zoom=2, dpi=96, font_dirs=[fonts], skip_system_fonts=True
+    )
+    return picture
 
 
 def new_figure(height_in: float, width_in: float = PANEL_WIDTH_IN) -> tuple[Figure, Axes]:

@@ -1,14 +1,13 @@
 """Interactive charts on the page: their data, their legends, and the one script that draws them all.
 
-The script is Vega, Vega-Lite and vega-embed as vl-convert carries them: it stands in the page once, reads the charts'
-data from the page and fetches nothing. Expressions are interpreted, not compiled: the page's policy forbids `eval`.
+The script (bundle.py) stands in the page once, reads the charts' data from the page and fetches nothing. Expressions
+are interpreted, not compiled: the page's policy forbids `eval`.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
     from vtare.plots import Chart, Drawing
     from vtare.report.parts import Question
 
-_VEGA_LITE: Final = "6.4"
-"""The version of Vega-Lite that Altair writes."""
 MOST_BYTE: Final = 1_500_000
 """Data of all charts of a page; figures beyond stay still ones, so that the page stays under 5 MB."""
 MOST_CSV_BYTE: Final = 300_000
@@ -109,15 +106,3 @@ def figure_data(drawings: Iterable[Drawing]) -> dict[str, str]:
 def _text(chart: Chart) -> str:
     """JSON in which nothing can end the script element that holds it."""
     return json.dumps(chart.spec, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
-
-
-@cache
-def bundle() -> str:
-    """The script that draws charts, with `vegaEmbed` as its one global name; the same text every time."""
-    import vl_convert
-
-    made: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=_VEGA_LITE)
-    if "</script" in made or "<!--" in made:
-        raise AssertionError("vl-convert's bundle holds text that would end the script element it stands in")
-    # It is a module: in a plain script its names would be those of the page.
-    return f'(() => {{"use strict";{made}}})();'

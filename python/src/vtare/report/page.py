@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup, escape
 
 from vtare.report import text
-from vtare.report.embed import SHAPES, bundle, embed, figure_data
+from vtare.report.bundle import bundle
+from vtare.report.embed import SHAPES, embed, figure_data
 from vtare.report.frame import environment, stylesheet, template_text
 from vtare.report.parts import Question
 
