@@ -46,12 +46,12 @@ def test_what_pyproject_asks_for_is_pinned(root: Path, pinned: dict[str, dict[st
     stated: dict[str, Any] = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
     extras, groups = stated["project"]["optional-dependencies"], stated["dependency-groups"]
     assert groups["build"] == stated["build-system"]["requires"]
-    run = [*groups["build"], *stated["project"]["dependencies"]]
+    run = stated["project"]["dependencies"]
     wanted = {
         "run": run,
-        "dev": [*run, *groups["dev"], *extras["platforms"]],
+        "dev": [*run, *groups["build"], *groups["dev"], *extras["platforms"]],
         **{name: extras[name] for name in ("platforms", "libvirt")},
-        **{name: groups[name] for name in ("docs", "s3-server", "kubernetes")},
+        **{name: groups[name] for name in ("build", "docs", "s3-server", "kubernetes")},
     }
     assert {name: unmet(requirements, pinned[name]) for name, requirements in wanted.items()} == {
         name: [] for name in pinned
@@ -59,7 +59,7 @@ def test_what_pyproject_asks_for_is_pinned(root: Path, pinned: dict[str, dict[st
 
 
 def test_tests_run_on_the_versions_of_the_lab(pinned: dict[str, dict[str, set[str]]]) -> None:
-    for name in ("run", "platforms"):
+    for name in ("build", "run", "platforms"):
         assert {
             package for package, versions in pinned[name].items() if pinned["dev"].get(package) != versions
         } == set()
