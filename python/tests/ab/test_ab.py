@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import subprocess
@@ -13,6 +14,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from click import Context
+from rich.console import Console
 from simulated_trials import MACHINE, A, B, Noise, SimulatedTrials, bursts, compared, measured, none, quiet
 from typer.main import get_command
 from typer.testing import CliRunner
@@ -26,9 +28,10 @@ from vtare.ab.designs import Orders
 from vtare.ab.figures import COUNTED, judged_first
 from vtare.ab.publish import bencher, benchmark_action, github, junit, markdown
 from vtare.ab.trials import Beside, Measured, Trials
-from vtare.ab.verdict import Outcome, beside_text, document, known_beside, read_limit, sentence
+from vtare.ab.verdict import Outcome, beside_text, change_text, document, known_beside, read_limit, sentence
 from vtare.cli import app
 from vtare.errors import BadInput
+from vtare.terminal.ab import show_compared
 
 pytest_plugins = ("pytester",)
 
@@ -381,3 +384,18 @@ def test_what_a_quota_withheld_is_named_beside_other_programs() -> None:
     assert "a CPU quota of this control group withheld 0.90" in said
     free = beside_text(compared(1.0, quiet))
     assert free is None or "quota" not in free
+
+
+def test_the_screen_has_the_answer_and_a_line_for_each_figure_that_matters() -> None:
+    console = Console(file=io.StringIO(), width=80)
+    found = compared(1.2, quiet)
+    show_compared(console, found)
+    assert isinstance(console.file, io.StringIO)
+    lines = console.file.getvalue().splitlines()
+    assert len(lines) <= 8
+    assert all(len(line) <= 80 for line in lines)
+    (finding,) = found.primary
+    assert lines[0] == sentence(found, finding)
+    row = rf"  {finding.figure.name} .* -> .*  {re.escape(change_text(finding))} +slower"
+    assert any(re.fullmatch(row, line) for line in lines)
+    assert lines[-1].endswith("Stopped once the answer was certain. More: -v")

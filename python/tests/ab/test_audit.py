@@ -72,7 +72,7 @@ ANSWERS = {
 
 def shown(found: Compared) -> str:
     console = Console(file=io.StringIO(), width=400, highlight=False, markup=False, soft_wrap=True)
-    show_compared(console, found)
+    show_compared(console, found, verbose=True)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 

@@ -148,7 +148,7 @@ def test_a_command_that_looks_like_markup_is_shown_as_it_is(text: str) -> None:
     with shown_progress(console) as show:
         show(f"8 runs of {text}")
     found = compared(1.2, quiet, most_pairs=8)
-    show_compared(console, replace(found, commands=(A, replace(B, text=text))))
+    show_compared(console, replace(found, commands=(A, replace(B, text=text))), verbose=True)
     assert isinstance(console.file, io.StringIO)
     assert f"B: {text}" in console.file.getvalue()
 

@@ -13,6 +13,7 @@ from vtare import stats
 from vtare.ab.verdict import (
     basis,
     change_text,
+    design_text,
     document,
     floor_text,
     known_beside,
@@ -46,7 +47,7 @@ def markdown(outcome: Outcome) -> str:
               "|---|---|---|---|---|"]  # fmt: skip
     lines += [_row(finding) for finding in (*found.primary, *found.others)]
     lines += ["", *(f"- {letter(k)}: {_code(command.text)}" for k, command in enumerate(found.commands))]
-    lines.append(f"- {basis(found)} Seed {outcome.seed}.")
+    lines.append(f"- {basis(found)} {design_text(found)} Seed {outcome.seed}.")
     return "\n".join(lines) + "\n"
 
 

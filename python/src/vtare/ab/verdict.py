@@ -31,11 +31,13 @@ NOISE: Final = {
     "io_pressure": "share of the time in which programs waited for input or output",
 }
 _ENDED: Final = {
-    "known": "stopped because that is known",
-    "time": "stopped by --max-time",
-    "pairs": "stopped by --pairs",
-    "interrupted": "interrupted",
+    "known": "Stopped once the answer was certain.",
+    "time": "Stopped by --max-time.",
+    "pairs": "Stopped by --pairs.",
+    "interrupted": "Interrupted.",
 }
+#: How a design pairs runs.
+_PAIRED: Final = {"duet": "at once", "interleaved": "alternately", "sequential": "one command after the other"}
 _LIMIT: Final = re.compile(r"(slower|faster|worse|better|higher|lower)(?:\s+by\s+(\d+(?:\.\d+)?)\s*%)?")
 
 
@@ -155,21 +157,24 @@ def floor_text(found: Compared) -> str | None:
         return None
     finding = found.primary[0]
     if finding.low is None or finding.high is None:
-        return "Both are the same command: the floor of this machine is not known in so few pairs."
+        return "Both are the same command: too few pairs to know what this machine can resolve."
     floor = percent(math.sqrt(finding.high / finding.low))
-    shown = " What is shown above is a false alarm: 1 comparison in 20 has one." if finding.is_different else ""
-    return (
-        f"Both are the same command: in {finding.pairs} pairs the floor of this machine is {floor}: a smaller "
-        f"difference is inconclusive.{shown}"
-    )
+    shown = " The difference above is a false alarm: 1 comparison in 20 has one." if finding.is_different else ""
+    return f"A against itself: this machine can resolve differences of {floor} or more.{shown}"
 
 
 def basis(found: Compared) -> str:
-    """What the answer rests on: pairs, time, why it stopped, the design and why it was chosen."""
-    n, design, cpus = len(found.pairs), found.chosen.design, found.chosen.cpus
+    """What the answer rests on: pairs, time, and why it stopped."""
+    n = len(found.pairs)
+    what = "runs each" if found.chosen.design == "sequential" else "pair" if n == 1 else "pairs"
+    return f"{n} {what} in {found.elapsed_s:.2g} s. {_ENDED[found.stopped]}"
+
+
+def design_text(found: Compared) -> str:
+    """How runs were paired, and why."""
+    cpus = found.chosen.cpus
     on = f" on CPUs {', '.join(map(str, cpus))}" if cpus else ""
-    what = "runs each" if design == "sequential" else "pair" if n == 1 else "pairs"
-    return f"{n} {what} in {found.elapsed_s:.3g} s, {_ENDED[found.stopped]}; design: {design}{on}, {found.chosen.why}."
+    return f"Runs were paired {_PAIRED[found.chosen.design]}{on}: {found.chosen.why}."
 
 
 def beside_text(found: Compared) -> str | None:
@@ -246,9 +251,13 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A comparison as finished sentences: the answer, what it rests on, the noise beside it; and the table's rows."""
+    """A comparison as finished sentences, and the table's rows.
+
+    The answer, what must be read with it, what it rests on, and the noise beside it.
+    """
 
     answer: tuple[str, ...]
+    warnings: tuple[str, ...]
     about: tuple[str, ...]
     beside: str | None
     change_heading: str
@@ -266,9 +275,11 @@ def written(found: Compared) -> Written:
         median = median_text(found, figure, finding.command)
         rows.append(Row(figure.name, letter(finding.command), median, change_text(finding), finding.word, finding))
     means = [_mean_sentence(found, finding) for finding in found.primary]
-    about = (*means, known_beside(found), floor_text(found), void_text(found), basis(found))
+    warnings = (known_beside(found), floor_text(found), void_text(found))
+    about = (*means, basis(found), design_text(found))
     return Written(
         tuple(sentence(found, finding) for finding in found.primary),
+        tuple(line for line in warnings if line is not None),
         tuple(line for line in about if line is not None),
         beside_text(found),
         f"change against {letter(0)} (interval)",

@@ -28,13 +28,13 @@ def ab(
             "--margin",
             parser=percentage("--margin", 0.0, 100.0),
             metavar="PERCENT",
-            help="What does not matter: measured until known to half of it.",
+            help="Ignore differences smaller than this.",
         ),
     ] = 2.0,
-    max_time: Annotated[str, typer.Option("--max-time", metavar="TIME", help="Ends it whatever is known.")] = "5 min",
+    max_time: Annotated[str, typer.Option("--max-time", metavar="TIME", help="Stop after this time.")] = "5 min",
     pairs: Annotated[
         int | None,
-        typer.Option("--pairs", parser=integer("--pairs", 1), metavar="N", help="The most pairs."),
+        typer.Option("--pairs", parser=integer("--pairs", 1), metavar="N", help="Stop after this many pairs."),
     ] = None,
     metric: Annotated[
         list[str] | None,
@@ -66,10 +66,15 @@ def ab(
     ] = None,
     design: Annotated[
         str | None,
-        typer.Option("--design", metavar="NAME", help="duet, interleaved or sequential (default: what knows more)."),
+        typer.Option(
+            "--design",
+            metavar="NAME",
+            help="How to pair runs: duet (at once), interleaved (alternating) or sequential (default: the most "
+            "precise here).",
+        ),
     ] = None,
     self_test: Annotated[
-        bool, typer.Option("--self-test", help="The first command against itself: the floor of this machine.")
+        bool, typer.Option("--self-test", help="Compare the first command with itself: what can this machine resolve?")
     ] = False,
     fail_if: Annotated[
         list[str] | None,
@@ -86,9 +91,7 @@ def ab(
         ),
     ] = None,
     timeout: Annotated[str, typer.Option("--timeout", metavar="TIME", help="The longest run of a command.")] = "10 min",
-    ignore_failure: Annotated[
-        bool, typer.Option("--ignore-failure", help="Take runs that end with another exit code than 0.")
-    ] = False,
+    ignore_failure: Annotated[bool, typer.Option("--ignore-failure", help="Ignore non-zero exit codes.")] = False,
     seed: SeedOption = None,
     write: Annotated[
         list[str] | None,
@@ -100,6 +103,9 @@ def ab(
         ),
     ] = None,
     as_json: JsonOption = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Show every figure, the design and the noise.")
+    ] = False,
     binary: BinaryOption = None,
 ) -> None:
     """Compare commands on a noisy machine: is B slower than A? Stops by itself once that is known."""
@@ -165,7 +171,7 @@ def ab(
     if as_json:
         print_json(document(outcome))
     else:
-        show_compared(stdout(), found)
+        show_compared(stdout(), found, verbose=verbose)
     for form, file in files:
         if form == "html":
             from vtare.report.comparison import compared_page

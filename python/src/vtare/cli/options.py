@@ -114,15 +114,19 @@ def _console(*, stderr: bool = False) -> Console:
 
 
 def seconds_of(option: str, text: str, *, above: bool = False) -> float:
-    """A time of the command line in s: 0 s (or above it) to 24 h.
+    """A time of the command line in s: 0 s (or above it) to 24 h; a bare number is one of seconds.
 
     Raises:
         BadInput: it is no time, or out of this range.
     """
     from vtare.quantities import QuantityError, Unit, parse, unit_of
 
+    plain = text.strip()
     try:
-        seconds = float(parse(text, unit_of("seconds") or Unit("s", {})))
+        # A bare number is one of seconds.
+        seconds = float(
+            parse(f"{plain} s" if plain.replace(".", "", 1).isdigit() else plain, unit_of("seconds") or Unit("s", {}))
+        )
     except QuantityError as error:
         raise BadInput(f"{option}: {error}") from error
     if not 0.0 <= seconds <= 86_400.0 or (above and seconds == 0.0):

@@ -74,7 +74,7 @@ def _answer(outcome: Outcome, shown: Written) -> list[str]:
         f"--fail-if '{limit.text}' is {'crossed' if limit.crossed(outcome.found.primary) else 'not crossed'}."
         for limit in outcome.limits
     ]
-    return [*shown.answer, *limits, *shown.about, *([] if shown.beside is None else [shown.beside])]
+    return [*shown.answer, *limits, *shown.warnings, *shown.about, *([] if shown.beside is None else [shown.beside])]
 
 
 def _figures(shown: Written) -> Table:

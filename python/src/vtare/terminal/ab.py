@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rich.table import Table
 from rich.text import Text
 
-from vtare.ab.verdict import written
+from vtare.ab.verdict import basis, change_text, letter, median_text, written
 from vtare.terminal.tables import print_table
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from vtare.ab.compare import Compared
+    from vtare.ab.compare import Compared, Finding
 
 
 @contextmanager
@@ -26,10 +26,44 @@ def shown_progress(console: Console) -> Iterator[Callable[[str], None]]:
         yield lambda text: status.update(Text(text))
 
 
-def show_compared(console: Console, found: Compared) -> None:
+#: Figures that are shown beside the one that is judged; of all others those that differ.
+_ALWAYS: Final = ("CPU time", "peak memory")
+_MOST_ROWS: Final = 4
+
+
+def show_compared(console: Console, found: Compared, *, verbose: bool = False) -> None:
+    """Print the answer, a line for each figure that matters, and what it rests on; with `verbose` all there is."""
+    if verbose:
+        _show_all(console, found)
+        return
+    shown = written(found)
+    for line in (*shown.answer, *shown.warnings):
+        console.print(line)
+    figures = [*found.primary, *(it for it in found.others if it.ratio is not None and _matters(it))]
+    rows = [
+        (
+            f"{letter(it.command)}  " if len(found.commands) > 2 else "",
+            it.figure.name,
+            f"{median_text(found, it.figure, 0)} -> {median_text(found, it.figure, it.command)}",
+            change_text(it),
+            "no clear difference" if it.is_noisy else it.word,
+        )
+        for it in figures[: max(_MOST_ROWS, len(found.primary))]
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        console.print("  " + "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).strip())
+    console.print(f"{basis(found)} More: -v")
+
+
+def _matters(finding: Finding) -> bool:
+    return finding.is_different or finding.figure.name in _ALWAYS
+
+
+def _show_all(console: Console, found: Compared) -> None:
     """Print the answer, what it rests on, a row for each command and figure, and the noise beside it."""
     shown = written(found)
-    for line in (*shown.answer, *shown.about):
+    for line in (*shown.answer, *shown.warnings, *shown.about):
         console.print(line)
     table = Table()
     for heading in ("figure", "command", "median", shown.change_heading, "verdict"):
