@@ -4,20 +4,15 @@ All runs of a cell are counted together, a slice of runs at a time, and the slic
 one row per distinct value, so 10^9 readings take no more room than 10^6; exact quantiles and the exact CCDF follow from
 the counts. A slice of 10^7 readings that are all different takes 0.8 GB; a run that is longer
 than a slice is counted whole.
-
-The same slices are the tasks of an `Executor`: this process alone, or the workers of a Dask cluster
-(`dask_executor`), which must see the store under the same path.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
@@ -33,64 +28,6 @@ if TYPE_CHECKING:
 
 #: Readings in a slice: a second of work.
 SLICE_ROWS: Final = 10_000_000
-_Task = TypeVar("_Task")
-_Found = TypeVar("_Found")
-
-
-class Executor(Protocol):
-    """Who carries out tasks."""
-
-    def map(self, work: Callable[[_Task], _Found], tasks: Sequence[_Task]) -> Iterator[_Found]:
-        """Carry out tasks and give what was found, in their order."""
-        ...
-
-
-class Alone:
-    """This process: one task after another."""
-
-    def map(self, work: Callable[[_Task], _Found], tasks: Sequence[_Task]) -> Iterator[_Found]:
-        """Carry out tasks and give what was found, in their order."""
-        return map(work, tasks)
-
-
-ALONE: Final = Alone()
-
-
-class _DaskExecutor:
-    def __init__(self, client: Any) -> None:
-        self._client = client
-
-    def map(self, work: Callable[[_Task], _Found], tasks: Sequence[_Task]) -> Iterator[_Found]:
-        # A few tasks ahead of what was taken: results wait on the cluster, not here.
-        waiting = list(reversed(tasks))
-        running: list[Any] = []
-        while waiting or running:
-            while waiting and len(running) < 2 * max(1, len(self._client.nthreads())):
-                running.append(self._client.submit(work, waiting.pop(), pure=False))
-            yield running.pop(0).result()
-
-
-@contextmanager
-def dask_executor(address: str) -> Iterator[Executor]:
-    """The workers of the Dask cluster whose scheduler listens at `address` (`tcp://host:8786`).
-
-    Raises:
-        BadInput: the package `distributed` is not installed, or nobody answers.
-    """
-    try:
-        distributed: Any = import_module("distributed")
-    except ImportError as error:
-        raise BadInput(
-            "--dask needs the package 'distributed': install it with pip install distributed, or leave --dask out"
-        ) from error
-    try:
-        client = distributed.Client(address, timeout=60)
-    except (OSError, ValueError, TypeError) as error:
-        raise BadInput(
-            f"--dask: no Dask scheduler answers at {address} ({error}); start one with `dask scheduler`"
-        ) from error
-    with client:
-        yield _DaskExecutor(client)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,9 +138,7 @@ def _segments(columns: list[np.ndarray]) -> Iterator[tuple[tuple[Any, ...], slic
                         for column in columns), slice(begin, end)  # fmt: skip
 
 
-def distributions(
-    samples: SampleSet, experiment: str, *, executor: Executor = ALONE, rows: int = SLICE_ROWS
-) -> Iterator[Distribution]:
+def distributions(samples: SampleSet, experiment: str, *, rows: int = SLICE_ROWS) -> Iterator[Distribution]:
     """Count all readings of an experiment, cell by cell; one cell is in memory at a time.
 
     Cells come in the order in which their first runs were made. Control runs are left out.
@@ -221,7 +156,7 @@ def distributions(
             yield from _by_run(samples, experiment, files)
             continue
         adders: dict[tuple[Any, ...], stats.Adder] = defaultdict(stats.Adder)
-        for found in executor.map(count_slice, slices_of(files, rows=rows)):
+        for found in map(count_slice, slices_of(files, rows=rows)):
             for key, tally in found.items():
                 adders[key].add(tally)
         for key, adder in adders.items():

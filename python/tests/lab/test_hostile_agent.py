@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import re
 import socket
 import ssl
 import threading
@@ -16,6 +17,7 @@ from typing import Any
 
 import pytest
 
+import vtare
 from vtare.campaign.allowance import allowance
 from vtare.design import Run, make_design
 from vtare.fleet.agent_answers import BadAnswer, read_announced, read_document, take_files
@@ -25,6 +27,8 @@ from vtare.fleet.plain_dask import REFUSED, PickleRefused, allow_pickles, refuse
 from vtare.plan import parse_plan
 
 pytestmark = pytest.mark.attack
+
+SOURCES = Path(vtare.__file__).parent
 
 PLAN = """
 schema = "vtare.plan/1"
@@ -269,6 +273,16 @@ def plain() -> Iterator[None]:
         yield
     finally:
         allow_pickles()
+
+
+def test_only_the_fleet_uses_dask() -> None:
+    # Elsewhere nothing refuses pickles.
+    users = {
+        path.relative_to(SOURCES).parts[0]
+        for path in SOURCES.rglob("*.py")
+        if re.search(r"import.*\bdistributed\b", path.read_text("utf-8"))
+    }
+    assert users == {"fleet"}
 
 
 def test_dask_unpickles_nothing_on_any_way_into_the_lab(plain: None, tmp_path: Path) -> None:

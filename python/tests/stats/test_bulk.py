@@ -1,12 +1,10 @@
-"""Stores of any size: counting by value gives what all readings at once give, in slices, on workers, with damage."""
+"""Stores of any size: counting by value gives what all readings at once give, in slices, with damage."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -19,17 +17,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench" / "statisti
 from campaigns import Truth, write_campaign
 
 from vtare import stats
-from vtare.bulk import ALONE, Distribution, Slice, count_slice, dask_executor, distributions, slices_of
+from vtare.bulk import Distribution, Slice, count_slice, distributions, slices_of
 from vtare.errors import BadInput
 from vtare.report.write import write_summary
 from vtare.stats.effect import block_medians, medians_by_sorting, medians_by_window
 from vtare.summary import Summary, summarise
 from vtare.summary.cells import count_outliers
-
-FRAMES = (
-    "design", "runs", "cells", "comparisons", "tests", "tails", "interactions", "levels", "outliers", "controls",
-    "boxes", "estimates",
-)  # fmt: skip
 
 
 def same(found: Distribution, keys: tuple[str, ...], readings: pl.DataFrame) -> None:
@@ -139,39 +132,6 @@ def test_file_damaged_after_it_was_checked_is_bad_input(store: Path) -> None:
     damaged = store / "runs" / pl.read_parquet(store / "design.parquet")["run_id"][2] / "samples.parquet"
     with pytest.raises(BadInput, match="the samples of 1 runs cannot be counted"):
         count_slice(Slice("sleep", (str(damaged),)))
-
-
-@pytest.fixture
-def scheduler() -> Iterator[str]:
-    """The address of a Dask cluster of two workers, threads of this process."""
-    distributed: Any = pytest.importorskip("distributed")
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None, protocol="tcp"
-    ) as cluster:
-        yield str(cluster.scheduler_address)
-
-
-def test_workers_of_a_cluster_find_the_same(store: Path, scheduler: str) -> None:
-    alone = summarise(store)
-    with dask_executor(scheduler) as executor:
-        found = summarise(store, executor=executor)
-        for name in FRAMES:
-            one, other = getattr(found, name), getattr(alone, name)
-            assert one == other if isinstance(one, tuple) else one.equals(other), name
-        pairs = zip(alone.distributions("sleeps"), found.distributions("sleeps"), strict=True)
-        for one, other in pairs:
-            assert one.labels == other.labels
-            assert one.tally.counts.tolist() == other.tally.counts.tolist()
-
-
-def test_a_cluster_that_is_not_there_is_named() -> None:
-    pytest.importorskip("distributed")
-    with pytest.raises(BadInput, match="no Dask scheduler answers at nonsense://x"), dask_executor("nonsense://x"):
-        pass
-
-
-def test_this_process_alone_keeps_the_order() -> None:
-    assert list(ALONE.map(str, [3, 1, 2])) == ["3", "1", "2"]
 
 
 whole = st.lists(st.integers(-50, 50), max_size=60)

@@ -19,7 +19,6 @@ from vtare.terminal.logs import start_logging
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from vtare.bulk import Executor
     from vtare.summary import Summary
 
 _LOG = logging.getLogger(__name__)
@@ -66,14 +65,6 @@ def _verbose(wanted: bool) -> bool:
 VerboseOption = Annotated[
     bool,
     typer.Option("--verbose", "-v", callback=_verbose, help="Log each run and each tool that is called, on stderr."),
-]
-DaskOption = Annotated[
-    str | None,
-    typer.Option(
-        "--dask",
-        metavar="ADDRESS",
-        help="Read the store on the workers of this Dask scheduler, which see it under the same path.",
-    ),
 ]
 OutOption = Annotated[
     Path | None, typer.Option("--out", help="The file to write (default STORE/report.html, .md, .tex or .json).")
@@ -139,13 +130,12 @@ def print_json(document: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
 
 
-def summary_of(store: Path, executor: Executor | None = None) -> Summary:
-    """The summary of a store, read by an executor; where no run can be used, the reasons are reported first."""
-    from vtare.bulk import ALONE
+def summary_of(store: Path) -> Summary:
+    """The summary of a store; where no run can be used, the reasons are reported first."""
     from vtare.summary import summarise
 
     fetch(store)
-    summary = summarise(store, executor=ALONE if executor is None else executor)
+    summary = summarise(store)
     derived = summary.derived
     if derived is not None and derived.reason is not None:
         _LOG.warning(f"{store} cannot be written ({derived.reason}); files made from it are in {derived.directory}")

@@ -11,7 +11,6 @@ import typer
 
 from vtare.arguments import integer, percentage
 from vtare.cli.options import (
-    DaskOption,
     JsonOption,
     OutOption,
     StoreArgument,
@@ -34,10 +33,8 @@ def report(
     form: Annotated[
         str, typer.Option("--format", metavar="FORM", help="html, md (Markdown), latex (tables for a paper) or json.")
     ] = "html",
-    dask: DaskOption = None,
 ) -> None:
     """Write the report of a campaign, finished or not. Exits with 1 where a run could not be used."""
-    from vtare.bulk import ALONE, dask_executor
     from vtare.plots.processes import drawing_processes
     from vtare.report.write import default_name, write_summary
     from vtare.watch.store import is_watched
@@ -50,9 +47,8 @@ def report(
         stdout().print(str(_report_over_time(store, out)))
         return
     drawing = drawing_processes() if form == "html" else nullcontext()
-    with drawing, nullcontext(ALONE) if dask is None else dask_executor(dask) as executor:
-        # Workers have working directories of their own.
-        summary = summary_of(store if dask is None else store.resolve(), executor)
+    with drawing:
+        summary = summary_of(store)
         stdout().print(str(write_summary(summary, out or default_name(form), form=form)))
     exit_with_problems(summary)
 

@@ -50,7 +50,7 @@ _LIBRARIES: Final = {
     "pyVmomi": ("pyvmomi", "the platform esxi"),
     "qemu.qmp": ("qemu.qmp", "pinned vCPUs of guests of qemu"),
     "prometheus_client": ("prometheus-client", "vtare watch --metrics"),
-    "distributed": ("distributed", "--dask"),
+    "distributed": ("distributed", "vtare run --on dask:// or slurm:, agents"),
 }
 
 

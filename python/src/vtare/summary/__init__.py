@@ -128,7 +128,6 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from vtare.bulk import ALONE, Executor
 from vtare.design import design_frame
 from vtare.stored import Derived, derived_place, write_whole
 from vtare.summary import bandwidth, round_trips
@@ -147,17 +146,17 @@ if TYPE_CHECKING:
 __all__ = ["LoadMade", "MachineFacts", "Note", "Summary", "summarise"]
 
 
-def summarise(store: Path, *, executor: Executor = ALONE) -> Summary:
+def summarise(store: Path) -> Summary:
     """Read a store, compute every figure, write `store/summary.parquet` and return the figures.
 
     Where the store cannot be written, the file goes to a cache (`Summary.derived`) or is not kept.
-    One run is in memory at a time; the `executor` reads cell by cell.
+    One run is in memory at a time.
 
     Raises:
         vtare.errors.BadInput: the path is no store, or its runs must not be pooled (other kernel, CPU or program
             version than the rest).
     """
-    measured = read_measured(store, executor=executor)
+    measured = read_measured(store)
     plan, runs, seed, entries = measured.plan, measured.runs, measured.seed, measured.entries
     samples, work = measured.samples, measured.work
     status = statuses(runs, entries, samples.problems, measured.stopped)
@@ -204,7 +203,6 @@ def summarise(store: Path, *, executor: Executor = ALONE) -> Summary:
         sample_set=samples,
         estimates=estimates,
         boxes=work.frame(BoxRow, work.boxes),
-        executor=executor,
         stopped=measured.stopped,
         derived=derived,
         meshes=meshes(plan, work.run_rows, seed),

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vtare.bulk import ALONE, Executor
 from vtare.campaign.journal import Entry, Journal, Stopped
 from vtare.campaign.store import read_store
 from vtare.errors import BadInput
@@ -34,7 +33,7 @@ class Measured:
     stopped: Stopped | None = None
 
 
-def read_measured(store: Path, *, resample: bool = False, executor: Executor = ALONE) -> Measured:
+def read_measured(store: Path, *, resample: bool = False) -> Measured:
     """Read every finished run of a store, cell by cell; with `resample`, keep resamples of their readings.
 
     Raises:
@@ -45,7 +44,7 @@ def read_measured(store: Path, *, resample: bool = False, executor: Executor = A
         entries, stopped = journal.entries(), journal.stopped()
     finished = [run for run in runs if run.run_id in entries and entries[run.run_id].status == "done"]
     work = CellWork(plan, seed, resample=resample)
-    samples = work.read(open_samples(store, plan, finished), executor)
+    samples = work.read(open_samples(store, plan, finished))
     return Measured(store, plan, tuple(runs), seed, entries, samples, work, stopped)
 
 

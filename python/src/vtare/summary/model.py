@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vtare.bulk import ALONE, Distribution, Executor, distributions
+from vtare.bulk import Distribution, distributions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -104,14 +104,13 @@ class Summary:
     sample_set: SampleSet
     estimates: pl.DataFrame
     boxes: pl.DataFrame
-    executor: Executor = ALONE
     stopped: Stopped | None = None
     derived: Derived | None = None
     meshes: tuple[MeshFound, ...] = ()
 
     def distributions(self, experiment: str) -> Iterator[Distribution]:
         """Count all readings of an experiment by value, cell by cell, however many there are (vtare.bulk)."""
-        return distributions(self.sample_set, experiment, executor=self.executor)
+        return distributions(self.sample_set, experiment)
 
     def samples(self, experiment: str) -> pl.LazyFrame:
         """Return an experiment's raw samples, lazily: Parquet columns, `run_id`, `block`, keys, `value`, `weight`.

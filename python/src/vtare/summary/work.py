@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from vtare.bulk import ALONE, Executor
 from vtare.errors import BadInput
 from vtare.instruments import instrument, metric
 from vtare.plan import PATH_FACTORS
@@ -125,8 +124,8 @@ class CellWork:
             **columns,
         }
 
-    def read(self, samples: SampleSet, executor: Executor = ALONE) -> SampleSet:
-        """Read every run, the `executor` cell by cell; return the set without those that turned out to be damaged."""
+    def read(self, samples: SampleSet) -> SampleSet:
+        """Read every run, cell by cell; return the set without those that turned out to be damaged."""
         by_cell: dict[tuple[str, tuple[tuple[str, str], ...]], list[RunFile]] = defaultdict(list)
         for file in samples.files:
             by_cell[(file.run.experiment, tuple(file.run.factors.items()))].append(file)
@@ -136,7 +135,7 @@ class CellWork:
             for (experiment, _), files in by_cell.items()
         ]
         problems: list[Problem] = []
-        for task, found in zip(tasks, executor.map(read_cell, tasks), strict=True):
+        for task, found in zip(tasks, map(read_cell, tasks), strict=True):
             problems += found.problems
             self.boxes += found.boxes
             self.run_rows += [{**self._blank(RUN_COLUMNS), **row} for row in found.run_rows]
