@@ -306,6 +306,112 @@ def test_a_document_without_a_figure_is_refused_with_the_cause(how: str, printed
         read(how, printed)
 
 
+WRK = """Running 10s test @ http://127.0.0.1
+    Latency   635.91us    0.89ms  12.92ms   93.69%
+  {requests} requests in 10.00s, 17.76GB read
+{more}Requests/sec: {rate}
+Transfer/sec:    606.33MB
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "printed", "wanted"),
+    [
+        ("go", "BenchmarkX 9 10 ns/op\nBenchmarkX-2 9 20 ns/op\n", {"BenchmarkX ns/op": 10, "BenchmarkX-2 ns/op": 20}),
+        (
+            "go",
+            "BenchmarkX/size-64 9 10 ns/op\nBenchmarkX/size-128 9 20 ns/op\n",
+            {"BenchmarkX/size-64 ns/op": 10, "BenchmarkX/size-128 ns/op": 20},
+        ),
+        (
+            "go",
+            "BenchmarkX/size-64-8 9 10 ns/op\nBenchmarkX/size-128-8 9 20 ns/op\n",
+            {"BenchmarkX/size-64 ns/op": 10, "BenchmarkX/size-128 ns/op": 20},
+        ),
+        (
+            "go",
+            '{"Time":"2026-11-28","Action":"output","Output":"BenchmarkX-2 \\t"}\n'
+            '{"Action":"output","Output":"     100\\t        10 ns/op\\n"}\n{"Action":"pass"}\n',
+            {"": 10},
+        ),
+        (
+            "iperf3",
+            '{"event":"start","data":{}}\n{"event":"interval","data":{}}\n'
+            '{"event":"end","data":{"sum_sent":{"bits_per_second":5},"sum_received":{"bits_per_second":4}}}\n',
+            {"received": 4, "sent": 5},
+        ),
+        (
+            "iperf3",
+            json.dumps(
+                {"end": {name: {"bits_per_second": rate} for rate, name in enumerate(
+                    ("sum_sent", "sum_received", "sum_sent_bidir_reverse", "sum_received_bidir_reverse"), start=1)}}
+            ),
+            {"received": 2, "sent": 1, "received back": 4, "sent back": 3},
+        ),
+        (
+            "criterion",
+            "fib 20                  time:   [25.1 µs 26.5 µs 27.0 µs]\n"
+            "                        change: [-1.0% +0.1% +1.2%] (p = 0.90 > 0.05)\n"
+            "a_name_that_has_a_line_of_its_own\n                        time:   [1.1 ms 1.5 ms 1.9 ms]\n",
+            {"fib 20": 26_500, "a_name_that_has_a_line_of_its_own": 1.5e6},
+        ),
+        (
+            "perf-stat",
+            "      1,234      L1-dcache-loads\n      2,000      LLC-loads:u    #  1.0 M/sec\n",
+            {"L1-dcache-loads": 1234, "LLC-loads:u": 2000},
+        ),
+        (
+            "google-benchmark",
+            google({"run_name": "a/threads:2"}, {"run_name": "b", "time_unit": "s"}),
+            {"a/threads:2": 900e3, "b": 900e9},
+        ),
+    ],
+)  # fmt: skip
+def test_other_ways_in_which_programs_write_are_read(how: str, printed: str, wanted: dict[str, float]) -> None:
+    found = {one.name.removeprefix("m").lstrip(): one.values[0] for one in read(how, printed)}
+    assert found == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize(
+    ("how", "printed", "cause"),
+    [
+        ("go", "BenchmarkX-8 hello\n    1000\t 321 ns/op\nBenchmarkY-8 9 5 ns/op\n", "prints text of its own"),
+        ("go", "BenchmarkY-8 9 5 ns/op\npanic: index out of range\nexit status 2\n", "reports: panic: index"),
+        ("go", "BenchmarkY-8 9 5 ns/op\nFAIL\texample.com/x 1.2s\n", "reports: FAIL"),
+        ("wrk", WRK.format(requests=9, rate=7, more="  Non-2xx or 3xx responses: 12\n"), "Non-2xx .* 12"),
+        (
+            "wrk",
+            WRK.format(requests=9, rate=7, more="  Socket errors: connect 0, read 5, write 0, timeout 0\n"),
+            "Socket errors: connect 0, read 5",
+        ),
+        ("wrk", WRK.format(requests=0, rate="0.00", more=""), "reports: 0 requests"),
+        ("perf-stat", "CPU0       1,234      cycles\n      0.001 seconds time elapsed\n", "of one CPU or one interval"),
+        ("perf-stat", "S0-D0-C1     2      1,234      cycles\n", "of one CPU or one interval"),
+        ("perf-stat", "CPU0,1234,,cycles,1,100.00,,\n7,,faults,1,100.00,,\n", "of one CPU or one interval"),
+        ("perf-stat", "     1.000123456      12.34 msec task-clock\n", "of one CPU or one interval"),
+        ("perf-stat", "1.000123456,12.34,msec,task-clock,1,100.00,,\n", "of one CPU or one interval"),
+        ("perf-stat", '{"interval" : 1.0, "counter-value" : "7", "event" : "cycles"}', "of one CPU or one interval"),
+        ("iperf3", '{"event":"start","data":{}}\n{"event":"error","data":"no route"}\n', "reports: no route"),
+        ("iperf3", "[  5]   0.00-1.00   sec  1.1 GBytes  9.4 Gbits/sec    0   sender\n", "Start the program with -J"),
+        ("hyperfine", "Benchmark 1: sleep 0.1\n  Time (mean):  103.1 ms\n", "Start the program with --export-json"),
+        ("hyperfine", "command,mean,stddev\nsleep,1.0,0\n", "no JSON: 'command,mean,stddev'"),
+        ("jmh", "Benchmark  Mode  Cnt  Score\nB.m  avgt  5  1.2\n", "Start the program with -rf json"),
+        ("google-benchmark", '\x1b[32mBM_x\x1b[0m   900 ns', "no JSON: 'BM_x   900 ns'"),
+        ("google-benchmark", "name,iterations,real_time\n", "--benchmark_format=json"),
+        (
+            "google-benchmark",
+            google({"family_index": 0}, {"family_index": 1, "real_time": 7}),
+            "two benchmarks are called 'BM_x'",
+        ),
+        ("pyperf", "startup: Mean +- std dev: 8.1 ms +- 0.5 ms\n", "Start the program with --output"),
+        ("pytest-benchmark", "Name (time in us)     Min      Max\n", "--benchmark-json"),
+    ],
+)  # fmt: skip
+def test_parts_and_failures_of_other_ways_are_refused_with_the_cause(how: str, printed: str, cause: str) -> None:
+    with pytest.raises(NoReading, match=cause):
+        read(how, printed)
+
+
 def test_two_benchmarks_of_one_name_are_refused() -> None:
     twice = json.dumps({"results": [{"command": "x", "mean": 1.0}, {"command": "x", "mean": 2.0}]})
     with pytest.raises(NoReading, match="two benchmarks are called 'x'"):

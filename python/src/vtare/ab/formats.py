@@ -78,14 +78,16 @@ def _jmh(printed: str) -> list[Reading]:
 
 
 def _google_benchmark(printed: str) -> list[Reading]:
-    rows: dict[str, list[dict[str, Any]]] = {}
+    rows: dict[tuple[str, Any], list[dict[str, Any]]] = {}
     for row in _rows(parse_json(printed), "benchmarks"):
         for mark, message in (("error_occurred", "error_message"), ("skipped", "skip_message")):
             if row.get(mark) is True:
                 about = text_of(row, message, "") or text_of(row, "error_message", "")
                 raise NoReading(f"benchmark '{text_of(row, 'name', '')}' reports: {about or 'it was skipped'}")
-        rows.setdefault(text_of(row, "run_name", text_of(row, "name", "")), []).append(row)
-    return [_of_repetitions(name, some) for name, some in rows.items() if not _is_complexity(some)]
+        # Two benchmarks may have one name: repetitions of one are of the same family.
+        own = text_of(row, "run_name", text_of(row, "name", "")), str(row.get("family_index"))
+        rows.setdefault(own, []).append(row)
+    return [_of_repetitions(name, some) for (name, _), some in rows.items() if not _is_complexity(some)]
 
 
 def _is_complexity(rows: Sequence[dict[str, Any]]) -> bool:
@@ -122,9 +124,11 @@ def _pytest_benchmark(printed: str) -> list[Reading]:
 
 
 def _criterion(printed: str) -> list[Reading]:
-    """`estimates.json`, `sample.json`, or the lines of `cargo criterion --message-format=json`."""
+    """`estimates.json`, `sample.json`, the lines of `cargo criterion --message-format=json`, or what it prints."""
     if re.search(r'^\s*\{"reason"', printed, re.MULTILINE):
         return _cargo_criterion(printed)
+    if shown := _criterion_text(without_escapes(printed)):
+        return shown
     document = parse_json(printed)
     if isinstance(document, dict) and "mean" in document:
         return [_reading("", number_of(member(document["mean"], "point_estimate"), "point_estimate"), _NANOSECOND)]
@@ -137,6 +141,17 @@ def _criterion(printed: str) -> list[Reading]:
 
 
 _NANOSECOND: Final = Unit("ns", 1.0, False)
+#: The name, which has a line of its own where it is long, and the estimate between its bounds.
+_CRITERION_TIME: Final = re.compile(r"^(\S.*?)?\s+time:\s+\[\S+ \S+ (\S+) (\S+) \S+ \S+\]")
+
+
+def _criterion_text(text: str) -> list[Reading]:
+    readings, before = [], ""
+    for line in text.splitlines():
+        if found := _CRITERION_TIME.match(line):
+            readings.append(_reading(plain_text(found[1] or before), read_number(found[2]), read_unit(found[3])))
+        before = line.strip()
+    return readings
 
 
 def _cargo_criterion(printed: str) -> list[Reading]:
@@ -154,27 +169,46 @@ def _cargo_criterion(printed: str) -> list[Reading]:
     return readings
 
 
-_GO_LINE: Final = re.compile(r"^(Benchmark\S*?)(?:-\d+)?\s+(\d+)\s+(\S.*)$")
+_GO_LINE: Final = re.compile(r"^(Benchmark\S*)\s+(\d+)\s+(\S.*)$")
+#: How a benchmark says that it, or all of its package, failed or was left out.
+_GO_FAILED: Final = re.compile(r"\s*--- (FAIL|SKIP): (Benchmark.*)|(panic: .*|FAIL\b.*|exit status .*)")
 
 
 def _go(printed: str) -> list[Reading]:
     """The lines of `go test -bench`: name, number of turns, then each value with its unit."""
-    values: dict[str, list[tuple[Number, Unit]]] = {}
-    package, packages = "", {found.strip() for found in re.findall(r"^pkg: (.+)$", printed, re.MULTILINE)}
-    for line in without_escapes(printed).splitlines():
-        if failed := re.match(r"\s*--- (FAIL|SKIP): (Benchmark.*)", line):
-            raise NoReading(f"{plain_text(failed[2])[:100]} {'failed' if failed[1] == 'FAIL' else 'was skipped'}")
+    values: dict[tuple[str, str, str], list[tuple[Number, Unit]]] = {}
+    text = _go_text(without_escapes(printed))
+    package, packages = "", {found.strip() for found in re.findall(r"^pkg: (.+)$", text, re.MULTILINE)}
+    for line in text.splitlines():
+        if failed := _GO_FAILED.match(line):
+            how = "" if failed[3] else " was skipped" if failed[1] == "SKIP" else " failed"
+            raise NoReading(f"the program reports: {plain_text(failed[3] or failed[2])[:100]}{how}")
+        if re.match(r"\s+\d+\s+[\d.]+ ns/op", line):
+            raise NoReading(f"the line {plain_text(line.strip())!r} has no name: the benchmark prints text of its own")
         if line.startswith("pkg: "):
             package = f"{line[5:].strip()} " if len(packages) > 1 else ""
         if (found := _GO_LINE.match(line)) is None:
             continue
         words = found[3].split()
-        for text, symbol in zip(words[::2], words[1::2], strict=False):
-            name = plain_text(f"{package}{found[1]} {symbol}")
-            values.setdefault(name, []).append((read_number(text), read_unit(symbol)))
+        for number, symbol in zip(words[::2], words[1::2], strict=False):
+            values.setdefault((package, found[1], symbol), []).append((read_number(number), read_unit(symbol)))
     if not values:
         raise NoReading(_without_lines(printed, "lines of benchmarks such as 'BenchmarkX-8 1000 321 ns/op'"))
-    return [_mean_reading(name, numbers) for name, numbers in values.items()]
+    # The number of CPUs is behind all names or behind none; else it is part of them, or distinguishes them.
+    processors = {re.search(r"(-\d+)?$", name)[0] for _, name, _ in values}  # type: ignore[index]
+    shared = processors.pop() if len(processors) == 1 else ""
+    return [
+        _mean_reading(plain_text(f"{package}{name.removesuffix(shared)} {symbol}"), numbers)
+        for (package, name, symbol), numbers in values.items()
+    ]
+
+
+def _go_text(text: str) -> str:
+    """What the tests printed; with `-json` it is in pieces."""
+    if not re.match(r'\s*\{"(Time|Action|ImportPath)"', text):
+        return text
+    rows = [parse_json(line) for line in text.splitlines() if line.lstrip().startswith("{")]
+    return "".join(row["Output"] for row in rows if isinstance(row, dict) and isinstance(row.get("Output"), str))
 
 
 def _mean_reading(name: str, numbers: Sequence[tuple[Number, Unit]]) -> Reading:
@@ -188,13 +222,13 @@ def _without_lines(printed: str, wanted: str) -> str:
 
 
 def _iperf3(printed: str) -> list[Reading]:
-    document = parse_json(printed)
+    document = _iperf3_document(printed)
     if isinstance(document, dict) and isinstance(document.get("error"), str):
         raise NoReading(f"the program reports: {plain_text(document['error'])[:200]}")
     end = member(document, "end")
     rate = Unit("bit/s", 1.0, True)
     readings: list[Reading] = []
-    for key, name in (("sum_received", "received"), ("sum_sent", "sent"), ("sum", "received")):
+    for key, name in _IPERF3_SUMS:
         if any(one.name == name for one in readings):
             continue
         if isinstance(end, dict) and isinstance(end.get(key), dict) and "bits_per_second" in end[key]:
@@ -209,6 +243,21 @@ def _iperf3(printed: str) -> list[Reading]:
     return readings
 
 
+def _iperf3_document(printed: str) -> Any:
+    """The document of `-J`; of `--json-stream` the end, or the error, in a line of its own."""
+    if not re.match(r'\s*\{"event"', printed):
+        return parse_json(printed)
+    for line in printed.splitlines():
+        row = parse_json(line) if line.strip() else None
+        if isinstance(row, dict) and row.get("event") in ("end", "error"):
+            return {row["event"]: row.get("data")}
+    raise NoReading("there is no line with the event 'end'")
+
+
+_IPERF3_SUMS: Final = (
+    *(("sum_received", "received"), ("sum_sent", "sent"), ("sum", "received")),
+    *(("sum_received_bidir_reverse", "received back"), ("sum_sent_bidir_reverse", "sent back")),
+)
 _LOST: Final = Unit("%", 1.0, False)
 #: wrk writes sizes in units of 1024, as K, M and G.
 _WRK_SIZES: Final = {"": 1.0, "K": 2.0**10, "M": 2.0**20, "G": 2.0**30, "T": 2.0**40}
@@ -218,6 +267,10 @@ def _wrk(printed: str) -> list[Reading]:
     """Requests and bytes a second, the mean latency, and its quantiles where `--latency` has them printed."""
     text = without_escapes(printed)
     readings = []
+    if failed := re.search(r"^\s*((?:Non-2xx or 3xx responses|Socket errors): .*[1-9].*)$", text, re.MULTILINE):
+        raise NoReading(f"the program reports: {plain_text(failed[1])}")
+    if re.search(r"^\s*0 requests in ", text, re.MULTILINE):
+        raise NoReading("the program reports: 0 requests")
     if rate := re.search(r"^Requests/sec:\s+(\S+)", text, re.MULTILINE):
         readings.append(_reading("requests", read_number(rate[1]), Unit("request/s", 1.0, True)))
     for name, number, unit in [
@@ -233,6 +286,14 @@ def _wrk(printed: str) -> list[Reading]:
     return readings
 
 
+#: Rows of single CPUs, cores, sockets, nodes or threads, and rows that begin with a time.
+_PERF_PARTS: Final = re.compile(
+    r"^\s*(?:CPU\d+|[NSC]\d+(?:-\w+)*|\S+-\d+)[,; ]\s*(?:\d+[,; ]\s*)?[\d.,<].*$"
+    r"|^\s+\d+\.\d{9}\s+[\d.,<]+.*$|^\s*\d+\.\d{9}[,;][\d.<].*$|^.*\"interval\"\s*:.*$",
+    re.MULTILINE,
+)
+
+
 @dataclass(frozen=True, slots=True)
 class _Event:
     name: str
@@ -243,6 +304,10 @@ class _Event:
 def _perf_stat(printed: str) -> list[Reading]:
     """Events of `perf stat`: as text, with `-x,` or as JSON (`-j`); it prints on stderr: 2>&1."""
     text = without_escapes(printed)
+    if found := _PERF_PARTS.search(text):
+        raise NoReading(
+            f"the line {plain_text(found[0].strip())!r} is of one CPU or one interval. Leave out -A, --per-... and -I"
+        )
     events = [event for line in text.splitlines() if (event := _event(line)) is not None]
     if not events:
         raise NoReading(_without_lines(printed, "events of `perf stat` (it prints them on stderr: add 2>&1)"))
@@ -267,7 +332,7 @@ def _event(line: str) -> _Event | None:
         return _Event(text_of(row, "event"), text_of(row, "counter-value"), text_of(row, "unit", ""))
     if found := re.match(r"([\d.]+|<[^>]+>),([^,]*),([^,]+),", line):
         return _Event(found[3], found[1], found[2])
-    shown = re.match(r"\s+([\d.,\u202f]+|<[^>]+>)\s+(?:(msec|ns|Joules|MiB)\s+)?([a-z][\w.:/=,-]*)(?:\s|$)", line)
+    shown = re.match(r"\s+([\d.,\u202f]+|<[^>]+>)\s+(?:(msec|ns|Joules|MiB)\s+)?([A-Za-z][\w.:/=,-]*)(?:\s|$)", line)
     if shown and shown[3] != "seconds":
         return _Event(shown[3], _ungrouped(shown[1], counted=shown[2] is None), shown[2] or "")
     if elapsed := re.match(r"\s+(\S+) seconds (time elapsed|user|sys)", line):
@@ -306,12 +371,28 @@ _FORMATS: Final[dict[str, Callable[[str], list[Reading]]]] = {
 FORMATS: Final = tuple(_FORMATS)
 
 
+#: How a program is made to print its document, where it prints text for people else.
+_HOW: Final = {
+    "google-benchmark": "--benchmark_format=json",
+    "hyperfine": "--export-json /dev/stdout --style none",
+    "iperf3": "-J",
+    "jmh": "-rf json -rff /dev/stdout -o /dev/null",
+    "pyperf": "--output FILE, then `cat FILE`",
+    "pytest-benchmark": "--benchmark-json=FILE, then `cat FILE`",
+}
+
+
 def read_format(name: str, printed: str) -> list[Reading]:
     """Return the readings of a document of one of `FORMATS`, at least one, each with a name of its own.
 
     Raises:
         NoReading: it is no such document, or it holds no figure, with the cause.
     """
+    text = without_escapes(printed).lstrip("\ufeff \t\r\n")
+    # iperf3 begins the lines of its streams with their number: [  5].
+    if name in _HOW and text and not re.match(r'[{"]|\[(?! *\d+\] )', text):
+        shown = plain_text(text.splitlines()[0].strip())[:80]
+        raise NoReading(f"the output is no JSON: {shown!r}. Start the program with {_HOW[name]}")
     readings = _unique(_FORMATS[name](printed))
     if not readings:
         raise NoReading("there is no benchmark in the output")
