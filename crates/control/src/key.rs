@@ -1,10 +1,11 @@
 use std::fmt;
 use std::io::{Read, Write};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use vtare_sys::secret::{LockedBytes, open_at_once};
+use vtare_sys::named_file::{open_at_once, other_kind};
+use vtare_sys::secret::LockedBytes;
 use vtare_sys::whole_file::WholeFile;
 use vtare_wire::stamp::StampKey;
 
@@ -158,14 +159,7 @@ impl PresharedKey {
     pub fn read(path: &Path) -> Result<Self, KeyError> {
         let fail = |source| KeyError::Read { path: path.to_owned(), source };
         let (mut file, facts) = open_at_once(path).map_err(fail)?;
-        let kind = facts.file_type();
-        if !kind.is_file() {
-            let found = match kind {
-                kind if kind.is_fifo() => "a FIFO",
-                kind if kind.is_dir() => "a directory",
-                kind if kind.is_char_device() || kind.is_block_device() => "a device",
-                _ => "something else",
-            };
+        if let Some(found) = other_kind(&facts) {
             return Err(KeyError::NotAFile { path: path.to_owned(), found });
         }
         if facts.mode() & RIGHTS_OF_OTHERS != 0 {

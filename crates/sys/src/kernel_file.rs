@@ -3,10 +3,10 @@
 //! In a container anything may be mounted in their place. A pipe would hold a reader up for ever, and a device may have
 //! no end; what is no ordinary file, or is longer than any file of the kernel, counts as missing.
 
-use std::fs::OpenOptions;
 use std::io::Read as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+
+use crate::named_file::{open_at_once, other_kind};
 
 /// Bytes of a file at most: `/proc/interrupts` of a machine with 512 CPUs has about 2 MB.
 const MOST_BYTE: u64 = 16 << 20;
@@ -18,8 +18,8 @@ const MOST_BYTE: u64 = 16 << 20;
 /// ```
 #[must_use]
 pub fn bytes(path: impl AsRef<Path>) -> Option<Vec<u8>> {
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path).ok()?;
-    if !file.metadata().ok()?.is_file() {
+    let (file, facts) = open_at_once(path.as_ref()).ok()?;
+    if other_kind(&facts).is_some() {
         return None;
     }
     let mut content = Vec::new();

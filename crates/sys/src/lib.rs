@@ -14,6 +14,7 @@ pub mod errno;
 mod error;
 pub mod facts;
 pub mod kernel_file;
+pub mod named_file;
 pub mod net;
 mod outside;
 pub mod phc;

@@ -1,9 +1,6 @@
 //! Memory for secrets, and the files they come from.
 
-use std::fs::{File, Metadata};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
 use std::ptr::NonNull;
 
 /// Bytes on a page of their own, which is not swapped out (`mlock`), is in no core file (`MADV_DONTDUMP`), and is
@@ -78,17 +75,6 @@ impl std::fmt::Debug for LockedBytes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("LockedBytes(..)")
     }
-}
-
-/// Opens a file for reading without waiting for anything, and gives what it is: a FIFO opens at once, and is not to be
-/// read.
-///
-/// # Errors
-/// What the file system answers.
-pub fn open_at_once(path: &Path) -> io::Result<(File, Metadata)> {
-    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
-    let facts = file.metadata()?;
-    Ok((file, facts))
 }
 
 #[cfg(test)]

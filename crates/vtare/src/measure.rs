@@ -1,10 +1,9 @@
 //! `vtare measure RUN.json`: one resolved run, for the lab.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
+use vtare_sys::named_file;
 
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
@@ -76,14 +75,9 @@ fn carry_out<I: Instrument>(
 
 /// The text of a `kind` of file, as run.json.
 pub(crate) fn read(path: &Path, kind: &str) -> Result<String, Failure> {
-    let mut text = String::new();
-    let read = File::open(path).and_then(|file| file.take(LARGEST_BYTE + 1).read_to_string(&mut text));
-    let byte = read.map_err(|error| {
+    let text = named_file::text(path, LARGEST_BYTE).map_err(|error| {
         Failure::Input(format!("cannot read {}: {error}: give the path of a {kind}", path.display()))
     })?;
-    if byte as u64 > LARGEST_BYTE {
-        return Err(wrong(path, &format!("found more than {LARGEST_BYTE} B, expected a {kind}, which has less")));
-    }
     Ok(quantities::without_mark(&text).to_owned())
 }
 

@@ -1,14 +1,13 @@
 //! `vtare shaper JOB.json --log FILE`: changes the rate of a kernel shaper in steps and notes when, for the lab
 //! (docs/avb-lab.md). It sleeps until a step is due and takes no CPU time between.
 
-use std::fs::File;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::Command;
 
 use serde::Deserialize;
 use serde_json::json;
-use vtare_sys::{clocks, process};
+use vtare_sys::{clocks, named_file, process};
 use vtare_units::{Monotonic, Span};
 
 use crate::context::Context;
@@ -58,7 +57,7 @@ pub(crate) fn command(arguments: &ShaperArguments, context: &Context) -> Result<
     let unwritable = |error: std::io::Error| {
         Failure::Input(format!("cannot write {}: {error}: choose a writable place", arguments.log.display()))
     };
-    let mut log = File::create(&arguments.log).map_err(unwritable)?;
+    let mut log = named_file::create(&arguments.log).map_err(unwritable)?;
     let mut due = clocks::now::<Monotonic>();
     for (number, step) in job.steps.iter().cycle().enumerate() {
         let from_ns = clocks::now::<Monotonic>().as_nanos();

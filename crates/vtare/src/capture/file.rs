@@ -1,13 +1,13 @@
 //! Reading a capture file.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::path::Path;
 
 use vtare_capture::Tally;
 use vtare_capture::frame::{self, LinkType, NoPacket, Protocol, Tunnel};
 use vtare_capture::pcap::Reader;
 use vtare_capture::probe::{self, Probe, Wanted};
+use vtare_sys::named_file;
 
 use super::aggregate::Aggregate;
 use super::cell::{CaptureCell, FileFacts, NamedFrames};
@@ -27,8 +27,10 @@ pub(super) fn read(
     parameters: &Parameters,
     session: &mut Session<'_>,
 ) -> Result<Outcome<CaptureCell>, Failure> {
-    let wrong = |error: &dyn std::fmt::Display| Failure::Input(format!("cannot read {}: {error}", path.display()));
-    let file = File::open(path).map_err(|error| wrong(&error))?;
+    let wrong = |error: &dyn std::fmt::Display| {
+        Failure::Input(format!("cannot read {}: {error}: give a capture file", path.display()))
+    };
+    let file = named_file::open(path).map_err(|error| wrong(&error))?;
     let mut reader = Reader::open(file).map_err(|error| wrong(&error))?;
     let wanted = parameters.wanted();
     let mut aggregate = Aggregate::new(parameters.packets);

@@ -12,6 +12,8 @@ use std::process::Command;
 
 use lz4_flex::frame::{FrameDecoder, FrameEncoder};
 
+use vtare_sys::named_file;
+
 use super::tools::{Place, java_tool, missing_compiler, run};
 use crate::failure::Failure;
 
@@ -125,7 +127,14 @@ fn add(frame: &mut impl Write, name: &str, file: &Path) -> io::Result<()> {
 /// # Errors
 /// [`Failure::Input`] where it is damaged; [`Failure::Machine`] where it cannot be unpacked here.
 pub(super) fn unpacked(file: &Path) -> Result<Option<(Place, PathBuf)>, Failure> {
-    let Ok(mut packed) = File::open(file) else { return Ok(None) };
+    let mut packed = match named_file::open(file) {
+        Ok(packed) => packed,
+        // What starts it names the reason.
+        Err(error) if error.raw_os_error().is_some() => return Ok(None),
+        Err(error) => {
+            return Err(Failure::Input(format!("program: {}: {error}: name a program", file.display())));
+        }
+    };
     let mut magic = [0; MAGIC.len()];
     if packed.read_exact(&mut magic).is_err() || magic != *MAGIC.as_bytes() {
         return Ok(None);

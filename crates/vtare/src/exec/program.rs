@@ -7,6 +7,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use vtare_sys::named_file;
+
 use super::elf::{Elf, Image, inspect};
 
 /// How many scripts may name each other as interpreter; the kernel follows four.
@@ -136,7 +138,7 @@ fn locate(name: &OsStr, path: &OsStr) -> Result<PathBuf, Refusal> {
 fn look(file: &Path, path: &OsStr, depth: usize) -> Result<(PathBuf, Option<Limit>), Refusal> {
     let shown = file.display();
     // A program may be executable and not readable: then nothing can be known of it, and nothing is claimed.
-    let opened = match File::open(file) {
+    let opened = match named_file::open(file) {
         Ok(opened) => opened,
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok((file.to_owned(), None)),
         Err(error) => return Err(Refusal::NotFound(format!("{shown}: cannot be read: {error}"))),

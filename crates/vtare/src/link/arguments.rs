@@ -1,12 +1,14 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use vtare_emulator::{Buffer, Jitter, JitterShape, LaneSpec, Layer, Phase};
 use vtare_pathsim::{Detour, Duplication, LossModel};
+use vtare_sys::named_file;
 
 use crate::failure::Failure;
 use crate::quantities::{
     bit_rate, bit_rate_or_none, bytes_with_unit, nanoseconds, nanoseconds_or_none, positive, share, without_mark,
 };
+use crate::run_file;
 
 /// Arguments of `vtare link`.
 #[derive(Debug, clap::Args)]
@@ -288,7 +290,7 @@ fn steps(text: &str) -> Result<Steps, String> {
     if text.contains(':') {
         return steps_of(text.split(','));
     }
-    let content = std::fs::read_to_string(text).map_err(|error| {
+    let content = named_file::text(Path::new(text), run_file::LARGEST_BYTE).map_err(|error| {
         format!(
             "found '{text}', expected steps as 2G:10s,7G:10s or a file with one to a line; cannot read that \
             file: {error}"

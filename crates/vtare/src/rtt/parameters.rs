@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use vtare_probe::schedule::{Pattern, Schedule};
+use vtare_sys::named_file;
 use vtare_units::{Pace, PacketRate, Span};
 use vtare_wire::stamp::tlv::Request;
 use vtare_wire::stamp::{self, StampKey};
@@ -16,6 +17,7 @@ use crate::failure::Failure;
 use crate::instrument;
 use crate::parameters;
 use crate::quantities::{nanoseconds, nanoseconds_or_none, positive, without_mark};
+use crate::run_file;
 
 /// Packets of one run at most.
 const MOST_PACKETS: u64 = 3_600_000_000;
@@ -257,7 +259,7 @@ impl RttArguments {
     pub(super) fn parameters(&self) -> Result<Parameters, Failure> {
         let mut parameters = self.run.parameters.clone();
         if let Some(path) = &self.peers {
-            let text = std::fs::read_to_string(path).map_err(|error| {
+            let text = named_file::text(path, run_file::LARGEST_BYTE).map_err(|error| {
                 Failure::Input(format!("cannot read {}: {error}: give a file with one peer a line", path.display()))
             })?;
             parameters.peer.extend(peers_of(without_mark(&text)));

@@ -22,10 +22,13 @@ from vtare.named_hosts import (
 )
 from vtare.platforms import open_platform
 from vtare.platforms.endpoint_names import refusal
+from vtare.stored import read_named
 
 if TYPE_CHECKING:
     from vtare.platforms.protocol import Settings
 
+#: The largest file of hosts that is read.
+_MOST_BYTE: Final = 4 << 20
 HOSTS_SCHEMA: Final = "vtare.hosts/1"
 #: What a host can be where its table states no roles.
 USUAL_ROLES: Final = (SENDER, RESPONDER)
@@ -78,7 +81,7 @@ def load_hosts(path: Path) -> tuple[FleetHost, ...]:
         BadInput: it cannot be read, or names no hosts, or a key or value is wrong.
     """
     try:
-        table = tomllib.loads(path.read_text("utf-8-sig"))
+        table = tomllib.loads(read_named(path, _MOST_BYTE).decode("utf-8-sig"))
     except OSError as error:
         raise BadInput(f"{path}: cannot read the hosts: {error.strerror or error}; expected a file of hosts") from error
     except (ValueError, RecursionError) as error:

@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from vtare.errors import BadInput, did_you_mean
+from vtare.stored import read_named
 
 if TYPE_CHECKING:
     from vtare.contract import Contract
     from vtare.plan.model import Plan
 
+#: The largest plan that is read.
+_MOST_BYTE: Final = 4 << 20
 #: How `tomllib` states a position.
 _PLACE: Final = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
@@ -57,7 +60,7 @@ def load_plan(path: Path, *, contract: Contract | None = None) -> Plan:
         BadInput: unreadable file, broken TOML, or any key that cannot be used; the message states where and what.
     """
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        text = read_named(path, _MOST_BYTE).decode("utf-8-sig")
     except OSError as error:
         raise BadInput(f"{path}: cannot read the plan: {error.strerror}") from error
     except UnicodeDecodeError as error:

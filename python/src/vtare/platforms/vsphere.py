@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from vtare.errors import MachineCannot, PlatformFailed
 from vtare.platforms.lacks import library
+from vtare.stored import read_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,6 +30,7 @@ _LOOK_S: Final = 0.2
 _ENDED: Final = ("success", "error")
 _ANSWER_S: Final = 60
 _SHA256_DIGITS: Final = 64
+_MOST_BYTE: Final = 4096
 _OTHERS: Final = 0o077
 
 
@@ -77,7 +79,7 @@ def password_of(server: Server) -> str:
         path = Path(server.password_file).expanduser()
         try:
             mode = path.stat().st_mode & 0o777
-            text = path.read_text(encoding="utf-8-sig")
+            text = read_named(path, _MOST_BYTE).decode("utf-8-sig")
         except OSError as error:
             raise MachineCannot(f"password_file {path}: {error.strerror}; write the password into it") from error
         if mode & _OTHERS:

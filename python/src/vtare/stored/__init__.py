@@ -15,6 +15,7 @@ from vtare.stored.paths import (
     plain_line,
     plain_text,
     plain_values,
+    read_named,
     read_regular,
 )
 
@@ -33,6 +34,7 @@ __all__ = [
     "plain_line",
     "plain_text",
     "plain_values",
+    "read_named",
     "read_regular",
     "write_whole",
 ]

@@ -158,7 +158,7 @@ fn attack_frames_that_are_too_long_in_the_wrong_order_or_without_end() {
     survived("agent_frames", format!("memory +{grown} kB"));
 }
 
-fn pipe(path: &Path) {
+pub(super) fn pipe(path: &Path) {
     mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("the place is writable");
 }
 

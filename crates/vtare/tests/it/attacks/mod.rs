@@ -11,5 +11,6 @@ mod frames;
 mod icmp;
 mod kernel_files;
 mod log;
+mod pipes;
 mod reflectors;
 mod replay;
