@@ -204,6 +204,21 @@ def _column_table(table: Any) -> dict[str, Any]:
     return {name: ({"type": entry} if isinstance(entry, str) else entry) for name, entry in entries.items()}
 
 
+def refuse_beyond_memory(path: Path, rows: int, row_byte: int) -> None:
+    """Refuse rows that the free memory does not hold, where each takes this much.
+
+    Raises:
+        BadInput: they do not fit.
+    """
+    wanted, free = rows * row_byte, free_memory_byte()
+    # 0: this machine states none.
+    if 0 < free < wanted:
+        raise BadInput(
+            f"{path}: its {rows} rows take {wanted / 1e9:.3g} GB of memory to read, {free / 1e9:.3g} GB are "
+            "free; read it on a larger machine"
+        )
+
+
 def check_samples_file(path: Path, *, run_id: str, instrument: str) -> dict[str, Any]:
     """Return the footer of one samples file whose columns and identity are right.
 
@@ -222,13 +237,7 @@ def check_samples_file(path: Path, *, run_id: str, instrument: str) -> dict[str,
         raise BadInput(f"{path}: cannot be read: permission denied; give yourself read access") from error
     except (OSError, KeyError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise BadInput(f"{path}: damaged, or not written by vtare ({error})") from error
-    wanted, free = 8 * shape.rows * len(shape.columns), free_memory_byte()
-    # 0: this machine states none.
-    if 0 < free < wanted:
-        raise BadInput(
-            f"{path}: its {shape.rows} rows take {wanted / 1e9:.3g} GB of memory to read, {free / 1e9:.3g} GB are "
-            "free; read it on a larger machine"
-        )
+    refuse_beyond_memory(path, shape.rows, 8 * len(shape.columns))
     schema = footer.get("schema") if isinstance(footer, dict) else None
     if schema != SAMPLES_SCHEMA:
         raise BadInput(

@@ -67,6 +67,17 @@ def free_memory_byte() -> int:
     return min(found, default=0)
 
 
+def _cache_byte(group: Path) -> int:
+    """Files that a control group holds in memory: counted as taken, and given up as soon as somebody wants it."""
+    names = ("active_file", "inactive_file", "total_active_file", "total_inactive_file")
+    rows = dict(
+        line.split(" ", 1) for line in (kernel_text(str(group / "memory.stat")) or "").splitlines() if " " in line
+    )
+    known = {name: number for name in names if (number := _number(rows.get(name, "").strip())) is not None}
+    # Version 1 counts the groups below under names of their own.
+    return sum(known[name] for name in (names[2:] if names[2] in known else names[:2]) if name in known)
+
+
 def left(controller: str, limit: str, used: str) -> list[int]:
     """What each control group that holds this process has left of one controller."""
     found = []
@@ -80,7 +91,7 @@ def left(controller: str, limit: str, used: str) -> list[int]:
             # "max" is no number: no limit.
             most, taken = kernel_number(str(place / limit)), kernel_number(str(place / used))
             if most is not None and taken is not None:
-                found.append(most - taken)
+                found.append(most - taken + (_cache_byte(place) if controller == "memory" else 0))
             place = place.parent
     return found
 

@@ -64,3 +64,23 @@ def test_nothing_waits_nothing_fails_and_what_is_not_stated_is_none(hostile: str
     assert Surroundings().seen()["others_cores"] is None
     names = {one.name: one for one in features(fake.path, Ways())}  # type: ignore[attr-defined]
     assert names["a clock source that programs read without a system call"].lacks is not None
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_files_that_a_group_holds_in_memory_are_no_memory_that_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    controller, total, limit, used = {
+        1: ("memory", "total_", "memory.limit_in_bytes", "memory.usage_in_bytes"),
+        2: ("", "", "memory.max", "memory.current"),
+    }[version]
+    group = tmp_path / "sys/fs/cgroup" / controller / "here"
+    group.mkdir(parents=True)
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text(f"{5 if controller else 0}:{controller}:/here\n")
+    (group / limit).write_text("1000\n")
+    (group / used).write_text("900\n")
+    monkeypatch.setattr(kernel_files, "ROOT", tmp_path)
+    assert free_memory_byte() == 100
+    (group / "memory.stat").write_text(f"anon 5\n{total}inactive_file 300\n{total}active_file 20\n")
+    assert free_memory_byte() == 420

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from vtare.ab.readings import NoReading, Number, Reading, Unit, read_number, with_unit
 from vtare.ab.text_figures import whole_text, without_escapes
 from vtare.errors import BadInput
+from vtare.kernel_files import free_memory_byte
 from vtare.stored import plain_text
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ _SHOWN: Final = 12
 class Digits(float):
     """A number of a JSON document that knows how it was printed."""
 
+    __slots__ = ("step",)
     step: float
 
     @classmethod
@@ -41,6 +43,7 @@ def parse_json(printed: str) -> Any:
     text = without_escapes(printed.removeprefix("\ufeff"))
     if not text.strip():
         raise NoReading("the output is empty")
+    _refuse_beyond_memory(text)
     try:
         return json.loads(text, parse_float=Digits.of, parse_int=Digits.of, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
@@ -48,6 +51,17 @@ def parse_json(printed: str) -> Any:
         raise NoReading(f"the output is no valid JSON: {error.msg} in line {error.lineno}: {_short(line)}") from error
     except RecursionError:
         raise NoReading("the output is JSON that is nested too deep") from None
+
+
+def _refuse_beyond_memory(text: str) -> None:
+    """Refuse JSON whose values take more memory than is free: each takes many times as much as its text."""
+    wanted = sum(text.count(sign) * byte for sign, byte in (("{", 400), ("[", 100), (",", 90)))
+    # 0: this machine states none.
+    if 0 < (free := free_memory_byte()) < wanted:
+        raise NoReading(
+            f"its {text.count(',') + 1} values of JSON take {wanted / 1e9:.2g} GB of memory, {free / 1e9:.2g} GB are "
+            "free. Print less"
+        )
 
 
 def _short(lines: Sequence[str]) -> str:

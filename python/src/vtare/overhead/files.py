@@ -10,13 +10,14 @@ from typing import Any, Final
 import polars as pl
 
 from vtare import documents, parquet_check
-from vtare.contract import SAMPLES_SCHEMA
+from vtare.contract import SAMPLES_SCHEMA, refuse_beyond_memory
 from vtare.errors import BadInput
 
 _RTT_COLUMNS: Final = ("peer", "sequence", "fate", "sent_ns", "arrived_ns", "rtt_ns", "turnaround_ns")
 _CAPTURE_COLUMNS: Final = ("captured_ns", "kind", "session", "form", "sequence", "source", "destination")
 _SIGN: Final = 1 << 63
-#: Files are joined in memory, where a row takes some 100 B.
+#: Files are joined in memory, where a row takes about as much.
+_ROW_BYTE: Final = 100
 _MOST_ROWS: Final = 1 << 27
 
 
@@ -112,6 +113,7 @@ def _dropped(footer: Mapping[str, Any]) -> int | None:
 def _read(path: Path, columns: tuple[str, ...], made_by: str) -> tuple[dict[str, Any], pl.DataFrame]:
     try:
         shape = parquet_check.check(path, most_rows=_MOST_ROWS)
+        refuse_beyond_memory(path, shape.rows, _ROW_BYTE)
         footer = documents.parse(shape.metadata["vtare"])
         frame = pl.read_parquet(path)
     except FileNotFoundError as error:

@@ -83,16 +83,17 @@ def read_regular(path: Path, most_byte: int = MOST_TEXT_BYTE) -> bytes:
 def read_named(path: Path, most_byte: int = MOST_TEXT_BYTE) -> bytes:
     """Read a file that a person names, of at most `most_byte` bytes. Links are followed; nothing is waited for.
 
-    An input that this process was started with (`/dev/stdin`, `/dev/fd/63`: what a shell makes of `<(...)`) is read, too.
+    An input that this process was started with is read, too: `/dev/stdin`, or `/dev/fd/63` for `<(...)` in a shell.
 
     Raises:
         OSError: it is missing, cannot be read, is no regular file, or is larger.
     """
     own_input = path == Path("/dev/stdin") or path.is_relative_to("/dev/fd")
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | (0 if own_input else os.O_NONBLOCK))
+    if not own_input and not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is no regular file; copy its content into one", str(path))
     with os.fdopen(descriptor, "rb") as file:
-        if not own_input and not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "it is no regular file; copy its content into one", str(path))
         content = file.read(most_byte + 1)
     if len(content) > most_byte:
         raise OSError(errno.EFBIG, f"it is larger than {most_byte >> 20} MiB, the most that is read", str(path))

@@ -108,7 +108,7 @@ fn attack_pipes_and_devices_in_place_of_files() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    survived("pipes_and_devices", &format!("commands that hung 0 of {}", 2 * LINES.len()));
+    survived("pipes_and_devices", format!("commands that hung 0 of {}", 2 * LINES.len()));
 }
 
 #[test]

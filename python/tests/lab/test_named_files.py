@@ -1,0 +1,131 @@
+"""Pipes and devices in place of the files and stores that commands are given: none is waited for or read for ever."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import typer
+
+from vtare.cli import app
+from vtare.fleet import load_hosts
+from vtare.plan import load_plan
+from vtare.stored import read_named
+
+pytestmark = [pytest.mark.attack, pytest.mark.thorough]
+
+#: Parameter of a command -> a command line in which `@` stands for the file.
+LINES: Final = {
+    "run plan": "run @",
+    "run store": "run quickstart-quick --store @",
+    "run on": "run quickstart-quick --store STORE --on @",
+    "run binary": "run quickstart-quick --store STORE --binary @",
+    "resume store": "resume @",
+    "resume on": "resume STORE --on @",
+    "resume binary": "resume STORE --binary @",
+    "retry store": "retry @",
+    "retry on": "retry STORE --on @",
+    "retry binary": "retry STORE --binary @",
+    "verify store": "verify @",
+    "status store": "status @",
+    "report store": "report @",
+    "report out": "report STORE --out @",
+    "plot store": "plot @",
+    "plot out": "plot STORE --out @",
+    "serve-report store": "serve-report @",
+    "compare before": "compare @ @",
+    "compare after": "compare @ @",
+    "compare more_before": "compare --before @ @ @",
+    "compare more_after": "compare --after @ @ @",
+    "compare over_time": "compare --over-time @",
+    "plan plan": "plan @",
+    "plan binary": "plan quickstart-quick --binary @",
+    "plan pilot": "plan quickstart-quick --power --pilot @",
+    "plan on": "plan quickstart-quick --on @",
+    "overhead samples": "overhead @ --sender-capture @",
+    "overhead sender_capture": "overhead @ --sender-capture @",
+    "overhead responder_capture": "overhead @ --responder-capture @",
+    "fleet what": "fleet @",
+    "fleet hosts": "fleet check @",
+    "fleet binary": "fleet HOSTS --binary @",
+    "ab against": "ab --against @ -- true",
+    "ab binary": "ab --binary @ -- true -- true",
+    "watch plan": "watch @ --rounds 1 --store STORE",
+    "watch store": "watch quickstart-quick --rounds 1 --store @",
+    "watch binary": "watch quickstart-quick --rounds 1 --store STORE --binary @",
+    "papers store": "papers --store @",
+    "papers out": "papers --store STORE --out @",
+    "papers write": "papers --write @",
+    "doctor binary": "doctor --binary @",
+}
+#: A word of these may name a file.
+NAMED: Final = {"plan", "store", "on", "what"}
+
+
+def commands() -> dict[str, Any]:
+    group: Any = typer.main.get_command(app)
+    return {name: group.get_command(None, name) for name in group.list_commands(None)}
+
+
+def test_every_path_of_the_lab_s_command_line_has_its_line_here() -> None:
+    found = {
+        f"{name} {parameter.name}"
+        for name, command in commands().items()
+        for parameter in command.params
+        if "Path" in type(parameter.type).__name__ or parameter.name in NAMED or parameter.metavar == "STORE"
+    }
+    assert found | {"compare before", "compare after"} == set(LINES)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_no_command_waits_for_a_pipe_or_reads_a_device(
+    tmp_path: Path, kind: str, record_property: Callable[[str, object], None]
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe, 0o700)
+    file = {"pipe": pipe, "device": Path("/dev/zero")}[kind]
+
+    def wrong(name: str) -> str | None:
+        place = tmp_path / name.replace(" ", "-")
+        place.mkdir()
+        words = LINES[name].replace("@", str(file)).replace("STORE", str(place / "store"))
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", "vtare.start", *words.split()],
+                stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False, cwd=place,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return f"{name}: it hung"
+        if done.returncode in (2, 3) and "Traceback" not in done.stderr and done.stderr.strip():
+            return None
+        return f"{name}: exit code {done.returncode}: {done.stdout[-200:]}{done.stderr[-300:]}"
+
+    with ThreadPoolExecutor(2) as pool:
+        assert [text for text in pool.map(wrong, LINES) if text] == []
+    record_property("attack", f"ATTACK a {kind} in place of {len(LINES)} files of the lab: survived, none hung")
+
+
+def test_files_that_are_named_are_bounded_and_inputs_of_the_process_are_read(tmp_path: Path) -> None:
+    large = tmp_path / "large"
+    with large.open("wb") as file:
+        file.truncate(400 << 20)
+    for read in (load_plan, load_hosts):
+        with pytest.raises(Exception, match="larger than 4 MiB"):
+            read(large)
+    reader, writer = os.pipe()
+    os.write(writer, b"text")
+    os.close(writer)
+    assert read_named(Path(f"/dev/fd/{reader}")) == b"text"
+    os.close(reader)
+    link = tmp_path / "link"
+    (tmp_path / "file").write_bytes(b"here")
+    link.symlink_to("file")
+    assert read_named(link) == b"here"
+    with pytest.raises(OSError, match="no regular file"):
+        read_named(tmp_path)
