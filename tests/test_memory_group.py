@@ -95,7 +95,10 @@ def commands(place: Path, store: Path, binary: str) -> dict[str, list[str]]:
     bomb = rows(place / "bomb.parquet", ("flow", "sequence", "due_ns", "sent_ns", "received_ns"), 40_000_000)
     run_samples = next(store.glob("runs/*/samples.parquet"))
     rows(run_samples, ("index", "miss_ns"), 60_000_000)
-    twice = lambda how, text: [*ab, "--metric", f"m={how}", "--", text, "--", text]  # noqa: E731
+
+    def twice(how: str, text: str) -> list[str]:
+        return [*ab, "--metric", f"m={how}", "--", text, "--", text]
+
     return {
         "ab of 400 MB": twice("([0-9]+)", f"head -c {LARGE_BYTE} /dev/zero"),
         "ab of 400 MB of errors": twice("([0-9]+)", f"head -c {LARGE_BYTE} /dev/zero >&2"),
@@ -118,7 +121,7 @@ def commands(place: Path, store: Path, binary: str) -> dict[str, list[str]]:
 def test_hostile_input_in_a_group_of_256_mb_is_refused_or_read_within_it(
     group: Group, tmp_path: Path, vtare: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    wrong = {}
+    wrong: dict[str, object] = {}
     (tmp_path / "small.toml").write_text(sleeps_plan(2, "0.1 s"))
     store = tmp_path / "store"
     subprocess.run([vtare, "run", "-q", tmp_path / "small.toml", "--store", store], check=True, timeout=200)
