@@ -23,15 +23,18 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from typer.testing import CliRunner
 
+from vtare.campaign import read_store
 from vtare.cli import app
 from vtare.errors import BadInput, CampaignStopped, Interrupted
 from vtare.plan import load_plan
 from vtare.report.over_time import page
 from vtare.report.text import NO_BREAK
+from vtare.samples import open_samples
 from vtare.watch.history import History, Round, SeriesKey
 from vtare.watch.loop import watch
 from vtare.watch.metrics import Metrics, serve
 from vtare.watch.over_time import answer, over_time
+from vtare.watch.standstills import SteadySamples, standstills_of
 from vtare.watch.store import drop_old, held_store, room, round_place
 
 ROOT = Path(__file__).parents[3]
@@ -132,6 +135,56 @@ def test_a_bound_is_named_once_and_not_in_every_round(caplog: pytest.LogCaptureF
     assert [line for line in caplog.messages if bound in line] == [
         f"not followed, known only as a bound: {bound}; raise the limit that its runs end at"
     ]
+
+
+def test_a_standstill_in_a_round_and_one_of_the_watch_itself_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Jumping()
+    text = "sleep: the program that measured stood still for 1 s, from 2026-11-28 09:54:23 UTC: it was stopped"
+    ends = iter([0.0, 0.0, 5.0])
+
+    def measure() -> dict[str, Any]:
+        made = {**document(0), "standstills": [{"text": text}], "ended_boot_s": clock.at_s}
+        # The third round was over 5 s before the watch heard of it.
+        clock.at_s += next(ends)
+        return made
+
+    class Late(Jumping):
+        def wait_until(self, due_s: float) -> bool:
+            # The second round begins late.
+            self.waits += 1
+            self.at_s = due_s + (7.0 if self.waits == 2 else 0.0)
+            return False
+
+    clock = Late()
+    with caplog.at_level(logging.WARNING):
+        watch(measure, clock, every_s=60.0, rounds=3)
+    assert sum(text in line for line in caplog.messages) == 3
+    own = [line for line in caplog.messages if line.startswith("this watch stood still")]
+    assert ["The round begins that much late" in line for line in own] == [True, False]
+    assert "for 7 s, from 2" in own[0]
+    assert "for 5 s, from 2" in own[1]
+
+
+def test_round_trips_that_a_standstill_lengthened_are_in_no_distribution(two_host_store: Path) -> None:
+    opened = open_samples(two_host_store, *_finished(two_host_store))
+    file = next(one for one in opened.files if one.run.instrument == "rtt")
+    frame = opened.read(file)
+    began, ended = (int(frame["sent_ns"][row]) + 1 for row in (3, 6))
+    outage = {"place": "here", "began_ns": began, "length_ns": ended - began}
+    beyond = {"place": "beyond", "began_ns": 0, "length_ns": 10**12}
+    footer = {**file.footer, "result": {"cells": [{"outages": [outage, beyond]}, {"outages": [outage]}, {}]}}
+    steady = SteadySamples(opened.plan, opened.files, opened.problems).read(replace(file, footer=footer))
+    away = frame["sent_ns"].is_between(0, ended - 1) & (frame["arrived_ns"] > began).fill_null(value=False)
+    assert away.sum() >= 3
+    assert steady["value"].is_null().to_list() == (away | frame["value"].is_null()).to_list()
+    (one,) = standstills_of(replace(file, footer=footer))
+    assert one["length_s"] == (ended - began) / 1e9
+    assert "suspended or moved" in one["text"]
+
+
+def _finished(store: Path) -> tuple[Any, list[Any]]:
+    plan, runs, _ = read_store(store)
+    return plan, [run for run in runs if (store / "runs" / run.run_id / "samples.parquet").exists()]
 
 
 def filled(store: Path, rounds: int, step_at: int, *, rng_seed: int = 1) -> list[Any]:

@@ -9,11 +9,12 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from vtare.errors import CampaignStopped, Interrupted, VtareError
 from vtare.platforms.child import start_child, wait_readable
 from vtare.watch.history import magnitude
+from vtare.watch.sentences import standstill
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from vtare.campaign import StopRequest
 
 _LOG = logging.getLogger(__name__)
+#: The end of a round's process, and a busy machine, take less.
+_STOOD_STILL_S: Final = 2.0
 
 
 class Clock(Protocol):
@@ -96,6 +99,7 @@ def watch(
     while rounds is None or tally.measured + tally.failed < rounds:
         if clock.wait_until(due_s):
             raise Interrupted(f"interrupted after {tally.measured} rounds; all are kept")
+        _name_standstill(due_s, clock.now_s(), "The round begins that much late")
         alerts: list[dict[str, Any]] = []
         try:
             document = measure()
@@ -108,6 +112,9 @@ def watch(
                 observer.failed()
         else:
             tally.measured += 1
+            for one in document.get("standstills", ()):
+                _LOG.warning(f"round {document['number']}: {one['text']}")
+            _name_standstill(document.get("ended_boot_s"), clock.now_s(), "The round was over before")
             alerts = [one for one in document["changes"] if magnitude(one["before"], one["after"]) >= margin]
             tally.alerts += len(alerts)
             for alert in alerts:
@@ -123,6 +130,15 @@ def watch(
             send(alerts)
         due_s += every_s * max(1.0, (clock.now_s() - due_s) // every_s + 1.0)
     return tally
+
+
+def _name_standstill(from_s: float | None, now_s: float, what: str) -> None:
+    """Name a time in which this process did not go on although it had nothing to wait for."""
+    if from_s is not None and now_s - from_s >= _STOOD_STILL_S:
+        why = (
+            f"it was stopped, its control group frozen, or its machine suspended. {what}; no figure includes that time"
+        )
+        _LOG.warning(standstill("this watch", time.time() - (now_s - from_s), now_s - from_s, why))
 
 
 def round_process(store: Path, binary: Path, stop: StopRequest) -> dict[str, Any]:

@@ -31,6 +31,7 @@ from vtare.summary.figures import run_parts
 from vtare.watch.figures import bound_text, facts_of, figures_of
 from vtare.watch.history import History, Round, SeriesKey
 from vtare.watch.sentences import sentence
+from vtare.watch.standstills import SteadySamples, standstills_of
 from vtare.watch.store import PLAN, room, round_place
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ _SCALE: Final = {"ns": 1e-9, "bit/s": 1.0}
 class Collected:
     """What one round holds: facts of the machine, figures (medians over its runs), and what the metrics are made of.
 
-    `clock` is whether every run trusts its clock, None where none states it; `events` counts what happened to clocks.
+    `clock` is whether every run trusts its clock, None where none states it; `events` counts what happened to
+    clocks and programs, `standstills` are times in which a program that measured did not run.
     """
 
     facts: Mapping[str, Any]
@@ -61,6 +63,7 @@ class Collected:
     causes: list[Mapping[str, Any]] = field(default_factory=list)
     clock: bool | None = None
     events: dict[str, int] = field(default_factory=dict)
+    standstills: list[Mapping[str, Any]] = field(default_factory=list)
 
     @property
     def figures(self) -> dict[SeriesKey, float]:
@@ -110,8 +113,12 @@ def measure(store: Path, binary: Path) -> dict[str, Any]:
         "at_unix_s": at_s,
         "elapsed_s": made.elapsed_s,
         "changes": [{**change.document(), "text": sentence(change)} for change in changes],
+        "ended_boot_s": time.clock_gettime(time.CLOCK_BOOTTIME),
         "figures": [{**key.document(), "value": value} for key, value in made.figures.items()],
-        **{name: getattr(found, name) for name in ("missing", "bounds", "histograms", "causes", "clock", "events")},
+        **{
+            name: getattr(found, name)
+            for name in ("missing", "bounds", "histograms", "causes", "clock", "events", "standstills")
+        },
     }
 
 
@@ -121,7 +128,8 @@ def collect(place: Path) -> Collected:
     with Journal(place / "journal.sqlite", read_only=True) as journal:
         entries = journal.entries()
     finished = [run for run in runs if run.run_id in entries and entries[run.run_id].status == "done"]
-    samples = open_samples(place, plan, finished)
+    opened = open_samples(place, plan, finished)
+    samples = SteadySamples(opened.plan, opened.files, opened.problems)
     missing = [problem.reason for problem in samples.problems]
     missing += [entry.reason or entry.status for entry in entries.values() if entry.status != "done"]
     if not samples.files:
@@ -129,6 +137,7 @@ def collect(place: Path) -> Collected:
     found = Collected(facts_of(samples.files[0].footer), missing)
     for file in samples.files:
         _note_clock(file, found)
+        found.standstills += standstills_of(file)
         if file.run.control is not None:
             continue
         for part in run_parts(samples, file, exceed_ns=None):
@@ -140,6 +149,7 @@ def collect(place: Path) -> Collected:
             found.histograms.append(_histogram(file, part, labels, cell))
             if (causes := cell.get("causes")) is not None:
                 found.causes.append({"experiment": file.run.experiment, "labels": labels, "causes": causes})
+    found.events["stood_still"] = len(found.standstills)
     return found
 
 

@@ -1,4 +1,4 @@
-"""A change over time in words."""
+"""A change over time in words, and a standstill."""
 
 from __future__ import annotations
 
@@ -15,6 +15,12 @@ WORDS: Final = {True: "worse", False: "better", None: "changed"}
 def sentence(change: Change) -> str:
     """Such as `sleep, method usleep: p99 of miss_ns: 62 us -> 88 us (+42 %, worse) since 2026-11-24 10:00 UTC; ...`."""
     return f"{change.key.text}: {levels(change)} since {since(change)}; {facts_text(change)}"
+
+
+def standstill(who: str, began_unix_s: float, length_s: float, why: str) -> str:
+    """State a time in which a program did not run, with its start and length."""
+    began = datetime.fromtimestamp(began_unix_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return f"{who} stood still for {length_s:.3g} s, from {began}: {why}"
 
 
 def since(change: Change) -> str:
