@@ -27,7 +27,10 @@ pub(crate) struct Far {
 
 impl Far {
     pub(crate) async fn with(limits: RpmLimits) -> Self {
-        let listen = "127.0.0.1:0".parse().expect("it is an address");
+        Self::at("127.0.0.1:0".parse().expect("it is an address"), limits).await
+    }
+
+    pub(crate) async fn at(listen: SocketAddr, limits: RpmLimits) -> Self {
         let server = Arc::new(Server::at(listener(listen).expect("a port is free"), limits).expect("it serves"));
         let own = Arc::clone(&server);
         let running = tokio::spawn(async move { match own.run().await {} });
