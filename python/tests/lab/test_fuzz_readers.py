@@ -96,6 +96,8 @@ def readers(place: Path) -> dict[str, tuple[list[bytes], Callable[[bytes], objec
         "steps": ([b"2 Gbit/s:6 s, 7 Gbit/s:7 s"], text_of(read_steps)),
         "quantity": ([b"5 ms", b"1.5 s"], text_of(lambda text: parse_quantity(text, seconds))),
     }  # fmt: skip
+    formats["expression"] = [b"took 12.5 ms\nthen 1,234 us", b"rate 9 Mbit/s"], "all:([0-9.,]+)"
+    formats["path"] = [b'{"a": [{"b": 1.5}, {"b": "7 ms"}]}'], "json:a[*].b"
     for name, (documents, how) in formats.items():
         read = partial(Reader([read_metric(f"t={how}")]).read, command="A")
         made[f"ab {name}"] = documents, text_of(read)
@@ -111,19 +113,24 @@ def damaged(rng: random.Random, document: bytes) -> bytes:
     return bytes(data)
 
 
-def test_no_damaged_input_of_any_reader_ends_in_a_traceback(tmp_path: Path) -> None:
+def test_no_damaged_input_of_any_reader_ends_in_a_traceback(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
     seed = random.SystemRandom().randrange(2**32)
     rng = random.Random(seed)
     made = readers(tmp_path)
     wrong: dict[str, Any] = {}
+    tried = 0
     for name, (documents, read) in made.items():
         for _ in range(-(-ALL // len(made))):
             data = damaged(rng, rng.choice(documents))
+            tried += 1
             try:
                 with suppress(VtareError, BadDocument, QuantityError, *REFUSED.get(name, ())):
                     read(data)
             except Exception as error:
                 wrong.setdefault(name, (type(error).__name__, str(error)[:200], data[:300]))
+    record_property("attack", f"ATTACK {tried:,} damaged inputs to the {len(made)} readers of text: survived")
     assert wrong == {}, f"seed {seed}"
 
 
