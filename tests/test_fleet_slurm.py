@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -53,11 +54,18 @@ def test_runs_on_four_nodes_of_slurm_survive_a_killed_worker(slurm: None, vtare:
     assert [host.name for host in workers.hosts] == ["n1", "n2", "n3", "n4"]
     assert isinstance(workers, SlurmCluster)
     address = workers._address.encode()
-    for pid in pids_of((b"distributed.cli.dask_worker", address))[:1]:
+    # Each worker has a certificate and a key of its own.
+    pids = pids_of((sys.executable.encode(), b"distributed.cli.dask_worker", address))
+    environments = [Path(f"/proc/{pid}/environ").read_bytes().split(b"\0") for pid in pids]
+    keys = [word for words in environments for word in words if b"TLS__WORKER__KEY=" in word]
+    assert len(set(keys)) == len(keys) == NODES
+    for pid in pids[:1]:
         os.kill(pid, signal.SIGKILL)
     with Store.create(path, plan, 5) as store, StopRequest() as stop:
         result = fleet_campaign(store, workers, vtare, stop).run()
-    assert (result.done, result.total) == (6, 6)
+    with Journal(path / "journal.sqlite", read_only=True) as journal:
+        reasons = {entry.reason for entry in journal.entries().values()}
+    assert (result.done, result.total) == (6, 6), reasons
     with Journal(path / "journal.sqlite", read_only=True) as journal:
         assert overlaps(journal.host_events()) == []
     # The nodes are given back, and nothing of the campaign runs any more.

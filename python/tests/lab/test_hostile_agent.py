@@ -21,7 +21,7 @@ import vtare
 from vtare.campaign.allowance import allowance
 from vtare.design import Run, make_design
 from vtare.fleet.agent_answers import BadAnswer, read_announced, read_document, take_files
-from vtare.fleet.agent_requests import ANY_HOST, Agent, BadRequest, Registry, answer, handshake
+from vtare.fleet.agent_requests import Agent, BadRequest, Registry, answer, handshake
 from vtare.fleet.certificates import Certificates, Pair, host_of
 from vtare.fleet.plain_dask import REFUSED, PickleRefused, allow_pickles, refuse_pickles
 from vtare.plan import parse_plan
@@ -191,7 +191,7 @@ def test_a_registered_worker_reports_of_its_own_tasks_and_nothing_else(message: 
 
 def test_no_object_of_an_agent_is_in_what_the_scheduler_takes() -> None:
     registry = Registry()
-    agent = Agent(ANY_HOST, registry)
+    agent = Agent("evil", registry)
     found = agent.request(REGISTER)
     assert (found["services"], found["extra"], found["resources"]) == ({}, {}, {"host-evil": 1})
     bomb, task = object(), {"key": "a", "run_id": 1, "stimulus_id": "s", "nbytes": 1}

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     Fields = Mapping[str, Callable[[Any], bool]]
 
 RESOURCE: Final = "host-"
-#: In the certificate that the nodes of one Slurm job share: each states its own host.
-ANY_HOST: Final = "*"
 #: The longest message: one piece of a file with what is around it, or what a worker registers with.
 MOST_MESSAGE_BYTE: Final = 3 << 20
 #: Addresses that are remembered of a certificate: a worker has a new one whenever it starts.
@@ -162,7 +160,7 @@ class Agent:
         names = list(resources) if isinstance(resources, dict) else []
         if len(names) == 1 and _text(names[0]) and names[0].startswith(RESOURCE) and resources[names[0]] == 1:
             host = names[0].removeprefix(RESOURCE)
-            if self._host in (ANY_HOST, host):
+            if self._host == host:
                 return {names[0]: 1}
         raise BadRequest(f"a worker with the resources {printable(resources)}")
 
@@ -213,4 +211,4 @@ def _answered(message: Mapping[str, Any]) -> dict[str, Any]:
     return {"reply": bool(message.get("reply", True))}
 
 
-__all__ = ["ANY_HOST", "MOST_MESSAGE_BYTE", "RESOURCE", "Agent", "BadRequest", "Registry", "answer", "handshake"]
+__all__ = ["MOST_MESSAGE_BYTE", "RESOURCE", "Agent", "BadRequest", "Registry", "answer", "handshake"]
