@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -84,3 +85,12 @@ def test_files_that_a_group_holds_in_memory_are_no_memory_that_is_taken(
     assert free_memory_byte() == 100
     (group / "memory.stat").write_text(f"anon 5\n{total}inactive_file 300\n{total}active_file 20\n")
     assert free_memory_byte() == 420
+
+
+def test_doctor_without_proc_names_the_command_that_mounts_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lab_command: Callable[..., Any], fake: Any
+) -> None:
+    monkeypatch.setattr(kernel_files, "ROOT", tmp_path)
+    done = lab_command("doctor", "--binary", fake.path)
+    assert done.returncode == 3
+    assert "mount -t proc proc /proc" in done.stderr

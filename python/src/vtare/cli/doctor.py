@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vtare.cli.options import BinaryOption, JsonOption, print_json, stdout
-from vtare.errors import BadInput, did_you_mean
+from vtare.errors import BadInput, MachineCannot, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,8 +31,12 @@ def doctor(
     """
     from vtare.campaign import find_binary
     from vtare.doctor import Ways, features, places
+    from vtare.kernel_files import kernel_text
     from vtare.terminal.doctor import show_doctor
 
+    if not kernel_text("proc/self/stat"):
+        # What doctor asks, and the tools of platforms, need it.
+        raise MachineCannot("/proc is not mounted, so nothing can be known of this machine: `mount -t proc proc /proc`")
     names = wanted or []
     program = find_binary(binary)
     ways = Ways()
