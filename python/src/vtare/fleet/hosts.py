@@ -84,6 +84,8 @@ def load_hosts(path: Path) -> tuple[FleetHost, ...]:
         table = tomllib.loads(read_named(path, _MOST_BYTE).decode("utf-8-sig"))
     except OSError as error:
         raise BadInput(f"{path}: cannot read the hosts: {error.strerror or error}; expected a file of hosts") from error
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{path}: not UTF-8 text (byte {error.start}); save the file as UTF-8") from error
     except (ValueError, RecursionError) as error:
         raise BadInput(f"{path}: not TOML: {error}") from error
     return _Reader(path).hosts(table)
