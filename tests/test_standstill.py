@@ -75,7 +75,7 @@ class Freezer(Stop):
             (self._group / "cgroup.freeze").write_text(str(int(stopped)))
 
     def end(self) -> None:
-        # The last process is gone a moment after its parent has heard of it.
+        # The last process is gone a moment after its parent knows of its end.
         for _ in range(50):
             with suppress(OSError):
                 self._group.rmdir()
@@ -180,8 +180,8 @@ def test_a_stopped_round_of_watch_names_the_time_and_counts_it_in_no_figure(
     (one,) = document["standstills"]
     assert STOPPED_S - 0.1 < one["length_s"] < STOPPED_S + 0.6
     assert began_s < one["began_unix_s"] < began_s + 10.0
-    assert "stood still for 1." in one["text"]
-    assert document["events"]["stood_still"] == 1
+    assert "stalled for 1." in one["text"]
+    assert document["events"]["stalled"] == 1
     (histogram,) = document["histograms"]
     above_1_s = sum(histogram["counts"][histogram["bounds"].index(0.5) + 1 :])
     assert above_1_s == 0

@@ -102,9 +102,7 @@ fn attack_silent_connections_from_one_ipv6_prefix_turn_no_other_away() {
         run.join()
     });
     let (served, made, turned_away) = found.expect("each request is answered in time");
-    println!(
-        "ATTACK {made} silent connections to rpm-serve from one IPv6 /48, served {served} of {OTHERS} others: survived, \
-         closed {turned_away}"
-    );
+    let what = format!("{made} silent connections to rpm-serve from one IPv6 /48, served {served} of {OTHERS} others");
+    println!("ATTACK {what}: survived, closed {turned_away}");
     assert_eq!(served, OTHERS);
 }

@@ -139,12 +139,12 @@ def test_a_bound_is_named_once_and_not_in_every_round(caplog: pytest.LogCaptureF
 
 def test_a_standstill_in_a_round_and_one_of_the_watch_itself_are_named(caplog: pytest.LogCaptureFixture) -> None:
     clock = Jumping()
-    text = "sleep: the program that measured stood still for 1 s, from 2026-11-28 09:54:23 UTC: it was stopped"
+    text = "sleep: the program that measured stalled for 1 s, from 2026-11-28 09:54:23 UTC: it was stopped"
     ends = iter([0.0, 0.0, 5.0])
 
     def measure() -> dict[str, Any]:
         made = {**document(0), "standstills": [{"text": text}], "ended_boot_s": clock.at_s}
-        # The third round was over 5 s before the watch heard of it.
+        # The third round was over 5 s before the watch went on.
         clock.at_s += next(ends)
         return made
 
@@ -159,7 +159,7 @@ def test_a_standstill_in_a_round_and_one_of_the_watch_itself_are_named(caplog: p
     with caplog.at_level(logging.WARNING):
         watch(measure, clock, every_s=60.0, rounds=3)
     assert sum(text in line for line in caplog.messages) == 3
-    own = [line for line in caplog.messages if line.startswith("this watch stood still")]
+    own = [line for line in caplog.messages if line.startswith("this watch stalled")]
     assert ["The round begins that much late" in line for line in own] == [True, False]
     assert "for 7 s, from 2" in own[0]
     assert "for 5 s, from 2" in own[1]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 #: The end of a round's process, and a busy machine, take less.
-_STOOD_STILL_S: Final = 2.0
+_STALLED_S: Final = 2.0
 
 
 class Clock(Protocol):
@@ -134,7 +134,7 @@ def watch(
 
 def _name_standstill(from_s: float | None, now_s: float, what: str) -> None:
     """Name a time in which this process did not go on although it had nothing to wait for."""
-    if from_s is not None and now_s - from_s >= _STOOD_STILL_S:
+    if from_s is not None and now_s - from_s >= _STALLED_S:
         why = (
             f"it was stopped, its control group frozen, or its machine suspended. {what}; no figure includes that time"
         )

@@ -149,7 +149,7 @@ def collect(place: Path) -> Collected:
             found.histograms.append(_histogram(file, part, labels, cell))
             if (causes := cell.get("causes")) is not None:
                 found.causes.append({"experiment": file.run.experiment, "labels": labels, "causes": causes})
-    found.events["stood_still"] = len(found.standstills)
+    found.events["stalled"] = len(found.standstills)
     return found
 
 

@@ -20,7 +20,7 @@ def sentence(change: Change) -> str:
 def standstill(who: str, began_unix_s: float, length_s: float, why: str) -> str:
     """State a time in which a program did not run, with its start and length."""
     began = datetime.fromtimestamp(began_unix_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    return f"{who} stood still for {length_s:.3g} s, from {began}: {why}"
+    return f"{who} stalled for {length_s:.3g} s, from {began}: {why}"
 
 
 def since(change: Change) -> str:

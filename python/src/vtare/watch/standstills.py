@@ -1,4 +1,4 @@
-"""Times in which a program that measured stood still: named in their round, and left out of its distributions.
+"""Times in which a program that measured stalled: named in their round, and left out of its distributions.
 
 Instruments find them (docs/contract.md: `outages`) and leave them out of their own figures. Round trips that were
 on their way meanwhile are among the samples, and are left out here.
@@ -30,7 +30,7 @@ _Window = tuple[int, int]
 
 
 class SteadySamples(SampleSet):
-    """Samples without the round trips that were on their way while the program stood still."""
+    """Samples without the round trips that were on their way while the program stalled."""
 
     def read(self, file: RunFile) -> pl.DataFrame:
         """See `SampleSet.read`; such rows have no value."""
