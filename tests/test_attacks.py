@@ -12,7 +12,8 @@ CARGO = """
 running 3 tests
 test serve::attack_garbage ... ok
 test attack_silence ... FAILED
-test attack_namespaces ... ok
+test attack_namespaces ... ready
+ok
 
 successes:
 

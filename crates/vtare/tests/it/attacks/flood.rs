@@ -155,7 +155,8 @@ fn flooded(field: &Field, source: fn(u64) -> IpAddr, target: &str, count: usize)
     let serve = format!("serve --json --listen [::]:8462 --max-sessions-per-peer 64 --key-file {key}");
     let log = std::fs::File::create(place.file("log")).expect("the place is writable");
     let mut daemon = Daemon::of(field.command(R, &serve).stderr(log));
-    let distance = field.command(M, "link mc mr --delay 125ms --json").stdout(Stdio::null()).spawn();
+    let distance =
+        field.command(M, "link mc mr --delay 125ms --json").stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     let _distance = Running(distance.expect("ip was there before"));
 
     let (stop, made, to) = (AtomicBool::new(false), AtomicU64::new(0), target.parse().expect("it is an address"));
