@@ -151,6 +151,13 @@ def test_the_slowest_of_three_commands_is_found_and_its_limit_is_crossed(lab: La
     assert "exit code 1, expected 0" in error
 
 
+def test_what_a_command_leaves_in_a_session_of_its_own_is_found_and_ended(lab: Lab) -> None:
+    code, _, error = lab.run("ab", "--", "setsid sleep 3141 & true", "--", "true")
+    assert (code, "1 of its processes still run in the background" in error) == (2, True), error
+    left = subprocess.run(["pgrep", "-fx", "sleep 3141"], capture_output=True, check=False)
+    assert left.returncode == 1, left.stdout
+
+
 def test_an_unknown_plan_is_named_with_those_that_are_shipped(lab: Lab) -> None:
     code, out, error = lab.run("run", "quickstrat", "--store", str(lab.store))
     assert (code, out) == (2, "")

@@ -12,7 +12,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Barrier;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, test_kill_process_group};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, getpid, kill_process, kill_process_group, pidfd_open, set_child_subreaper,
+    test_kill_process_group, wait,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use vtare_sys::facts::MachineFacts;
@@ -32,6 +35,8 @@ const STALL: Span = Span::from_millis(200);
 
 /// How long processes that a program started may go on after its end.
 const GRACE: Span = Span::from_millis(50);
+/// After which nothing is waited for that a signal does not end.
+const LONGEST_END: Span = Span::from_secs(2);
 const LOOK_AT_GROUP_EVERY: Span = Span::from_millis(5);
 
 /// Arguments of `vtare trials`.
@@ -122,6 +127,9 @@ pub(crate) fn command(_: &TrialsArguments, context: &Context) -> Result<Exit, Fa
     if !process::end_with_parent()? {
         return Ok(Exit::Interrupted);
     }
+    // What leaves its group by a session of its own becomes a child of this process.
+    set_child_subreaper(Some(getpid()))
+        .map_err(|error| Failure::Machine(format!("cannot take over processes that programs leave: {error}")))?;
     if print_on(&format!("{}\n", json!({"machine": to_json(&MachineFacts::read())})))?.is_break() {
         return Ok(Exit::Measured);
     }
@@ -129,8 +137,12 @@ pub(crate) fn command(_: &TrialsArguments, context: &Context) -> Result<Exit, Fa
         let line = line.map_err(|error| Failure::Machine(format!("cannot read standard input: {error}")))?;
         let trial: Trial = serde_json::from_str(&line)
             .map_err(|error| Failure::Input(format!("trials: {error}; expected one trial a line (docs/ab.md)")))?;
-        let answer = match carry_out(&trial, context) {
-            Ok((measured, beside)) => {
+        let carried_out = carry_out(&trial, context);
+        let strays = end_strays();
+        let answer = match carried_out {
+            Ok((mut measured, beside)) => {
+                // Of programs that ran at once nobody knows whose they are.
+                measured.iter_mut().for_each(|one| one.left_behind += strays);
                 json!({"programs": measured, "beside": to_json(&beside), "least_byte": most_resident_byte()})
             }
             Err(Failure::Program { code, message }) => json!({"error": message, "exit_code": code}),
@@ -346,21 +358,65 @@ fn end_leftovers(child: &Child) -> usize {
     0
 }
 
+/// Ends what programs left behind outside their groups, and returns how many processes that were.
+///
+/// No program runs any more: whoever is a child of this process was left to it.
+fn end_strays() -> usize {
+    let began = clocks::now::<Monotonic>();
+    let mut ended = 0;
+    loop {
+        match wait(WaitOptions::NOHANG) {
+            Ok(Some(_)) => {}
+            Ok(None) => {
+                let now = clocks::now::<Monotonic>();
+                if now >= began + GRACE {
+                    let strays = children();
+                    ended += strays.len();
+                    for stray in strays {
+                        // It may have ended meanwhile.
+                        let _ = kill_process(stray, Signal::KILL);
+                    }
+                }
+                // What no signal ends, the kernel holds.
+                if now >= began + LONGEST_END || clocks::sleep_until(now + LOOK_AT_GROUP_EVERY).is_err() {
+                    return ended;
+                }
+            }
+            // There is no child.
+            Err(_) => return ended,
+        }
+    }
+}
+
+/// The running children of this process.
+fn children() -> Vec<Pid> {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let own = getpid().as_raw_nonzero().get();
+    let is_own = |path: &Path| running(&path.join("stat")).is_some_and(|(parent, _)| parent == own);
+    entries
+        .flatten()
+        .filter(|entry| is_own(&entry.path()))
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok().and_then(Pid::from_raw))
+        .collect()
+}
+
 /// How many processes of a group run; those that have ended and wait for their parent do not.
 fn running_in(group: i32) -> usize {
     let Ok(entries) = std::fs::read_dir("/proc") else {
         // Without /proc nobody counts them: the group exists.
         return 1;
     };
-    entries.flatten().filter(|entry| is_running_in(&entry.path().join("stat"), group)).count()
+    entries.flatten().filter(|entry| running(&entry.path().join("stat")).is_some_and(|(_, of)| of == group)).count()
 }
 
-fn is_running_in(stat: &Path, group: i32) -> bool {
+/// Parent and group of a process that has not ended.
+fn running(stat: &Path) -> Option<(i32, i32)> {
     // The name in parentheses may hold anything: what follows its end is state, parent, group.
-    let Some(text) = kernel_file::text(stat) else { return false };
-    let mut words = text.rsplit(')').next().unwrap_or_default().split_whitespace();
-    let state = words.next();
-    !matches!(state, Some("Z" | "X") | None) && words.nth(1).and_then(|word| word.parse().ok()) == Some(group)
+    let text = kernel_file::text(stat)?;
+    let mut words = text.rsplit(')').next()?.split_whitespace();
+    let state = words.next()?;
+    let (parent, group) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    (!matches!(state, "Z" | "X")).then_some((parent, group))
 }
 
 #[cfg(test)]
