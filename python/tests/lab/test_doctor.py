@@ -196,7 +196,7 @@ def test_a_misspelt_name_finds_its_neighbour(here: list[str]) -> None:
 
 
 def test_each_cell_and_each_way_out_is_shown(here: list[str]) -> None:
-    lines = CliRunner().invoke(app, ["doctor", *here]).output.splitlines()
+    lines = CliRunner().invoke(app, ["doctor", "--platforms", *here]).output.splitlines()
     rows = {
         line.split("│")[1].strip(): [cell.strip() for cell in line.split("│")[2:4]] for line in lines if "│" in line
     }
@@ -207,3 +207,26 @@ def test_each_cell_and_each_way_out_is_shown(here: list[str]) -> None:
     assert "  KVM, for guests: there is no /dev/kvm\n    sudo modprobe kvm_amd\n" in shown
     assert f"  rtt: {NO_ROOT}\n" in shown + "\n"
     assert "names no machine" not in shown
+
+
+def test_the_screen_names_what_is_ready_and_what_could_be_added(here: list[str]) -> None:
+    lines = CliRunner().invoke(app, ["doctor", *here]).output.splitlines()
+    assert lines == [
+        "Ready on this machine: check, ab, exec, serve, path, run, report",
+        f"Not ready: rtt: {NO_ROOT}",
+        "Platforms for campaigns: host, esxi",
+        "Optional, not set up: docker, ssh",
+        "Optional, missing: KVM",
+        "What each needs: vtare doctor --platforms",
+    ]
+
+
+def test_what_is_named_has_its_reasons_and_commands_alone(here: list[str]) -> None:
+    done = CliRunner().invoke(app, ["doctor", "docker", *here])
+    assert (done.exit_code, done.output) == (3, "docker: no daemon\ndocker: no library\n  sudo dockerd &\n")
+    done = CliRunner().invoke(app, ["doctor", "sleep", "host", *here])
+    assert (done.exit_code, done.output) == (0, "sleep: ready on host\nhost: ready\n")
+    done = CliRunner().invoke(app, ["doctor", "rtt", "host", *here])
+    assert (done.exit_code, done.output) == (3, f"rtt: not on host: {NO_ROOT}\nhost: ready\n")
+    done = CliRunner().invoke(app, ["doctor", "rtt", *here])
+    assert (done.exit_code, done.output) == (0, "rtt: ready on esxi\n")

@@ -22,17 +22,20 @@ def doctor(
         list[str] | None,
         typer.Argument(metavar="[NAME...]", help="Instruments and platforms that must work here; none: all are shown."),
     ] = None,
+    platforms: Annotated[
+        bool, typer.Option("--platforms", help="Show every platform, what is missing, and the commands that get it.")
+    ] = False,
     binary: BinaryOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show which instruments can measure on which platforms here, what is missing, and the commands that get it.
+    """Show what is ready on this machine and what could be added.
 
     Exit code 3 where something named is missing; without a name, where an instrument cannot measure on any platform.
     """
     from vtare.campaign import find_binary
     from vtare.doctor import Ways, features, places
     from vtare.kernel_files import kernel_text
-    from vtare.terminal.doctor import show_doctor
+    from vtare.terminal.doctor import show_doctor, show_named, show_ready
 
     if not kernel_text("proc/self/stat"):
         # What doctor asks, and the tools of platforms, need it.
@@ -46,9 +49,9 @@ def doctor(
     if as_json:
         print_json(_document(names, found, around, able=able))
     else:
-        show_doctor(stdout(), found, around)
-        if names:
-            stdout().print(f"\n{' '.join(names)}: {'yes' if able else 'no'}")
+        show_ready(stdout(), found, around) if not names else show_named(stdout(), names, around)
+        if platforms:
+            show_doctor(stdout(), found, around)
     if not able:
         raise typer.Exit(3)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rich.table import Table
 
@@ -10,21 +10,74 @@ from vtare.platforms.lacks import ALSO
 from vtare.terminal.tables import print_table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from rich.console import Console
 
     from vtare.doctor import Feature, Place
 
 
+#: The commands in front, and the instrument that each needs on this machine itself; None: what every machine has.
+_FRONT: Final = {
+    "check": None,
+    "ab": None,
+    "exec": None,
+    "serve": None,
+    "rtt": "rtt",
+    "path": "path",
+    "run": "sleep",
+    "report": None,
+}
+_ALL: Final = "vtare doctor --platforms"
+
+
+def show_ready(console: Console, features: Sequence[Feature], places: Sequence[Place]) -> None:
+    """Print which commands and platforms are ready, and what else could be: a line each."""
+    host = next(place for place in places if place.name == "host")
+    reasons = {name: host.instruments.get(needs) if needs else None for name, needs in _FRONT.items()}
+    console.print(f"Ready on this machine: {_listed(name for name, why in reasons.items() if why is None)}")
+    for name, why in reasons.items():
+        if why is not None:
+            console.print(f"Not ready: {name}: {why}")
+    able = [place.name for place in places if place.lacks is None]
+    console.print(f"Platforms for campaigns: {_listed(able)}")
+    others = [place.name for place in places if place.lacks is not None]
+    lacking = [feature.name for feature in features if feature.lacks is not None]
+    if others:
+        console.print(f"Optional, not set up: {_listed(others)}")
+    if lacking:
+        console.print(f"Optional, missing: {_listed(lacking)}")
+    if others or lacking:
+        console.print(f"What each needs: {_ALL}")
+
+
+def show_named(console: Console, names: Sequence[str], places: Sequence[Place]) -> None:
+    """Print whether what is named works here, why not, and the commands that change that."""
+    platforms = [place for place in places if place.name in names]
+    for name in (name for name in names if name in places[0].instruments):
+        on = [place for place in platforms or places if place.instruments[name] is None]
+        if on:
+            console.print(f"{name}: ready on {_listed(place.name for place in on)}")
+        for place in platforms if platforms else [] if on else places[:1]:
+            if place.lacks is None and (why := place.instruments[name]) is not None:
+                console.print(f"{name}: not on {place.name}: {why}")
+    for place in platforms:
+        if place.lacks is None:
+            console.print(f"{place.name}: ready")
+            continue
+        for reason in place.lacks.split(ALSO):
+            console.print(f"{place.name}: {reason}")
+        if place.command is not None:
+            console.print(f"  {place.command}")
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"
+
+
 def show_doctor(console: Console, features: Sequence[Feature], places: Sequence[Place]) -> None:
-    """Print the answer, the table of instruments by platform, and what is missing with the way to it."""
-    able = sum(1 for place in places if place.lacks is None)
+    """Print the table of instruments by platform, and what is missing with the way to it."""
     lacking = [feature for feature in features if feature.lacks is not None]
-    console.print(
-        f"Instances of {able} of {len(places)} platforms can be made here; of {len(features)} things that options and "
-        f"instruments need, {len(lacking)} are missing."
-    )
     table = Table(title="\nWhat can be measured here", title_justify="left")
     table.add_column("platform")
     for name in places[0].instruments:
