@@ -180,7 +180,7 @@ def test_compare_refuses_bounds_on_either_side(store: Path, tmp_path: Path) -> N
         assert all(row.verdict == "refused" and "bound" in str(row.reason) for row in capped)
         assert all(row.after is None and row.change is None for row in capped)
         console = Console(width=200, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
-        show_between(console, found)
+        show_between(console, found, verbose=True)
         assert "6 of 6 runs give only a bound" in " ".join(console.export_text().split())
 
 

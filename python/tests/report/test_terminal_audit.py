@@ -41,7 +41,7 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Sides:
 
 def printed(sides: Sides) -> str:
     out = io.StringIO()
-    show_between(Console(width=220, file=out), compare_stores(*sides))
+    show_between(Console(width=220, file=out), compare_stores(*sides), verbose=True)
     return out.getvalue()
 
 

@@ -104,7 +104,11 @@ def test_a_campaigns_figure_is_the_geometric_mean_of_its_run_figures(slower: Sid
 
 
 def test_the_command_ends_with_1_on_a_regression_only_where_that_is_asked_for(lab_command: Lab, slower: Sides) -> None:
-    plain = lab_command("compare", *arguments_of(slower))
+    short = lab_command("compare", *arguments_of(slower))
+    assert short.stdout.startswith("2 cells: 2 worse (after / before, margin 5 %).\nchanged: kernel: 6.1.0-self-test")
+    rows = [line.split() for line in short.stdout.splitlines() if line.startswith("  ")]
+    assert [(row[0], row[1], row[-1]) for row in rows[:1]] == [("sleeps,", "clock_nanosleep,", "worse")]
+    plain = lab_command("compare", *arguments_of(slower), "--verbose")
     # What varies is named, with its factor; what is the same everywhere is not.
     assert "│ sleeps, method usleep " in plain.stdout
     assert plain.returncode == 0, plain.stderr
@@ -130,6 +134,11 @@ def test_to_fail_on_a_regression_takes_two_campaigns_on_each_side(lab_command: L
     assert "found 1 campaign before and 2 after, expected at least 2 on each side" in done.stderr
     described = lab_command("compare", slower[0][0], slower[1][0])
     assert described.returncode == 0
+    assert described.stdout.startswith("No verdict yet: one campaign per side is not enough.")
+    again = [line for line in described.stdout.splitlines() if line.startswith("  vtare ")]
+    assert [line.split()[1] for line in again] == ["run", "run", "compare"]
+    assert f"{slower[0][0]}/plan.toml --store {slower[0][0]}-2" in again[0]
+    described = lab_command("compare", slower[0][0], slower[1][0], "--verbose")
     assert "2 cells: 2 refused" in described.stdout
     assert "repeat each at least twice" in " ".join(described.stdout.split())
 
@@ -154,7 +163,7 @@ def test_an_inconclusive_cell_names_the_campaigns_that_would_do(make: Make) -> N
         assert row.campaigns_needed > 2
         assert row.reason == f"about {row.campaigns_needed} new campaigns a side are needed (80 % power for 5 %)"
     printed = io.StringIO()
-    show_between(Console(width=200, file=printed), found)
+    show_between(Console(width=200, file=printed), found, verbose=True)
     needed = [row.campaigns_needed for row in found.cells]
     assert [text for text in printed.getvalue().splitlines() if "To decide" in text] == [
         f"To decide {len(needed)} of the inconclusive cells, about {min(needed)} to {max(needed)} new campaigns a side "

@@ -161,6 +161,7 @@ def compare(
             help="Instead: where figures of this store of `vtare watch`, or of a campaign, changed over time.",
         ),
     ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every cell with its p-value.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Compare campaigns before and after a change, cell by cell, with intervals and verdicts.
@@ -188,7 +189,7 @@ def compare(
     if as_json:
         print_json(found.document())
     else:
-        show_between(stdout(), found)
+        show_between(stdout(), found, verbose=verbose)
     for reason in (*found.left_out_before, *found.left_out_after):
         _LOG.warning(f"left out: {reason}")
     if found.damaged or (fail_on_regression and found.regressions):

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vtare.ab.verdict import basis, change_text, letter, median_text, written
-from vtare.terminal.tables import print_table
+from vtare.terminal.tables import print_lines, print_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -42,17 +42,14 @@ def show_compared(console: Console, found: Compared, *, verbose: bool = False) -
     figures = [*found.primary, *(it for it in found.others if it.ratio is not None and _matters(it))]
     rows = [
         (
-            f"{letter(it.command)}  " if len(found.commands) > 2 else "",
-            it.figure.name,
+            f"{letter(it.command)}  {it.figure.name}" if len(found.commands) > 2 else it.figure.name,
             f"{median_text(found, it.figure, 0)} -> {median_text(found, it.figure, it.command)}",
             change_text(it),
             "no clear difference" if it.is_noisy else it.word,
         )
         for it in figures[: max(_MOST_ROWS, len(found.primary))]
     ]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        console.print("  " + "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).strip())
+    print_lines(console, rows, drop=[len(rows[0]) - 3])
     console.print(f"{basis(found)} More: -v")
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rich.table import Table
 from rich.text import Text
@@ -15,7 +17,7 @@ from vtare.plots.quantity import quantity_of
 from vtare.stats import Verdict, write_p
 from vtare.summary.between import to_decide
 from vtare.summary.campaigns import MOST_CAMPAIGNS
-from vtare.terminal.tables import print_table
+from vtare.terminal.tables import print_lines, print_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,8 +25,82 @@ if TYPE_CHECKING:
     from vtare.summary.between import Between, BetweenRow, Place
 
 
-def show_between(console: Console, found: Between) -> None:
-    """Print what changed: a line of counts, the facts that differ, a row for each cell, the tails that changed."""
+#: Cells that a screen has room for, beside what is printed of them all.
+_MOST_CELLS: Final = 15
+_MOST_FACTS: Final = 3
+#: Which cells come first.
+_ORDER: Final = (
+    "worse", "better", Verdict.HIGHER, Verdict.LOWER, Verdict.INCONCLUSIVE, Verdict.EQUIVALENT, Verdict.REFUSED,
+)  # fmt: skip
+
+
+def show_between(console: Console, found: Between, *, verbose: bool = False) -> None:
+    """Print what changed: the answer, the facts that differ, a line for each cell, and how to learn more."""
+    if verbose:
+        _show_all(console, found)
+        return
+    console.print(_answer(found))
+    for fact in found.changed[:_MOST_FACTS]:
+        console.print(f"changed: {fact.what}: {fact.before} -> {fact.after}")
+    left_out = len(found.left_out_before) + len(found.left_out_after)
+    if left_out:
+        console.print(f"{left_out} runs could not be used: see -v")
+    fixed = _fixed((*found.cells, *found.only_before, *found.only_after))
+    rows = sorted((*found.cells, *(row for row in found.tails if row.verdict.is_different)), key=_by_change)
+    print_lines(console, [_line(row, fixed) for row in rows[:_MOST_CELLS]], drop=(1,))
+    more = [f"{len(rows) - _MOST_CELLS} more cells"] if len(rows) > _MOST_CELLS else []
+    alone = len(found.only_before) + len(found.only_after)
+    more += [f"{alone} cells on one side only"] if alone else []
+    if found.refused is None:
+        console.print(to_decide(found.cells, found.analysis) or _rule(found))
+    else:
+        _show_next(console, found)
+    console.print(f"More: -v{f' ({chr(44).join(more)})' if more else ''}")
+
+
+def _answer(found: Between) -> str:
+    """How many cells got worse or better, in a sentence."""
+    if found.refused is not None:
+        return "No verdict yet: one campaign per side is not enough. Largest differences:"
+    counts = Counter(_word(row) for row in found.cells)
+    words = dict.fromkeys(map(_word, sorted(found.cells, key=_by_change)))
+    listed = ", ".join(f"{counts[word]} {word}" for word in words)
+    return f"{len(found.cells)} cells: {listed} (after / before, margin {found.analysis.margin_percent:g} %)."
+
+
+def _word(row: BetweenRow) -> str:
+    return "no clear difference" if row.verdict is Verdict.INCONCLUSIVE else row.change or str(row.verdict)
+
+
+def _by_change(row: BetweenRow) -> tuple[int, float]:
+    known = row.ratio is not None and row.ratio > 0
+    return _ORDER.index(row.change or str(row.verdict)), -abs(math.log(row.ratio)) if known and row.ratio else 0.0
+
+
+def _line(row: BetweenRow, fixed: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
+    before, after = ("n/a" if value is None else figure_text(row.quantity, value) for value in (row.before, row.after))
+    tail = "" if row.tail is None else f", {'p99.9' if row.tail == 'p999' else row.tail}"
+    word = "" if row.verdict is Verdict.REFUSED and row.ratio is not None else _word(row)
+    varying = [(key, label) for key, label in row.labels.items() if key not in fixed.get(row.experiment, frozenset())]
+    # A word names its factor, a number does not.
+    levels = [f"{key} {label}" if label[:1].isdigit() else label for key, label in varying]
+    return f"{', '.join([row.experiment, *levels])}{tail}", f"{before} -> {after}", _ratio(row), word
+
+
+def _show_next(console: Console, found: Between) -> None:
+    """The commands that make a verdict possible: both campaigns again, alternately."""
+    (before, *_), (after, *_) = found.before, found.after
+    console.print("Run each again, alternately, and compare all of them:")
+    both = []
+    for side, store in (("before", before), ("after", after)):
+        again = shlex.quote(str(store.with_name(f"{store.name}-2")))
+        both.append(f"--{side} {again}")
+        console.print(f"  vtare run {shlex.quote(str(store / 'plan.toml'))} --store {again}")
+    console.print(f"  vtare compare {shlex.quote(str(before))} {shlex.quote(str(after))} {' '.join(both)}")
+
+
+def _show_all(console: Console, found: Between) -> None:
+    """Print a line of counts, the facts that differ, a row for each cell with its p-value, the tails that changed."""
     counts = Counter(row.verdict for row in found.cells)
     listed = ", ".join(f"{counts[word]} {word}" for word in Verdict if counts[word])
     level = 100 * (1 - found.analysis.alpha)

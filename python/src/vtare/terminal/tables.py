@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from rich.console import Console
 from rich.measure import Measurement
-from rich.table import Table
-from rich.text import Text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
-    from rich.console import RenderableType
+    from rich.table import Table
 
 
 _ANY_WIDTH: Final = 10_000
@@ -40,22 +38,37 @@ def for_tables(console: Console) -> Console:
 
 
 def print_table(console: Console, table: Table) -> None:
-    """Print a table on what `for_tables` gives; on a terminal that is narrower than the table, a block for each row."""
+    """Print a table on what `for_tables` gives; a narrower terminal leaves out columns from the right."""
     chosen = for_tables(console)
-    needed = Measurement.get(chosen, chosen.options.update(width=_ANY_WIDTH), table).maximum
-    if needed <= chosen.width:
-        chosen.print(table)
-        return
-    if table.title:
-        chosen.print(table.title, style="italic")
-    for row in zip(*(column.cells for column in table.columns), strict=True):
-        chosen.print(_block([column.header for column in table.columns], row))
+    left_out = []
+    while len(table.columns) > 2 and _width(chosen, table) > chosen.width:
+        left_out.append(str(table.columns.pop().header))
+    chosen.print(table)
+    if left_out:
+        chosen.print(f"Not shown on {chosen.width} columns: {', '.join(reversed(left_out))}. All of it: --json")
 
 
-def _block(headings: Iterable[RenderableType], row: Iterable[RenderableType]) -> Table:
-    """A row from top to bottom: a line for each column, an empty one at the end."""
-    block = Table.grid(padding=(0, 2))
-    for heading, cell in zip(headings, row, strict=True):
-        block.add_row(heading, cell)
-    block.add_row(Text(), Text())
-    return block
+def _width(console: Console, table: Table) -> int:
+    return Measurement.get(console, console.options.update(width=_ANY_WIDTH), table).maximum
+
+
+def print_lines(console: Console, rows: Sequence[Sequence[str]], *, drop: Sequence[int] = ()) -> None:
+    """Print rows as aligned lines, without a frame.
+
+    What is wider than a terminal of this width leaves out the columns `drop`, one after the other, and then the end of
+    the first column.
+    """
+    left_out: list[int] = []
+    for column in (None, *drop):
+        left_out += [] if column is None else [column]
+        shown = [[cell for at, cell in enumerate(row) if at not in left_out] for row in rows]
+        widths = [max(map(len, cells)) for cells in zip(*shown, strict=True)]
+        line = 2 + sum(widths) + 2 * (len(widths) - 1)
+        if line <= console.width:
+            break
+    else:
+        widths[0] = max(8, widths[0] - (line - console.width))
+    for first, *rest in shown:
+        name = first if len(first) <= widths[0] else f"{first[: widths[0] - 1]}\N{HORIZONTAL ELLIPSIS}"
+        cells = (f"{cell:<{width}}" for cell, width in zip((name, *rest), widths, strict=True))
+        console.print(f"  {'  '.join(cells)}".rstrip())
