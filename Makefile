@@ -5,7 +5,8 @@ SHELL := /bin/bash
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
-PREFIX ?= /usr/local
+# For everybody as root, else for this user.
+PREFIX ?= $(if $(filter 0,$(shell id -u)),/usr/local,$(HOME)/.local)
 DESTDIR ?=
 VENV ?= .venv
 PLAN ?= quickstart
@@ -55,13 +56,13 @@ REST_PARTS = lint-rust audit test-rust-rest test-python-rest test-e2e test-platf
 
 .PHONY: help run build platforms s3-server kubernetes test test-rest test-all $(TEST_PARTS) $(REST_PARTS) programs \
   test-hypervisors test-fuzz test-miri test-sanitizers test-faults test-attacks test-release lint \
-  measured lock fmt bench install dist from-nothing clean need FORCE
+  measured lock fmt bench install uninstall dist from-nothing clean need FORCE
 
 help:
 	@printf '%s\n' \
 	  'make run                  build vtare, measure this machine, leave an HTML report' \
 	  'make run PLAN=NAME|FILE   the same with another plan; WHEEL=FILE: vtare from a release, no compiler' \
-	  'make install PREFIX=DIR   the static binary and the libraries with their headers into DIR (default /usr/local)' \
+	  'make install              vtare, its libraries and the lab into PREFIX (~/.local; as root /usr/local); make uninstall' \
 	  'make build                the wheel (build/wheels) and an installation of it in $(VENV)' \
 	  'make platforms            the Python libraries of platforms: docker, ssh, cloud, esxi, qemu' \
 	  'make test                 the tests of every part, within 12 minutes; $(TEST_PARTS)' \
@@ -137,6 +138,7 @@ build: $(DONE)/installed
 
 run: $(DONE)/installed
 	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/vtare run $(PLAN)
+	@echo 'to use vtare from here: export PATH="$(abspath $(BIN)):$$PATH", or make install'
 
 # --- checks ---
 
@@ -338,9 +340,9 @@ docs: $(DONE)/docs
 	@NO_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --config-file tools/mkdocs.yml --strict --quiet
 	@echo 'open build/site/index.html; for its search: $(BIN)/mkdocs serve -f tools/mkdocs.yml'
 
-# --- installation without Python ---
+# --- installation of the binary, its libraries, and the lab (LAB=no: without it; so with DESTDIR) ---
 
-install:
+install: $(if $(DESTDIR)$(filter no,$(LAB)),,build/wheel)
 	@command -v cargo >/dev/null || tools/need '$(PYTHON)'
 	@umask 022; mkdir -p '$(DESTDIR)$(PREFIX)/bin' 2>/dev/null && [ -w '$(DESTDIR)$(PREFIX)/bin' ] || { \
 	  echo 'found that $(DESTDIR)$(PREFIX) cannot be written; expected a directory of yours:' \
@@ -351,7 +353,12 @@ install:
 	    install -D -m 755 "$$BUILT/$$program" "$(DESTDIR)$(PREFIX)/bin/$$program"; done; \
 	  tools/install-libraries "$$BUILT" '$(DESTDIR)' '$(PREFIX)'; \
 	  tools/install-pages "$$BUILT/vtare" '$(DESTDIR)$(PREFIX)/share'
-	@echo 'installed vtare, its libraries and its man pages in $(DESTDIR)$(PREFIX)'
+	@$(if $(DESTDIR)$(filter no,$(LAB)),,tools/install-lab '$(PYTHON)' build/wheels/vtare-*.whl '$(PREFIX)')
+	@echo 'installed vtare in $(DESTDIR)$(PREFIX); to remove it: make uninstall PREFIX=$(PREFIX)'
+	@case ":$$PATH:" in *:'$(PREFIX)/bin':*) ;; *) echo 'put it on PATH: export PATH="$(PREFIX)/bin:$$PATH"' ;; esac
+
+uninstall:
+	@tools/uninstall '$(DESTDIR)' '$(PREFIX)'
 
 # --- a release ---
 

@@ -113,7 +113,11 @@ def installed(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed
         return Installed(Path(given).resolve())
     prefix = tmp_path_factory.mktemp("prefix")
     result = subprocess.run(
-        ["make", "install", f"PREFIX={prefix}", "DESTDIR="], cwd=root, capture_output=True, text=True, check=False
+        ["make", "install", f"PREFIX={prefix}", "DESTDIR=", "LAB=no"],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert result.returncode == 0, result.stdout + result.stderr
     return Installed(prefix)

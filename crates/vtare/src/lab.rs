@@ -27,8 +27,8 @@ pub(crate) struct LabArguments {
 pub(crate) fn hand_over(subcommand: &str) -> Result<Exit, Failure> {
     let lab = program(LAB).map_err(|place| {
         Failure::Machine(format!(
-            "'vtare {subcommand}' is carried out by {LAB}, which is neither in {place} nor on PATH: install the lab \
-             with 'python3 -m pip install .' in a clone of vtare (the instruments work without it)"
+            "'vtare {subcommand}' is carried out by {LAB}, which is neither in {place} nor on PATH: install it \
+             with 'make install' in a clone of vtare (the instruments work without it)"
         ))
     })?;
     // Options of every command may stand before its name.

@@ -41,7 +41,7 @@ def main() -> None:
         # What the command line itself cannot do it has named before: here its libraries could not be loaded.
         sys.stderr.write(
             f"vtare: the lab's libraries cannot be loaded ({error or 'no memory'}): raise the limits of this process "
-            "(`ulimit -v`, `ulimit -n`), or install vtare again with `pip install .`\n"
+            "(`ulimit -v`, `ulimit -n`), or install vtare again with `make install`\n"
         )
         sys.exit(3)
 

@@ -24,7 +24,7 @@ pub(super) fn find(named: Option<&OsStr>, own: &Path) -> Result<PathBuf, String>
         let looked: Vec<_> = places.iter().map(|place| place.display().to_string()).collect();
         let way_out = match named {
             Some(_) => format!("correct or unset {VARIABLE}"),
-            None => format!("'make install' or 'python3 -m pip install .' put it there, or name it in {VARIABLE}"),
+            None => format!("'make install' puts it there, or name it in {VARIABLE}"),
         };
         format!("the library {NAME} is missing; looked for {}: {way_out}", looked.join(", "))
     })?;

@@ -102,7 +102,7 @@ fn the_lab_is_started_with_its_arguments_or_named_where_it_is_missing() {
         Outcome::of(command.output().expect("the binary starts"))
     };
     let path = place.path().to_str().expect("plain");
-    start(path).refused(3, &["vtare-lab", "python3 -m pip install ."]);
+    start(path).refused(3, &["vtare-lab", "make install"]);
     let lab = place.with("vtare-lab", "#!/bin/sh\necho \"$@\"\nexit 7\n");
     std::fs::set_permissions(&lab, std::fs::Permissions::from_mode(0o755)).expect("it is ours");
     let outcome = start(path);

@@ -45,7 +45,7 @@ def find_binary(option: Path | None = None) -> Path:
         return Path(found).absolute()
     raise BadInput(
         f"the vtare binary was not found: not beside {sys.executable}, not on PATH; "
-        "install vtare with `pip install .`, or name the binary with --binary PATH or VTARE_BINARY=PATH"
+        "install vtare with `make install` in a clone of it, or name the binary with --binary PATH or VTARE_BINARY=PATH"
     )
 
 

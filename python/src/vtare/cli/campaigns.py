@@ -305,9 +305,11 @@ def _work(
                 )
             raise
     document = _result_document(shown, result)
+    answered: list[str] = []
     if result.done:
         try:
-            document["report"] = str(_write_report(shown))
+            report, answered = _write_report(shown)
+            document["report"] = str(report)
         except KeyboardInterrupt:
             _LOG.info(f"all runs are kept; write the report with: vtare report {shown}")
             raise
@@ -325,6 +327,8 @@ def _work(
                 show_skipped(stdout(), opened.runs, journal.entries())
         if result.failed:
             stdout().print(f"see why with: vtare status {shown}; try them again with: vtare resume {shown}")
+        for line in answered:
+            stdout().print(line)
         stdout().print(f"report: {document['report']}" if result.done else "no run was measured, so there is no report")
     if result.failed or not result.done:
         raise typer.Exit(1 if result.failed else 3)
@@ -364,13 +368,19 @@ def _precision(opened: Store, shown: Path) -> Callable[[int], str | None] | None
     return judge
 
 
-def _write_report(store: Path) -> Path:
+def _write_report(store: Path) -> tuple[Path, list[str]]:
+    """Write the report of a campaign; its answer in sentences stands beside the path."""
     # Here, not above: plotting costs a second that `status` and `plan` need not pay.
     from vtare.plots.processes import drawing_processes
+    from vtare.report.claims import answer
+    from vtare.report.content import layouts_of
+    from vtare.report.sentences import plain
     from vtare.report.write import REPORT_NAME, write_summary
 
     with drawing_processes():
-        return write_summary(summary_of(store), REPORT_NAME)
+        summary = summary_of(store)
+        path = write_summary(summary, REPORT_NAME)
+        return path, [plain(sentence) for sentence in answer(summary, layouts_of(summary)).sentences]
 
 
 def _result_document(store: Path, result: CampaignResult) -> dict[str, Any]:

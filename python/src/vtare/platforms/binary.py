@@ -33,6 +33,6 @@ def not_static(binary: Path) -> str | None:
         if content[place : place + 4] == _PT_INTERP.to_bytes(4, "little"):
             return (
                 f"{binary}: wants a dynamic loader, which an empty container does not have; name the static vtare with "
-                "--binary (`pip install .` and `make install` build one)"
+                "--binary (`make install` builds one)"
             )
     return None
