@@ -96,7 +96,7 @@ def test_a_command_against_itself_states_the_floor_of_the_machine() -> None:
     found = compare(Noisy(1.0, quiet, none, 3), (A, A), COUNTED, Asked(design="interleaved"),
                     rng=np.random.default_rng(2))  # fmt: skip
     text = words(compared_page(Outcome(found, 7, MACHINE)))
-    assert re.search(r"the floor of this machine is 0\.\d+ %: a smaller difference is inconclusive", text)
+    assert re.search(r"this machine can resolve differences of 0\.\d+ % or more", text)
 
 
 @pytest.fixture(scope="module")

@@ -196,9 +196,12 @@ impl Observed {
         let lengths = || self.spin.gaps.iter().map(|(_, gap)| *gap);
         let others = lengths().filter(|gap| !is_long(*gap)).max().unwrap_or(0);
         let out = lengths().filter(|gap| standstill::stands_out(*gap, others)).sum::<i64>();
+        let rest = Span::from_nanos(lengths().sum::<i64>() - out);
         let elapsed = Span::from_nanos(self.spin.elapsed);
-        let accounts = Accounts::of_spinning(self.cpu, &self.gained, elapsed, self.suspended);
-        // The kernel's accounts are of the whole time: what they explain is taken off all of these gaps together.
+        let mut accounts = Accounts::of_spinning(self.cpu, &self.gained, elapsed, self.suspended);
+        // The kernel's accounts are of the whole time: waits for a CPU are the other gaps first, and what they explain
+        // beyond those is taken off all of these gaps together.
+        accounts.waited = accounts.waited.map(|waited| (waited - rest).max(Span::ZERO));
         let Some(cause) = (out > 0).then(|| accounts.cause(Span::from_nanos(out))).flatten() else { return self };
         let (apart, gaps): (Vec<_>, Vec<_>) =
             self.spin.gaps.into_iter().partition(|(_, gap)| standstill::stands_out(*gap, others));

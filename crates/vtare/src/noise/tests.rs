@@ -1,3 +1,5 @@
+use vtare_sys::proc::Schedstat;
+
 use super::*;
 
 fn observed(gaps: &[(i64, i64)], elapsed: i64) -> Observed {
@@ -119,4 +121,19 @@ fn the_cell_has_the_figures_of_the_contract() {
         assert!(document.get(key).is_some(), "{key}");
     }
     assert!(document["lost_fraction"].is_null());
+}
+
+#[test]
+fn a_stop_is_found_beside_waits_for_a_cpu_that_are_gaps_of_their_own() {
+    let waits: Vec<(i64, i64)> = (0..40).map(|at| (at * 100_000_000, 50_000_000)).collect();
+    let stopped = Schedstat { ran: Span::from_secs(1), waited: Span::from_secs(2), turns: 41 };
+    let mut seen = observed(&[waits.clone(), vec![(1_500_000_000, 1_000_000_000)]].concat(), 4_000_000_000);
+    seen.gained.schedstat = Some(stopped);
+    let found = seen.without_outages();
+    assert_eq!(found.outages.iter().map(|one| one.length_ns).collect::<Vec<_>>(), [1_000_000_000]);
+    assert_eq!((found.spin.gaps.len(), found.spin.elapsed), (40, 3_000_000_000));
+    // The same gap that was a wait for a CPU is none.
+    let mut seen = observed(&[waits, vec![(1_500_000_000, 1_000_000_000)]].concat(), 4_000_000_000);
+    seen.gained.schedstat = Some(Schedstat { waited: Span::from_secs(3), ..stopped });
+    assert_eq!(seen.without_outages().outages, []);
 }
