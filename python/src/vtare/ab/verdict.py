@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from vtare.ab.trials import COUNTED_FIELDS
+from vtare.answers import Answered, answered
 from vtare.errors import BadInput
 from vtare.stats import Verdict
 
@@ -275,11 +276,10 @@ def written(found: Compared) -> Written:
         median = median_text(found, figure, finding.command)
         rows.append(Row(figure.name, letter(finding.command), median, change_text(finding), finding.word, finding))
     means = [_mean_sentence(found, finding) for finding in found.primary]
-    warnings = (known_beside(found), floor_text(found), void_text(found))
     about = (*means, basis(found), design_text(found))
     return Written(
         tuple(sentence(found, finding) for finding in found.primary),
-        tuple(line for line in warnings if line is not None),
+        _warnings(found),
         tuple(line for line in about if line is not None),
         beside_text(found),
         f"change against {letter(0)} (interval)",
@@ -365,6 +365,23 @@ class Outcome:
     limits: tuple[Limit, ...] = ()
 
 
+def _answered(found: Compared) -> Answered:
+    first = found.primary[0]
+    more = ["--max-time TIME or --pairs N: allow more pairs"] if any(it.is_noisy for it in found.primary) else []
+    coarse = ["print more digits, or let a run do more"] if any(it.is_coarse for it in found.primary) else []
+    return answered(
+        (sentence(found, finding) for finding in found.primary),
+        first.verdict.word(first.figure.better),
+        limits=_warnings(found),
+        advice=[*more, *coarse],
+    )
+
+
+def _warnings(found: Compared) -> tuple[str, ...]:
+    """What must be read with the answer."""
+    return tuple(filter(None, (known_beside(found), floor_text(found), void_text(found))))
+
+
 def document(outcome: Outcome) -> dict[str, Any]:
     """The comparison as one JSON document (docs/ab.md)."""
     found = outcome.found
@@ -382,6 +399,7 @@ def document(outcome: Outcome) -> dict[str, Any]:
     figures = list(dict.fromkeys(finding.figure for finding in (*found.primary, *found.others)))
     return {
         "schema": SCHEMA,
+        "answer": _answered(found),
         "machine": dict(outcome.machine),
         "commands": [{"name": letter(k), "text": command.text} for k, command in enumerate(found.commands)],
         "design": found.chosen.design,

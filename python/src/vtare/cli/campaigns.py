@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from vtare.answers import answered
 from vtare.cli.options import (
     BinaryOption,
     JsonOption,
@@ -305,11 +306,17 @@ def _work(
                 )
             raise
     document = _result_document(shown, result)
-    answered: list[str] = []
+    sentences: list[str] = []
     if result.done:
         try:
-            report, answered = _write_report(shown)
+            report, sentences, limits = _write_report(shown)
             document["report"] = str(report)
+            document["answer"] = answered(
+                sentences,
+                "failed" if result.failed else "done",
+                limits=limits,
+                advice=[f"vtare resume {shown}"] if result.failed else [],
+            )
         except KeyboardInterrupt:
             _LOG.info(f"all runs are kept; write the report with: vtare report {shown}")
             raise
@@ -327,7 +334,7 @@ def _work(
                 show_skipped(stdout(), opened.runs, journal.entries())
         if result.failed:
             stdout().print(f"see why with: vtare status {shown}; try them again with: vtare resume {shown}")
-        for line in answered:
+        for line in sentences:
             stdout().print(line)
         stdout().print(f"report: {document['report']}" if result.done else "no run was measured, so there is no report")
     if result.failed or not result.done:
@@ -368,8 +375,8 @@ def _precision(opened: Store, shown: Path) -> Callable[[int], str | None] | None
     return judge
 
 
-def _write_report(store: Path) -> tuple[Path, list[str]]:
-    """Write the report of a campaign; its answer in sentences stands beside the path."""
+def _write_report(store: Path) -> tuple[Path, list[str], list[str]]:
+    """Write the report of a campaign; beside the path stand its answer in sentences, and what limits it."""
     # Here, not above: plotting costs a second that `status` and `plan` need not pay.
     from vtare.plots.processes import drawing_processes
     from vtare.report.claims import answer
@@ -380,7 +387,8 @@ def _write_report(store: Path) -> tuple[Path, list[str]]:
     with drawing_processes():
         summary = summary_of(store)
         path = write_summary(summary, REPORT_NAME)
-        return path, [plain(sentence) for sentence in answer(summary, layouts_of(summary)).sentences]
+        found = answer(summary, layouts_of(summary))
+        return path, [plain(sentence) for sentence in found.sentences], list(found.limits)
 
 
 def _result_document(store: Path, result: CampaignResult) -> dict[str, Any]:
@@ -399,4 +407,5 @@ def _result_document(store: Path, result: CampaignResult) -> dict[str, Any]:
         "set_aside": result.set_aside,
         "elapsed_s": result.elapsed_s,
         "report": None,
+        "answer": answered(["No run was measured, so there is no report."], "failed"),
     }

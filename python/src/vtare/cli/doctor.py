@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from vtare.answers import Answered, answered
 from vtare.cli.options import BinaryOption, JsonOption, print_json, stdout
 from vtare.errors import BadInput, MachineCannot, did_you_mean
 
@@ -77,6 +78,15 @@ def _able(names: Sequence[str], places: Sequence[Place]) -> bool:
     return all(any(place.instruments[name] is None for place in places) for name in which or instruments)
 
 
+def _answer(places: Sequence[Place], *, able: bool) -> Answered:
+    ready = ", ".join(place.name for place in places if place.lacks is None) or "none"
+    advice = [place.command for place in places if place.lacks is not None and place.command is not None]
+    limits = [f"{place.name}: {place.lacks}" for place in places if place.lacks is not None]
+    return answered(
+        [f"Platforms that are ready: {ready}."], "ready" if able else "lacking", limits=limits, advice=advice
+    )
+
+
 def _document(
     names: Sequence[str], features: Sequence[Feature], places: Sequence[Place], *, able: bool
 ) -> dict[str, Any]:
@@ -86,6 +96,7 @@ def _document(
         system = None
     return {
         "schema": "vtare.doctor/1",
+        "answer": _answer(places, able=able),
         "distribution": system,
         "kernel": platform.release(),
         "architecture": platform.machine(),

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare import stats
+from vtare.answers import Answered, answered
 from vtare.errors import BadInput
 from vtare.instruments import metric
 from vtare.plan import Analysis
@@ -160,10 +161,24 @@ class Between:
         """Whether a run of either side was left out."""
         return bool(self.left_out_before or self.left_out_after)
 
+    def answer(self) -> Answered:
+        """The answer: how many cells and tails got worse or better, and the next step."""
+        if self.refused is not None:
+            again = "run both campaigns again, alternately, and compare all of them"
+            return answered(["No verdict yet: one campaign per side is not enough."], "refused", advice=[again])
+        counts = Counter(row.change or str(row.verdict) for row in (*self.cells, *self.tails))
+        words = ("worse", "better", *Verdict)
+        status = next((word for word in words if counts[word]), Verdict.INCONCLUSIVE)
+        needs = to_decide(self.cells, self.analysis)
+        listed = ", ".join(f"{counts[word]} {word}" for word in words if counts[word])
+        limits = [*self.left_out_before, *self.left_out_after]
+        return answered([f"Of cells and tails: {listed}."], str(status), limits=limits, advice=[needs] if needs else [])
+
     def document(self) -> dict[str, Any]:
         """The whole as one JSON-ready document of schema `vtare.compare/2`."""
         return {
             "schema": SCHEMA,
+            "answer": self.answer(),
             "before": [str(store) for store in self.before],
             "after": [str(store) for store in self.after],
             "alpha": self.analysis.alpha,
