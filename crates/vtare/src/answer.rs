@@ -105,7 +105,7 @@ impl Answer {
         };
         let changes = self.changes.iter().map(|(text, command)| shape.change(text, command)).collect();
         let parts = [
-            shape.verdict(&self.sentence, level),
+            shape.verdict(&self.sentence, level, "  "),
             shape.section("Limits of this answer", self.limits.iter().map(|text| shape.item(text)).collect()),
             shape.section("What to change", changes),
         ];
@@ -133,15 +133,15 @@ impl Shape {
         if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
-    /// The sentence that comes first.
-    pub(crate) fn verdict(self, text: &str, level: VerdictLevel) -> String {
+    /// The sentence that comes first, `indent` before its first line.
+    pub(crate) fn verdict(self, text: &str, level: VerdictLevel, indent: &str) -> String {
         let code = match level {
             VerdictLevel::Good => "1;32",
             VerdictLevel::Poor => "1;33",
             VerdictLevel::Undecided => "1",
         };
         // Each line is painted alone: pagers lose a colour that runs over the end of a line.
-        wrap(text, "  ", "  ", self.width).lines().map(|line| self.paint(code, line) + "\n").collect()
+        wrap(text, indent, "  ", self.width).lines().map(|line| self.paint(code, line) + "\n").collect()
     }
 
     /// A heading and what stands below it; nothing where that is empty.

@@ -10,8 +10,8 @@ const EXAMPLES: [Examples; 24] = [
     (
         "check",
         [
-            ("check", "the verdict, its causes and what to change"),
-            ("check --seconds 60 --json", "longer, as one JSON document"),
+            ("check", "the verdict, its cause and what to change"),
+            ("check --fail-if 'status worse than usable'", "exit code 1 on a machine that is too noisy"),
         ],
     ),
     (

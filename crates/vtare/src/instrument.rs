@@ -311,7 +311,7 @@ fn report<I: Instrument>(
 }
 
 /// Reports which limits were crossed or undecided, on stderr, and gives the exit that follows.
-fn conclude(interrupted: bool, verdicts: &[Verdict]) -> Exit {
+pub(crate) fn conclude(interrupted: bool, verdicts: &[Verdict]) -> Exit {
     let failed: Vec<&Verdict> = verdicts.iter().filter(|verdict| verdict.crossed != Some(false)).collect();
     for verdict in &failed {
         let word = if verdict.crossed.is_some() { "crossed" } else { "undecided" };

@@ -161,9 +161,41 @@ pub(crate) fn percent(share: Option<f64>) -> String {
     format!("{value:.decimals$} %")
 }
 
+/// A time that is a round number, without needless digits: `50 us`, `1 ms`.
+pub(crate) fn plain_time(nanos: i64) -> String {
+    let (value, unit) = match nanos {
+        n if n < 1_000 => (n as f64, "ns"),
+        n if n < 1_000_000 => (n as f64 / 1e3, "us"),
+        n if n < 1_000_000_000 => (n as f64 / 1e6, "ms"),
+        n => (n as f64 / 1e9, "s"),
+    };
+    format!("{value} {unit}")
+}
+
+/// A share as a percentage in a sentence: two significant digits, `90 %`, `4.3 %`, `0.04 %`.
+pub(crate) fn rough_percent(share: f64) -> String {
+    let value = share * 100.0;
+    if value == 0.0 {
+        return "0 %".to_owned();
+    }
+    let digits_before = value.abs().log10().floor();
+    let text = format!("{value:.*}", (1.0 - digits_before).clamp(0.0, 9.0) as usize);
+    let short = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    format!("{short} %")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shares_in_sentences_have_two_digits() {
+        for (share, text) in
+            [(0.9046, "90 %"), (0.0427, "4.3 %"), (0.000_4, "0.04 %"), (0.0, "0 %"), (2.029, "203 %"), (0.1, "10 %")]
+        {
+            assert_eq!(rough_percent(share), text);
+        }
+    }
 
     #[test]
     fn a_table_with_a_spread_states_that_it_is_none_of_starts() {

@@ -6,20 +6,30 @@ use serde::Serialize;
 use vtare_sys::facts::MachineFacts;
 
 use crate::answer::LOST_WORTH_A_CHANGE;
-use crate::table::{percent, time};
+use crate::table::{percent, rough_percent, time};
 
-use super::figures::{Busy, Measured, NoiseFigures};
+use super::causes::Cause;
+use super::figures::{Measured, NoiseFigures};
 use super::sentences::VERDICT_TARGET_NS;
+
+/// A wake later than this, in ns, is worth a change of how CPUs idle.
+const LATE_WAKE_NS: f64 = 5_000.0;
+/// The kernel's own default for the time that an idle CPU of a guest polls, in ns.
+const HALT_POLL_NS: u32 = 200_000;
 
 /// One thing to change.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Advice {
     /// Short and stable, for programs.
     pub(crate) id: &'static str,
+    /// What it is good for, as it follows "to".
+    pub(crate) purpose: &'static str,
     /// Why, with the figure that asks for it.
     pub(crate) text: String,
     /// How.
     pub(crate) command: String,
+    /// What that costs.
+    pub(crate) cost: String,
 }
 
 /// What the advice depends on beside the facts.
@@ -29,20 +39,53 @@ pub(super) struct Surroundings {
     pub(super) dma_latency_device: bool,
     /// The kernel puts idle CPUs into states that they must wake from.
     pub(super) idle_states: bool,
+    /// This is a guest whose idle CPUs could poll before they halt, but do not.
+    pub(super) halts_at_once: bool,
 }
 
 impl Surroundings {
     pub(super) fn look() -> Self {
-        let driver = std::fs::read_to_string("/sys/devices/system/cpu/cpuidle/current_driver").unwrap_or_default();
+        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         Self {
             dma_latency_device: Path::new("/dev/cpu_dma_latency").exists(),
-            idle_states: !matches!(driver.trim(), "" | "none"),
+            idle_states: !matches!(read("/sys/devices/system/cpu/cpuidle/current_driver").trim(), "" | "none"),
+            halts_at_once: halts_at_once(
+                &read("/sys/devices/system/cpu/cpuidle/current_governor"),
+                &read("/sys/module/haltpoll/parameters/guest_halt_poll_ns"),
+            ),
         }
     }
 }
 
-/// All that applies, what helps most first.
-pub(super) fn advice(figures: &Measured, machine: &MachineFacts, around: Surroundings) -> Vec<Advice> {
+/// Whether the governor of a guest that polls before it halts is told to poll for no time.
+fn halts_at_once(governor: &str, guest_halt_poll_ns: &str) -> bool {
+    governor.trim() == "haltpoll" && guest_halt_poll_ns.trim() == "0"
+}
+
+/// The advice that removes a cause.
+fn remedy(cause: &str) -> &'static str {
+    match cause {
+        "other_threads" => "busy",
+        "quota" => "cpu_quota",
+        "clock" => "clock_source",
+        _ => "host_cpus",
+    }
+}
+
+/// All that applies: what removes the greatest cause, then what helps most.
+pub(super) fn advice(
+    figures: &Measured,
+    machine: &MachineFacts,
+    around: Surroundings,
+    causes: &[Cause],
+) -> Vec<Advice> {
+    let mut found = in_usual_order(figures, machine, around);
+    let first = causes.first().map(|cause| remedy(cause.id));
+    found.sort_by_key(|advice| Some(advice.id) != first);
+    found
+}
+
+fn in_usual_order(figures: &Measured, machine: &MachineFacts, around: Surroundings) -> Vec<Advice> {
     [
         clock_source(figures, machine),
         busy(figures),
@@ -53,6 +96,7 @@ pub(super) fn advice(figures: &Measured, machine: &MachineFacts, around: Surroun
         quiet_cpu(figures),
         isolate(figures, machine),
         slack(figures, machine),
+        halt_poll(figures, around),
         dma_latency(figures, around),
     ]
     .into_iter()
@@ -74,27 +118,31 @@ fn clock_source(figures: &Measured, machine: &MachineFacts) -> Option<Advice> {
     if others.iter().any(|name| name == "tsc") {
         return Some(Advice {
             id: "clock_source",
+            purpose: "read the time faster",
             text: format!("The kernel's clock source is {source}{priced}; tsc is available."),
             command: "cd /sys/devices/system/clocksource/clocksource0\necho tsc | sudo tee current_clocksource"
                 .to_owned(),
+            cost: "none where the counter runs evenly".to_owned(),
         });
     }
     // The kernel dropped the counter, or the hypervisor hid it. Where it runs evenly, a boot parameter brings it back.
     (has("constant_tsc") && has("nonstop_tsc")).then(|| Advice {
         id: "clock_source",
+        purpose: "read the time faster",
         text: format!("The kernel's clock source is {source}{priced}; the CPU's counter is constant and never stops."),
         command: "kernel command line: clocksource=tsc tsc=reliable".to_owned(),
+        cost: "a reboot; wrong times if the counter is uneven".to_owned(),
     })
 }
 
 fn busy(figures: &Measured) -> Option<Advice> {
-    let Busy { load_average, cpus } = figures.busy?;
+    let share = figures.busy()?;
     Some(Advice {
         id: "busy",
-        text: format!(
-            "Other work ran: the load average was {load_average:.1} on {cpus} CPUs. Stop it and check again."
-        ),
+        purpose: "find what uses the CPUs",
+        text: format!("Other programs took {} of the time: stop them and check again.", rough_percent(share)),
         command: "ps -eo pcpu,pid,comm --sort=-pcpu | head".to_owned(),
+        cost: "their work waits".to_owned(),
     })
 }
 
@@ -109,12 +157,14 @@ fn quota(machine: &MachineFacts) -> Option<Advice> {
     };
     Some(Advice {
         id: "cpu_quota",
+        purpose: "lift the CPU quota",
         text: format!(
             "A control group allows {:.2} CPUs and stops the threads for the rest of each {} when it is used up.",
             quota / period,
             time(Some(period * 1e3))
         ),
         command: command.to_owned(),
+        cost: "less CPU time for others".to_owned(),
     })
 }
 
@@ -125,12 +175,14 @@ fn sandbox(figures: &Measured, machine: &MachineFacts) -> Option<Advice> {
     let late = figures.sleep("usleep", VERDICT_TARGET_NS)?.miss_ns.median?;
     Some(Advice {
         id: "sandbox_sleep",
+        purpose: "sleep without system calls",
         text: format!(
             "gVisor answers each system call itself, and usleep of 50 us wakes {} late there: let programs sleep and \
              read the time without system calls.",
             time(Some(late))
         ),
         command: "vtare exec -- PROGRAM".to_owned(),
+        cost: "sleeps end in a spin, which uses CPU time".to_owned(),
     })
 }
 
@@ -164,12 +216,14 @@ fn host(figures: &Measured, machine: &MachineFacts) -> Option<Advice> {
     };
     Some(Advice {
         id: "host_cpus",
+        purpose: "give the vCPUs cores of their own",
         text: format!(
-            "{} of the time is lost, {} of it to nothing that runs in this system: give the vCPUs cores of their own.",
+            "{} of the time is lost, {} of it to no thread of this system: give the vCPUs cores of their own.",
             percent(Some(lost)),
             percent(Some((outside + stolen).min(1.0)))
         ),
         command: command.to_owned(),
+        cost: "nothing else can use those cores".to_owned(),
     })
 }
 
@@ -177,8 +231,10 @@ fn governor(machine: &MachineFacts) -> Option<Advice> {
     let governor = machine.governor.as_deref()?;
     (governor != "performance").then(|| Advice {
         id: "governor",
+        purpose: "hold the CPU's speed",
         text: format!("The frequency governor is {governor}: the CPU's speed follows the load."),
         command: "sudo cpupower frequency-set -g performance".to_owned(),
+        cost: "more power and heat".to_owned(),
     })
 }
 
@@ -193,12 +249,14 @@ fn quiet_cpu(figures: &Measured) -> Option<Advice> {
     let most = figures.noise.iter().filter_map(|cell| cell.lost_fraction).max_by(f64::total_cmp)?;
     (most > LOST_WORTH_A_CHANGE && most > 1.5 * least).then(|| Advice {
         id: "pin",
+        purpose: "use the CPU that loses least",
         text: format!(
             "CPU {cpu} lost least time ({}; up to {} elsewhere): pin what must be on time to it.",
             percent(Some(least)),
             percent(Some(most))
         ),
         command: format!("taskset -c {cpu} PROGRAM"),
+        cost: "the program cannot use other CPUs".to_owned(),
     })
 }
 
@@ -210,11 +268,13 @@ fn isolate(figures: &Measured, machine: &MachineFacts) -> Option<Advice> {
     let cpu = figures.noise.iter().map(|cell| cell.cpu).filter(|cpu| *cpu != 0).max()?;
     (isolated.is_empty() && online > 1 && lost * others > LOST_WORTH_A_CHANGE).then(|| Advice {
         id: "isolate",
+        purpose: "keep a CPU free of other programs",
         text: format!(
             "Other threads took {} of the time, and no CPU is kept free of them.",
             percent(Some(lost * others))
         ),
         command: format!("kernel command line: isolcpus={cpu} nohz_full={cpu} rcu_nocbs={cpu}"),
+        cost: "a reboot; other programs lose that CPU".to_owned(),
     })
 }
 
@@ -223,6 +283,7 @@ fn slack(figures: &Measured, machine: &MachineFacts) -> Option<Advice> {
     let late = figures.sleep("usleep", VERDICT_TARGET_NS)?.miss_ns.median?;
     (slack > 1_000 && late > slack as f64 / 2.0).then(|| Advice {
         id: "timer_slack",
+        purpose: "wake earlier from sleeps",
         text: format!(
             "Timers may fire {} late to save wake-ups, and usleep of 50 us wakes {} late: set the slack of threads \
              that sleep (in a program: prctl(PR_SET_TIMERSLACK, 1)).",
@@ -230,17 +291,35 @@ fn slack(figures: &Measured, machine: &MachineFacts) -> Option<Advice> {
             time(Some(late))
         ),
         command: "echo 1 | sudo tee /proc/PID/timerslack_ns".to_owned(),
+        cost: "more wake-ups and more power".to_owned(),
+    })
+}
+
+fn halt_poll(figures: &Measured, around: Surroundings) -> Option<Advice> {
+    let late = figures.sleep("clock_nanosleep", VERDICT_TARGET_NS)?.miss_ns.median?;
+    (figures.busy().is_none() && around.halts_at_once && late > LATE_WAKE_NS).then(|| Advice {
+        id: "guest_halt_poll",
+        purpose: "wake faster",
+        text: format!(
+            "Guest halt polling is off (guest_halt_poll_ns is 0): each wake goes through the host, and clock_nanosleep \
+             of 50 us wakes {} late. A CPU that polls takes time from other guests.",
+            time(Some(late))
+        ),
+        command: format!("echo {HALT_POLL_NS} | sudo tee /sys/module/haltpoll/parameters/guest_halt_poll_ns"),
+        cost: "idle CPUs poll 0.2 ms: more power".to_owned(),
     })
 }
 
 fn dma_latency(figures: &Measured, around: Surroundings) -> Option<Advice> {
     let late = figures.sleep("clock_nanosleep", VERDICT_TARGET_NS)?.miss_ns.median?;
     // On a busy machine a wake is late because another thread has the CPU, not because the CPU sleeps.
-    let idle = figures.busy.is_none();
-    (idle && around.dma_latency_device && around.idle_states && late > 5_000.0).then(|| Advice {
+    let idle = figures.busy().is_none();
+    (idle && around.dma_latency_device && around.idle_states && late > LATE_WAKE_NS).then(|| Advice {
         id: "cpu_dma_latency",
+        purpose: "hold idle CPUs awake",
         text: format!("Idle CPUs take part in waking {} late: hold them awake while you measure.", time(Some(late))),
         command: r#"sudo sh -c 'exec 3>/dev/cpu_dma_latency; printf "\0\0\0\0" >&3; PROGRAM'"#.to_owned(),
+        cost: "idle CPUs never sleep: more power".to_owned(),
     })
 }
 
@@ -251,7 +330,7 @@ mod tests {
     use vtare_units::figures::Figures;
 
     fn ids(figures: &Measured, machine: &MachineFacts, around: Surroundings) -> Vec<&'static str> {
-        advice(figures, machine, around).iter().map(|advice| advice.id).collect()
+        in_usual_order(figures, machine, around).iter().map(|advice| advice.id).collect()
     }
 
     fn late(method: &str, median: f64) -> SleepFigures {
@@ -285,7 +364,7 @@ mod tests {
             clock_source: Some("tsc".to_owned()),
             clock_sources_available: Some(vec!["tsc".to_owned(), "hpet".to_owned()]),
             governor: Some("performance".to_owned()),
-            load_average_1min: Some(0.1),
+            load_average_1min: Some(9.9),
             cpus_online: Some(4),
             isolated_cpus: Some(vec![3]),
             timer_slack_ns: Some(1),
@@ -296,7 +375,7 @@ mod tests {
             noise: vec![lost(0, 0.0001, 10, 90), lost(1, 0.0001, 10, 90)],
             ..Measured::default()
         };
-        let around = Surroundings { dma_latency_device: true, idle_states: true };
+        let around = Surroundings { dma_latency_device: true, idle_states: true, ..Surroundings::default() };
         assert_eq!(ids(&figures, &machine, around), [] as [&str; 0]);
     }
 
@@ -313,12 +392,15 @@ mod tests {
             cost_ns: Figures::default(),
         }];
         let figures = Measured { timer, ..Measured::default() };
-        let found = advice(&figures, &sources(&["hpet", "tsc"]), Surroundings::default());
+        let found = in_usual_order(&figures, &sources(&["hpet", "tsc"]), Surroundings::default());
         assert!(found[0].text.contains("hpet and costs 612 ns") && found[0].command.contains("echo tsc"), "{found:?}");
         assert_eq!(ids(&figures, &sources(&["hpet"]), Surroundings::default()), [] as [&str; 0]);
         let flags = Some(vec!["constant_tsc".to_owned(), "nonstop_tsc".to_owned()]);
-        let found =
-            advice(&figures, &MachineFacts { cpu_flags: flags.clone(), ..sources(&["hpet"]) }, Surroundings::default());
+        let found = in_usual_order(
+            &figures,
+            &MachineFacts { cpu_flags: flags.clone(), ..sources(&["hpet"]) },
+            Surroundings::default(),
+        );
         assert!(found[0].command.contains("clocksource=tsc"), "{found:?}");
         let in_uml = MachineFacts { cpu_flags: flags, hypervisor: Some("uml".to_owned()), ..sources(&["timer"]) };
         assert_eq!(ids(&figures, &in_uml, Surroundings::default()), [] as [&str; 0]);
@@ -328,7 +410,7 @@ mod tests {
     fn a_noisy_guest_is_sent_to_its_host_and_a_noisy_bare_machine_is_not() {
         let figures = Measured { noise: vec![lost(0, 0.02, 5, 95), lost(1, 0.021, 5, 95)], ..Measured::default() };
         let guest = MachineFacts { hypervisor: Some("kvm".to_owned()), ..machine() };
-        let found = advice(&figures, &guest, Surroundings::default());
+        let found = in_usual_order(&figures, &guest, Surroundings::default());
         assert!(
             found[0].id == "host_cpus" && found[0].command.contains("vcpupin") && found[0].text.contains("95.0 %"),
             "{found:?}"
@@ -345,7 +427,7 @@ mod tests {
             sleep: vec![late("usleep", 1_050_000.0)],
             ..Measured::default()
         };
-        let found = advice(&figures, &machine, Surroundings::default());
+        let found = in_usual_order(&figures, &machine, Surroundings::default());
         assert_eq!(found.iter().map(|advice| advice.id).collect::<Vec<_>>(), ["sandbox_sleep", "host_cpus"]);
         assert!(found[0].text.contains("1.05 ms") && found[0].command == "vtare exec -- PROGRAM", "{found:?}");
         assert!(found[1].command.contains("runsc"), "{found:?}");
@@ -356,7 +438,7 @@ mod tests {
         let figures = Measured { noise: vec![lost(0, 0.02, 5, 95)], ..Measured::default() };
         let command = |hypervisor: &str, virtual_machine| {
             let machine = MachineFacts { hypervisor: Some(hypervisor.to_owned()), virtual_machine, ..machine() };
-            advice(&figures, &machine, Surroundings::default())[0].command.clone()
+            in_usual_order(&figures, &machine, Surroundings::default())[0].command.clone()
         };
         assert!(command("uml", None).contains("linux.uml"));
         assert!(command("kvm", Some("firecracker")).contains("fc_vcpu"));
@@ -369,7 +451,6 @@ mod tests {
     #[test]
     fn busy_neighbours_inside_the_system_are_named_pinned_away_from_and_shut_out() {
         let machine = MachineFacts {
-            load_average_1min: Some(2.4),
             cpus_online: Some(2),
             isolated_cpus: Some(vec![]),
             hypervisor: Some("kvm".to_owned()),
@@ -378,10 +459,13 @@ mod tests {
         let figures = Measured {
             noise: vec![lost(0, 0.10, 90, 10), lost(1, 0.05, 90, 10)],
             sleep: vec![late("clock_nanosleep", 50_000.0)],
-            busy: Busy::of(&machine),
             ..Measured::default()
         };
-        let found = advice(&figures, &machine, Surroundings { dma_latency_device: true, idle_states: true });
+        let found = in_usual_order(
+            &figures,
+            &machine,
+            Surroundings { dma_latency_device: true, idle_states: true, ..Surroundings::default() },
+        );
         assert_eq!(found.iter().map(|advice| advice.id).collect::<Vec<_>>(), ["busy", "pin", "isolate"]);
         assert_eq!(found[1].command, "taskset -c 1 PROGRAM");
         assert!(found[2].command.contains("isolcpus=1"));
@@ -394,10 +478,39 @@ mod tests {
             ..Measured::default()
         };
         let slack = MachineFacts { timer_slack_ns: Some(50_000), ..machine() };
-        let around = Surroundings { dma_latency_device: true, idle_states: true };
+        let around = Surroundings { dma_latency_device: true, idle_states: true, ..Surroundings::default() };
         assert_eq!(ids(&figures, &slack, around), ["timer_slack", "cpu_dma_latency"]);
         assert_eq!(ids(&figures, &slack, Surroundings { idle_states: false, ..around }), ["timer_slack"]);
         assert_eq!(ids(&figures, &machine(), Surroundings::default()), [] as [&str; 0]);
+    }
+
+    #[test]
+    fn a_guest_that_halts_at_once_is_shown_how_to_poll_and_what_that_costs() {
+        assert!(halts_at_once("haltpoll\n", "0\n"));
+        for (governor, limit) in [("haltpoll", "200000"), ("menu", "0"), ("", ""), ("haltpoll", "")] {
+            assert!(!halts_at_once(governor, limit), "{governor} {limit}");
+        }
+        let around = Surroundings { halts_at_once: true, ..Surroundings::default() };
+        let sleeping = |median| Measured { sleep: vec![late("clock_nanosleep", median)], ..Measured::default() };
+        let found = in_usual_order(&sleeping(68_000.0), &machine(), around);
+        assert_eq!(found.iter().map(|advice| advice.id).collect::<Vec<_>>(), ["guest_halt_poll"]);
+        assert!(found[0].text.contains("68.0 us") && found[0].command.starts_with("echo 200000 | "), "{found:?}");
+        assert!(found[0].cost.contains("more power"), "{found:?}");
+        assert_eq!(ids(&sleeping(3_000.0), &machine(), around), [] as [&str; 0]);
+    }
+
+    #[test]
+    fn what_removes_the_greatest_cause_comes_first() {
+        let mut machine = MachineFacts { governor: Some("powersave".to_owned()), ..machine() };
+        machine.cgroup.cpu_max = Some("50000 100000".to_owned());
+        let figures = Measured { noise: vec![lost(0, 0.5, 20, 0)], ..Measured::default() };
+        let order = |cause| {
+            let causes = [Cause { id: cause, text: String::new(), share: 0.4 }];
+            let found = advice(&figures, &machine, Surroundings::default(), &causes);
+            found.iter().map(|advice| advice.id).collect::<Vec<_>>()
+        };
+        assert_eq!(order("quota"), ["cpu_quota", "busy", "governor"]);
+        assert_eq!(order("other_threads"), ["busy", "cpu_quota", "governor"]);
     }
 
     #[test]
@@ -405,7 +518,7 @@ mod tests {
         let mut slow =
             MachineFacts { governor: Some("powersave".to_owned()), container: Some("docker".to_owned()), ..machine() };
         slow.cgroup.cpu_max = Some("50000 100000".to_owned());
-        let found = advice(&Measured::default(), &slow, Surroundings::default());
+        let found = in_usual_order(&Measured::default(), &slow, Surroundings::default());
         assert_eq!(found.iter().map(|advice| advice.id).collect::<Vec<_>>(), ["cpu_quota", "governor"]);
         assert!(
             found[0].text.contains("0.50 CPUs")

@@ -3,12 +3,14 @@
 
 use serde::Deserialize;
 use serde_json::Value;
-use vtare_sys::facts::MachineFacts;
 use vtare_units::figures::Figures;
 
 use crate::failure::Failure;
 
 use super::trust::Trust;
+
+/// From this share of the time taken by other programs on, a machine is not idle.
+const NOT_IDLE: f64 = 0.01;
 
 /// Everything that was measured. A part that was not is empty or `None`.
 #[derive(Clone, Debug, Default)]
@@ -19,24 +21,6 @@ pub(super) struct Measured {
     pub(super) counter: Vec<CounterFigures>,
     pub(super) noise: Vec<NoiseFigures>,
     pub(super) trust: Option<Trust>,
-    pub(super) busy: Option<Busy>,
-}
-
-/// Other work that ran while the check did.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Busy {
-    /// Load average over the minute before, in threads.
-    pub(super) load_average: f64,
-    /// CPUs that could carry it.
-    pub(super) cpus: usize,
-}
-
-impl Busy {
-    /// Other work that is reported: more than half a thread for each CPU.
-    pub(super) fn of(machine: &MachineFacts) -> Option<Self> {
-        let (load_average, cpus) = (machine.load_average_1min?, machine.cpus_online?);
-        (load_average > 0.5 * cpus as f64).then_some(Self { load_average, cpus })
-    }
 }
 
 /// The `clock` object.
@@ -96,9 +80,11 @@ pub(super) struct NoiseFigures {
 pub(super) struct CauseFigures {
     pub(super) lost_ns: i64,
     pub(super) steal_ns: Option<i64>,
+    pub(super) quota_ns: Option<i64>,
     pub(super) other_threads_ns: Option<i64>,
     pub(super) unattributed_ns: Option<i64>,
     pub(super) gaps_from_outside_min: Option<u64>,
+    pub(super) outside_ns_min: Option<i64>,
     pub(super) dominant_cause: Option<String>,
 }
 
@@ -134,7 +120,6 @@ impl Measured {
             counter: list("counter", &cells.counter)?,
             noise: list("noise", &cells.noise)?,
             trust,
-            busy: None,
         })
     }
 
@@ -158,6 +143,12 @@ impl Measured {
     pub(super) fn lost_fraction(&self) -> Option<f64> {
         let shares: Vec<f64> = self.noise.iter().filter_map(|cell| cell.lost_fraction).collect();
         (!shares.is_empty()).then(|| shares.iter().sum::<f64>() / shares.len() as f64)
+    }
+
+    /// The share of the time that other programs took from a busy loop, where that is worth naming.
+    pub(super) fn busy(&self) -> Option<f64> {
+        let others = self.cause_share(|causes| causes.other_threads_ns)?.min(1.0);
+        Some(self.lost_fraction()? * others).filter(|share| *share >= NOT_IDLE)
     }
 
     /// The share of the time lost on all CPUs that `part` of the causes makes up; `None` where some CPU has no account.

@@ -3,9 +3,12 @@
 //! The instruments measure; pure functions turn their figures into sentences, advice and a page.
 
 mod advice;
+mod causes;
+mod conditions;
 mod figures;
 mod page;
 mod published;
+mod resolution;
 mod sentences;
 mod trust;
 
@@ -19,7 +22,7 @@ use crate::answer::Shape;
 use crate::context::Context;
 use crate::counter::Counter;
 use crate::failure::{Exit, Failure};
-use crate::instrument::{Instrument, Note, Session, fresh_seed};
+use crate::instrument::{Instrument, Note, Session, conclude, fresh_seed};
 use crate::noise::{self, Noise, NoiseParameters, Spin};
 use crate::output::{print, print_json, to_json};
 use crate::own_program::proc_note;
@@ -27,7 +30,9 @@ use crate::quantities::positive;
 use crate::sleep::Sleep;
 use crate::timer::Timer;
 
-use figures::{Busy, Cells, Measured};
+use conditions::Condition;
+use figures::{Cells, Measured};
+use resolution::Resolution;
 use trust::{ClockError, Trust};
 
 /// The error that a duration may have to be called trusted.
@@ -43,6 +48,15 @@ pub(crate) struct CheckArguments {
     /// Print one JSON document on stdout instead of the page
     #[arg(long)]
     json: bool,
+
+    /// Show all reasons, advice and tables
+    #[arg(long, short)]
+    verbose: bool,
+
+    /// Exit with code 1 where this is so or unknown, as in 'status worse than usable' or 'resolution_percent > 5'; may
+    /// be given more than once
+    #[arg(long, value_name = "CONDITION")]
+    fail_if: Vec<Condition>,
 
     /// About how long it may take, from 5 s; a longer time makes the figures more certain
     #[arg(long, value_name = "S", default_value_t = 20.0, value_parser = positive)]
@@ -87,18 +101,35 @@ pub(crate) fn command(arguments: &CheckArguments, context: &Context) -> Result<E
 
     let elapsed = clock.now() - from;
     machine.note_steal_after();
-    let figures = Measured { busy: Busy::of(&machine), ..Measured::of(&clock_object, &cells, trust)? };
-    let findings = sentences::findings(&figures);
-    let (verdict, level) = sentences::verdict(&figures, &findings);
-    let advice = advice::advice(&figures, &machine, advice::Surroundings::look());
+    let figures = Measured::of(&clock_object, &cells, trust)?;
+    let resolution = figures.trust.as_ref().and_then(|trust| Resolution::of(&resolution::rows(trust)));
+    let findings = sentences::findings(&figures, resolution.as_ref());
+    let causes = causes::causes(&figures, resolution.as_ref());
+    let advice = advice::advice(&figures, &machine, advice::Surroundings::look(), &causes);
     let standings = published::standings(&figures);
+    let first_line = sentences::first_line(resolution.as_ref());
+    let limits = conditions::judge(&arguments.fail_if, resolution.as_ref());
     if arguments.json {
+        let status = resolution.map(|found| found.status);
+        let visible = resolution.and_then(|found| found.visible);
         print_json(&json!({
             "schema": "vtare.check/1",
             "program": {"name": "vtare", "version": env!("CARGO_PKG_VERSION")},
             "parameters": {"seconds": seconds},
             "seed": seed,
-            "verdict": verdict,
+            "answer": {
+                "text": first_line,
+                "status": status,
+                "limits": causes.iter().map(|cause| &cause.text).collect::<Vec<_>>(),
+                "advice": to_json(&advice),
+            },
+            "status": status,
+            "resolution_percent": visible.map(|(share, _)| share * 100.0),
+            "resolution_from_ns": visible.map(|(_, from_ns)| from_ns),
+            "rests_on": resolution.map(|found| to_json(&found.rests_on)),
+            "causes": to_json(&causes),
+            "limits": to_json(&limits),
+            "verdict": sentences::verdict(&first_line, &findings),
             "findings": to_json(&findings),
             "advice": to_json(&advice),
             "standings": to_json(&standings),
@@ -115,17 +146,18 @@ pub(crate) fn command(arguments: &CheckArguments, context: &Context) -> Result<E
         let page = page::Page {
             machine: &machine,
             figures: &figures,
-            verdict: &verdict,
-            level,
+            resolution: resolution.as_ref(),
+            causes: &causes,
             findings: &findings,
             advice: &advice,
             standings: &standings,
             notes: &parts.notes,
             interrupted: parts.interrupted,
         };
-        print(&page.render(Shape::here()))?;
+        let shape = Shape::here();
+        print(&if arguments.verbose { page.whole(shape) } else { page.short(shape) })?;
     }
-    Ok(if parts.interrupted { Exit::Interrupted } else { Exit::Measured })
+    Ok(conclude(parts.interrupted, &limits))
 }
 
 /// The parts that are measured one after another. A part that fails leaves a note, not an end: the others are still

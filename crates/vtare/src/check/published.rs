@@ -90,14 +90,14 @@ pub(super) fn standings(figures: &Measured) -> Vec<Standing> {
     };
     let counter = figures.counter.iter().min_by_key(|cell| cell.argument).and_then(|cell| {
         let rows = tables.counter_cv.iter().filter(|row| row.argument == cell.argument);
-        let what = format!("variation (CV) of equal work, argument {}", cell.argument);
+        let what = format!("Equal work (argument {}) varies (CV) by", cell.argument);
         place(&what, "1", cell.cv?, rows.filter_map(named).collect())
     });
     [
-        timer("vtare", "TSC", "read of the CPU counter"),
-        timer("clock_monotonic", "System Call", "clock_gettime"),
-        sleep("usleep", "uSleep", "usleep, late by"),
-        sleep("adaptive", "HPTSleep", "sleep that ends in a spin, late by"),
+        timer("vtare", "TSC", "Reading the CPU counter takes"),
+        timer("clock_monotonic", "System Call", "clock_gettime takes"),
+        sleep("usleep", "uSleep", "usleep of 1 ms is late by"),
+        sleep("adaptive", "HPTSleep", "A sleep of 1 ms that ends in a spin is late by"),
         counter,
     ]
     .into_iter()

@@ -3,9 +3,11 @@
 use serde::Serialize;
 
 use crate::answer::VerdictLevel;
-use crate::table::{middle_half, percent, time};
+use crate::table::{middle_half, percent, plain_time, rough_percent, time};
 
-use super::figures::{Busy, Measured, SleepFigures};
+use super::causes;
+use super::figures::{Measured, SleepFigures};
+use super::resolution::{Resolution, Status};
 use super::trust::{Trust, TrustPoint};
 
 /// A sentence and the figure it rests on.
@@ -17,7 +19,7 @@ pub(crate) struct Finding {
     pub(crate) text: String,
     /// The figure.
     pub(crate) figure: f64,
-    /// Its unit: `ns`, `threads`, or `1` for shares and coefficients.
+    /// Its unit: `ns`, or `1` for shares and coefficients.
     pub(crate) unit: &'static str,
 }
 
@@ -26,30 +28,30 @@ pub(super) const VERDICT_TARGET_NS: u64 = 50_000;
 /// Other sleep targets of the findings.
 pub(super) const OTHER_TARGETS_NS: [u64; 2] = [1_000_000, 10_000_000];
 
-/// The plain verdict, from the findings that carry it.
-pub(super) fn verdict(figures: &Measured, findings: &[Finding]) -> (String, VerdictLevel) {
-    let text = |id: &str| findings.iter().find(|finding| finding.id == id).map(|finding| finding.text.as_str());
-    let durations = text("durations");
-    let untrusted = text("clock").filter(|_| !figures.clock.trusted);
-    let measured: Vec<&str> = [durations, text("sleep_50us"), untrusted].into_iter().flatten().collect();
-    if measured.is_empty() {
-        let parts =
-            [figures.timer.is_empty(), figures.sleep.is_empty(), figures.counter.is_empty(), figures.noise.is_empty()];
-        let measured = parts.iter().filter(|missing| !**missing).count();
-        return (
-            format!("{measured} of {} parts were measured, too few for a verdict.", parts.len()),
-            VerdictLevel::Undecided,
-        );
-    }
-    let sentences: Vec<&str> = measured.into_iter().chain(text("busy")).collect();
-    let trusted = figures.trust.as_ref().is_some_and(|trust| trust.least_ns.is_some());
-    (sentences.join(" "), if trusted && untrusted.is_none() { VerdictLevel::Good } else { VerdictLevel::Poor })
+/// The verdict in words: the first line of the page, and the sentence on sleeps.
+pub(super) fn verdict(first_line: &str, findings: &[Finding]) -> String {
+    let sleep = findings.iter().find(|finding| finding.id == "sleep_50us").map(|finding| finding.text.as_str());
+    [Some(first_line), sleep].into_iter().flatten().collect::<Vec<_>>().join(" ")
+}
+
+/// The first line of the page.
+pub(super) fn first_line(resolution: Option<&Resolution>) -> String {
+    let none = "NOT KNOWN: the time that a busy loop loses was not measured.";
+    resolution.map_or_else(|| none.to_owned(), Resolution::sentence)
+}
+
+/// Its colour.
+pub(super) fn level(resolution: Option<&Resolution>) -> VerdictLevel {
+    resolution.map_or(VerdictLevel::Undecided, |found| match found.status {
+        Status::Good => VerdictLevel::Good,
+        Status::Usable | Status::NotNow => VerdictLevel::Poor,
+    })
 }
 
 /// All findings that the figures carry.
-pub(super) fn findings(figures: &Measured) -> Vec<Finding> {
+pub(super) fn findings(figures: &Measured, resolution: Option<&Resolution>) -> Vec<Finding> {
     let mut found = Vec::new();
-    found.extend(figures.trust.as_ref().and_then(durations));
+    found.extend(resolution.map(durations));
     found.extend(figures.trust.as_ref().and_then(|trust| error_of(trust, 1_000_000)));
     found.extend(sleep(figures, "sleep_50us", VERDICT_TARGET_NS));
     found.extend(sleep(figures, "sleep_1ms", OTHER_TARGETS_NS[0]));
@@ -59,45 +61,18 @@ pub(super) fn findings(figures: &Measured) -> Vec<Finding> {
     found.extend(noise(figures));
     found.extend(steal(figures));
     found.extend(work(figures));
-    found.extend(figures.busy.map(busy));
+    found.extend(figures.busy().map(busy));
     found
 }
 
-fn busy(Busy { load_average, cpus }: Busy) -> Finding {
-    let text = format!("The machine was not idle (load average {load_average:.1} on {cpus} CPUs).");
-    Finding { id: "busy", text, figure: load_average, unit: "threads" }
+fn busy(share: f64) -> Finding {
+    Finding { id: "busy", text: "The machine was not idle.".to_owned(), figure: share, unit: "1" }
 }
 
-fn durations(trust: &Trust) -> Option<Finding> {
-    let level = whole_percent(trust.level);
-    let longest = trust.points.last()?;
-    let parts = trust.least_by_part_ns.len();
-    let reached: Vec<i64> = trust.least_by_part_ns.iter().copied().flatten().collect();
-    let Some(least) = trust.least_ns else {
-        let error = longest.error_p95.median?;
-        let text = format!(
-            "No duration up to {} can be trusted to {level} on this machine: of {}, 5 in 100 are off by {} or more{}.",
-            plain_time(longest.duration_ns),
-            plain_time(longest.duration_ns),
-            percent(Some(error)),
-            middle_half(longest.error_p95.half_iqr, &format!("{parts} parts"), percent),
-        );
-        return Some(Finding { id: "durations", text, figure: error, unit: "1" });
-    };
-    let reach = if trust.holds_beyond {
-        format!("of {} and more", plain_time(least))
-    } else {
-        format!("of {} to {}", plain_time(least), plain_time(longest.duration_ns))
-    };
-    let mut text = format!("Durations {reach} can be trusted to {level} on this machine");
-    if let (Some(low), Some(high)) = (reached.iter().min(), reached.iter().max()) {
-        let spread =
-            if low == high { plain_time(*low) } else { format!("{} to {}", plain_time(*low), plain_time(*high)) };
-        text.push_str(&format!(" (from {spread} on in {} of {parts} parts", reached.len()));
-        text.push_str(if reached.len() < parts { "; in the others from none)" } else { ")" });
-    }
-    text.push('.');
-    Some(Finding { id: "durations", text, figure: least as f64, unit: "ns" })
+fn durations(resolution: &Resolution) -> Finding {
+    let (figure, unit) =
+        resolution.visible.map_or((resolution.rests_on.error, "1"), |(_, from_ns)| (from_ns as f64, "ns"));
+    Finding { id: "durations", text: resolution.sentence(), figure, unit }
 }
 
 fn error_of(trust: &Trust, duration_ns: i64) -> Option<Finding> {
@@ -113,25 +88,38 @@ fn error_of(trust: &Trust, duration_ns: i64) -> Option<Finding> {
 }
 
 fn sleep(figures: &Measured, id: &'static str, target_ns: u64) -> Option<Finding> {
-    let late = |method: &str| {
-        let cell: &SleepFigures = figures.sleep(method, target_ns)?;
-        Some((cell.miss_ns.median?, cell))
-    };
-    let clause = |name: &str, (median, cell): (f64, &SleepFigures)| {
-        let direction = if median < 0.0 { "early" } else { "late" };
-        let spread = middle_half(cell.miss_ns.half_iqr, "them", time);
-        format!("{} {direction} with {name}{spread}", time(Some(median.abs())))
-    };
-    let (usleep, own) = (late("usleep"), late("adaptive"));
-    let figure = usleep.or(own)?.0;
-    let mut text = format!("Sleeps of {} wake ", plain_time(i64::try_from(target_ns).ok()?));
-    let clauses = [usleep.map(|miss| clause("usleep", miss)), own.map(|miss| clause("vtare's sleep", miss))];
-    text.push_str(&clauses.into_iter().flatten().collect::<Vec<_>>().join(" and "));
-    if let Some(share) = own.and_then(|(_, cell)| cell.cpu_fraction) {
+    let spread = |cell: &SleepFigures| middle_half(cell.miss_ns.half_iqr, "them", time);
+    let (mut text, figure) = wakes(figures, target_ns, " and ", spread)?;
+    let own = figures.sleep("adaptive", target_ns).filter(|cell| cell.miss_ns.median.is_some());
+    if let Some(share) = own.and_then(|cell| cell.cpu_fraction) {
         text.push_str(&format!(", which uses {} of a CPU", percent(Some(share))));
     }
     text.push('.');
     Some(Finding { id, text, figure, unit: "ns" })
+}
+
+/// The sentence on short sleeps in one line.
+pub(super) fn short_sleeps(figures: &Measured) -> Option<String> {
+    wakes(figures, VERDICT_TARGET_NS, ", ", |_| String::new()).map(|(text, _)| text + ".")
+}
+
+/// How late sleeps of `target_ns` wake, and the figure of the first way to sleep.
+fn wakes(
+    figures: &Measured,
+    target_ns: u64,
+    between: &str,
+    spread: impl Fn(&SleepFigures) -> String,
+) -> Option<(String, f64)> {
+    let ways = [("usleep", "usleep"), ("adaptive", "vtare's sleep")].into_iter().filter_map(|(method, name)| {
+        let cell = figures.sleep(method, target_ns)?;
+        let median = cell.miss_ns.median?;
+        let direction = if median < 0.0 { "early" } else { "late" };
+        let clause = format!("{} {direction} with {name}{}", time(Some(median.abs())), spread(cell));
+        Some((clause, median))
+    });
+    let (clauses, medians): (Vec<_>, Vec<_>) = ways.unzip();
+    let target = plain_time(i64::try_from(target_ns).ok()?);
+    Some((format!("Sleeps of {target} wake {}", clauses.join(between)), *medians.first()?))
 }
 
 fn clock(figures: &Measured) -> Option<Finding> {
@@ -171,40 +159,40 @@ fn kernel_clock(figures: &Measured) -> Option<Finding> {
 
 fn noise(figures: &Measured) -> Option<Finding> {
     let lost = figures.lost_fraction()?;
-    let shares: Vec<f64> = figures.noise.iter().filter_map(|cell| cell.lost_fraction).collect();
-    let (low, high) =
-        (shares.iter().copied().fold(f64::INFINITY, f64::min), shares.iter().copied().fold(0.0, f64::max));
-    let mut text = format!(
-        "{} of the time is taken from a thread that never lets go, in gaps of 10 us and more",
-        percent(Some(lost))
-    );
-    if shares.len() > 1 {
-        text.push_str(&format!(" ({} to {} by CPU)", percent(Some(low)), percent(Some(high))));
-    }
-    if let Some(longest) = figures.noise.iter().filter_map(|cell| cell.gap_ns.max).max_by(f64::total_cmp) {
-        text.push_str(&format!("; the longest took {}", time(Some(longest))));
-    }
-    if let Some(others) = figures.cause_share(|causes| causes.other_threads_ns) {
-        text.push_str(&format!("; {} of it went to other threads", percent(Some(others))));
-    }
+    let longest = figures.noise.iter().filter_map(|cell| cell.gap_ns.max).max_by(f64::total_cmp);
+    let mut text =
+        short_noise(figures)?.trim_end_matches('.').replace("other programs", "other programs on this machine");
+    text.extend(longest.map(|longest| format!("; the longest gap took {}", time(Some(longest)))));
     text.push('.');
     Some(Finding { id: "noise", text, figure: lost, unit: "1" })
 }
 
+/// What a busy loop lost and to whom, in one line.
+pub(super) fn short_noise(figures: &Measured) -> Option<String> {
+    let lost = figures.lost_fraction()?;
+    if lost == 0.0 {
+        return Some("A busy loop lost none of its time.".to_owned());
+    }
+    let most = causes::accounts(figures).first().map(|(_, who, share)| match share / lost {
+        part if part >= 0.9 => format!(", nearly all of it to {who}"),
+        part if part >= 0.5 => format!(", most of it to {who}"),
+        part => format!(", {} of it to {who}", rough_percent(part)),
+    });
+    Some(format!("A busy loop lost {} of its time{}.", rough_percent(lost), most.unwrap_or_default()))
+}
+
 fn steal(figures: &Measured) -> Option<Finding> {
     let share = figures.cause_share(|causes| causes.steal_ns)?;
-    let unsaid = figures.cause_share(|causes| causes.unattributed_ns);
-    let mut text = format!("The hypervisor's steal account explains {} of the time lost", percent(Some(share)));
-    if let Some(unsaid) = unsaid.filter(|unsaid| *unsaid > 0.0) {
-        text.push_str(&format!(", {} is in no account", percent(Some(unsaid))));
-    }
+    let mut text = match share {
+        0.0 => "The hypervisor reports that it took none of the time lost".to_owned(),
+        share if share < 0.05 => format!("The hypervisor took almost none of the time lost ({})", rough_percent(share)),
+        share => format!("The hypervisor took {} of the time lost", rough_percent(share)),
+    };
     let outside = figures.noise.iter().map(|cell| cell.causes.gaps_from_outside_min).sum::<Option<u64>>();
     if let Some(outside @ 1..) = outside {
-        text.push_str(&format!(
-            "; at least {outside} gaps had neither interrupt nor switch and came from outside this system"
-        ));
+        text.push_str(&format!("; at least {outside} gaps came from outside this system"));
         if share == 0.0 {
-            text.push_str(": steal is blind here");
+            text.push_str(", so its account is blind here");
         }
     }
     text.push('.');
@@ -223,21 +211,6 @@ fn work(figures: &Measured) -> Option<Finding> {
     }
     text.push('.');
     Some(Finding { id: "work", text, figure: cv, unit: "1" })
-}
-
-/// A time that is a round number, without needless digits: `50 us`, `1 ms`.
-pub(super) fn plain_time(nanos: i64) -> String {
-    let (value, unit) = match nanos {
-        n if n < 1_000 => (n as f64, "ns"),
-        n if n < 1_000_000 => (n as f64 / 1e3, "us"),
-        n if n < 1_000_000_000 => (n as f64 / 1e6, "ms"),
-        n => (n as f64 / 1e9, "s"),
-    };
-    format!("{value} {unit}")
-}
-
-fn whole_percent(share: f64) -> String {
-    format!("{} %", share * 100.0)
 }
 
 #[cfg(test)]

@@ -52,6 +52,8 @@ pub(crate) struct Trust {
     pub(crate) least_by_part_ns: Vec<Option<i64>>,
     /// Whether the whole length of every part lost less than the level, so that longer durations hold too.
     pub(crate) holds_beyond: bool,
+    /// The relative error of longer durations, as a share: what the whole length of each part lost.
+    pub(crate) longer: Figures,
 }
 
 /// A part of a series: gaps at their place in undisturbed time.
@@ -62,7 +64,7 @@ struct Part {
 }
 
 /// The durations that are examined: 1, 2, 5 times powers of ten, from 1 us to 10 s.
-fn durations() -> impl Iterator<Item = i64> {
+pub(super) fn durations() -> impl Iterator<Item = i64> {
     (3..10).flat_map(|power| [1, 2, 5].map(|digit| digit * 10_i64.pow(power))).chain([10_000_000_000])
 }
 
@@ -125,12 +127,13 @@ pub(super) fn weigh(series: &[Spin], clock: ClockError, level: f64) -> Option<Tr
     let parts: Vec<Part> = series.iter().flat_map(parts).collect();
     let mut by_part: Vec<Vec<(i64, f64)>> = vec![Vec::new(); parts.len()];
     let mut points = Vec::new();
+    let in_billionths = |share: f64| (share * PER_BILLION).round() as i64;
     for duration in durations() {
         let errors: Vec<Option<f64>> = parts.iter().map(|part| error_p95(part, duration, clock)).collect();
         for (own, error) in by_part.iter_mut().zip(&errors) {
             own.extend(error.map(|error| (duration, error)));
         }
-        let known: Vec<i64> = errors.into_iter().flatten().map(|error| (error * PER_BILLION).round() as i64).collect();
+        let known: Vec<i64> = errors.into_iter().flatten().map(in_billionths).collect();
         if known.len() >= LEAST_PARTS {
             points.push(TrustPoint {
                 duration_ns: duration,
@@ -144,10 +147,12 @@ pub(super) fn weigh(series: &[Spin], clock: ClockError, level: f64) -> Option<Tr
     let medians: Vec<(i64, f64)> =
         points.iter().filter_map(|point| Some((point.duration_ns, point.error_p95.median?))).collect();
     let lost = |part: &Part| part.gaps.iter().map(|(_, gap)| gap).sum::<i64>() as f64 / part.length as f64;
+    let longer: Figures = parts.iter().map(|part| in_billionths(lost(part) + clock.rate)).collect();
     Some(Trust {
         level,
         least_ns: least(&medians, level),
         least_by_part_ns: by_part.iter().map(|errors| least(errors, level)).collect(),
+        longer: longer.scaled(1.0 / PER_BILLION),
         holds_beyond: parts.iter().all(|part| lost(part) + clock.rate <= level),
         points,
     })

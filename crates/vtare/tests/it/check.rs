@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::common::{Outcome, VTARE, documented, vtare_line};
+use crate::common::{Outcome, VTARE, documented, vtare, vtare_line};
 use serde_json::Value;
 
 #[test]
@@ -20,7 +20,7 @@ fn a_short_check_states_its_verdict_in_sentences_with_figures() {
             finding["figure"].is_number() && finding["text"].as_str().is_some_and(|text| text.ends_with('.')),
             "{finding}"
         );
-        assert!(["ns", "1", "threads"].iter().any(|unit| finding["unit"] == *unit), "{finding}");
+        assert!(["ns", "1"].iter().any(|unit| finding["unit"] == *unit), "{finding}");
     }
     let verdict = document["verdict"].as_str().expect("a text");
     let carried = |id: &str| {
@@ -34,12 +34,48 @@ fn a_short_check_states_its_verdict_in_sentences_with_figures() {
     for part in ["timer", "sleep", "counter", "noise"] {
         assert!(document["cells"][part].as_array().is_some_and(|cells| !cells.is_empty()), "{part}");
     }
+    assert!(verdict.starts_with(document["answer"]["text"].as_str().expect("a text")), "{verdict}");
+    assert_eq!(document["answer"]["status"], document["status"]);
+    assert!(["good", "usable", "not_now"].iter().any(|status| document["status"] == *status), "{verdict}");
+    assert!(document["answer"]["advice"] == document["advice"]);
+    let causes = document["causes"].as_array().expect("a list");
+    assert_eq!(causes.len(), document["answer"]["limits"].as_array().expect("a list").len());
+    assert!(causes.iter().all(|cause| cause["share"].as_f64().is_some_and(|share| share > 0.0)), "{causes:?}");
+    let points = document["durations"]["points"].as_array().expect("a list");
+    let rests_on = &document["rests_on"];
+    let row = points.iter().find(|point| point["duration_ns"] == rests_on["duration_ns"]);
+    let row = row.map_or(&document["durations"]["longer"]["median"], |point| &point["error_p95"]["median"]);
+    assert_eq!(row, &rests_on["error"], "the row that the verdict rests on is in the table");
     for standing in document["standings"].as_array().expect("a list") {
         assert!(
             standing["worse"].as_u64() <= standing["published"].as_array().map(|rows| rows.len() as u64),
             "{standing}"
         );
     }
+}
+
+#[test]
+fn the_screen_has_at_most_8_lines_of_80_columns_and_a_condition_decides_the_exit_code() {
+    let outcome = vtare([
+        "check",
+        "--seconds",
+        "5",
+        "--fail-if",
+        "resolution_from_ns >= 0",
+        "--fail-if",
+        "status worse than good",
+    ]);
+    let first = outcome.stdout.lines().next().expect("a first line");
+    outcome.refused(1, &["limit 'resolution_from_ns >= 0' "]);
+    assert_eq!(
+        outcome.stderr.contains("limit 'status worse than good' crossed"),
+        !first.starts_with("GOOD: "),
+        "{first}"
+    );
+    let (count, widest) =
+        (outcome.stdout.lines().count(), outcome.stdout.lines().map(|line| line.chars().count()).max());
+    assert!((4..=8).contains(&count) && widest <= Some(80), "{}", outcome.stdout);
+    assert!(outcome.stdout.ends_with("More: vtare check -v\n"), "{}", outcome.stdout);
 }
 
 #[test]
@@ -70,5 +106,7 @@ fn an_interrupted_check_keeps_one_valid_document() {
 #[test]
 fn a_time_too_short_to_measure_in_is_refused() {
     vtare_line("check --seconds 1").refused(2, &["found 1", "5 to 3600"]);
+    vtare(["check", "--fail-if", "status worse than usble"]).refused(2, &["did you mean 'usable'"]);
+    vtare(["check", "--fail-if", "resolution > 5"]).refused(2, &["resolution_percent"]);
     vtare_line("check --seconds never").refused(2, &["found 'never'"]);
 }

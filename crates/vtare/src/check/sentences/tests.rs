@@ -30,6 +30,8 @@ fn good_host() -> Measured {
         steal_ns: Some(0),
         other_threads_ns: Some(250_000),
         unattributed_ns: Some(750_000),
+        quota_ns: Some(0),
+        outside_ns_min: Some(0),
         gaps_from_outside_min: Some(0),
         dominant_cause: Some("unattributed".to_owned()),
     };
@@ -70,9 +72,23 @@ fn good_host() -> Measured {
             least_ns: Some(1_000_000),
             least_by_part_ns: vec![Some(500_000), Some(1_000_000), Some(2_000_000)],
             holds_beyond: true,
+            longer: spread(0.000_3, 0.0),
         }),
-        busy: None,
     }
+}
+
+fn resolution(figures: &Measured) -> Option<Resolution> {
+    Resolution::of(&super::super::resolution::rows(figures.trust.as_ref()?))
+}
+
+fn found(figures: &Measured) -> Vec<Finding> {
+    findings(figures, resolution(figures).as_ref())
+}
+
+/// The verdict in words, and its colour.
+fn shown(figures: &Measured) -> (String, VerdictLevel) {
+    let resolution = resolution(figures);
+    (verdict(&first_line(resolution.as_ref()), &found(figures)), level(resolution.as_ref()))
 }
 
 fn text_of<'f>(found: &'f [Finding], id: &str) -> &'f str {
@@ -82,10 +98,10 @@ fn text_of<'f>(found: &'f [Finding], id: &str) -> &'f str {
 #[test]
 fn a_good_host_is_shown_so_in_two_sentences() {
     let figures = good_host();
-    let (text, level) = verdict(&figures, &findings(&figures));
+    let (text, level) = shown(&figures);
     assert_eq!(
         text,
-        "Durations of 1 ms and more can be trusted to 1 % on this machine (from 500 us to 2 ms on in 3 of 3 parts). \
+        "GOOD: differences of 1 % are visible in timings of 1 ms and longer. \
          Sleeps of 50 us wake 80.0 us late with usleep (the middle half of them spans 10.0 us) and 100 ns late with \
          vtare's sleep (the middle half of them spans 16.0 ns), which uses 52.0 % of a CPU."
     );
@@ -95,7 +111,7 @@ fn a_good_host_is_shown_so_in_two_sentences() {
 #[test]
 fn every_finding_has_its_figure() {
     let figures = good_host();
-    let found = findings(&figures);
+    let found = found(&figures);
     let figure = |id: &str| found.iter().find(|finding| finding.id == id).map(|finding| (finding.figure, finding.unit));
     assert_eq!(figure("durations"), Some((1_000_000.0, "ns")));
     assert_eq!(figure("error_1ms"), Some((0.008, "1")));
@@ -119,37 +135,25 @@ fn a_noisy_guest_is_shown_that_no_duration_holds_and_that_steal_is_blind() {
         least_ns: None,
         least_by_part_ns: vec![None; 10],
         holds_beyond: false,
+        longer: spread(0.02, 0.0),
     });
     for cell in &mut figures.noise {
         cell.lost_fraction = Some(0.019);
         cell.causes.gaps_from_outside_min = Some(1_900);
     }
-    let found = findings(&figures);
-    let (text, level) = verdict(&figures, &found);
-    assert!(text.starts_with(
-        "No duration up to 10 ms can be trusted to 1 % on this machine: of 10 ms, 5 in 100 are off by 3.10 %"
-    ));
+    let found = found(&figures);
+    let (text, level) = shown(&figures);
+    assert!(text.starts_with("USABLE: differences of 10 % are visible in timings of 1 ms and longer."));
     assert_eq!(level, VerdictLevel::Poor);
     assert!(
         text_of(&found, "steal").contains("at least 3800 gaps")
-            && text_of(&found, "steal").contains("steal is blind here")
+            && text_of(&found, "steal").contains("its account is blind here")
     );
-    assert!(text_of(&found, "noise").starts_with("1.90 % of the time"));
+    assert!(text_of(&found, "noise").starts_with("A busy loop lost 1.9 % of its time, most of it to interrupts"));
 }
 
 #[test]
-fn parts_that_never_hold_are_counted_and_the_reach_is_limited_where_longer_durations_fail() {
-    let mut figures = good_host();
-    let trust = figures.trust.as_mut().expect("it is there");
-    (trust.least_by_part_ns, trust.holds_beyond) = (vec![Some(1_000_000), None, Some(1_000_000)], false);
-    let found = findings(&figures);
-    let text = text_of(&found, "durations");
-    assert!(text.starts_with("Durations of 1 ms to 10 ms can be trusted"), "{text}");
-    assert!(text.contains("(from 1 ms on in 2 of 3 parts; in the others from none)"), "{text}");
-}
-
-#[test]
-fn an_untrusted_clock_is_part_of_the_verdict_with_its_reason() {
+fn an_untrusted_clock_is_named_with_its_reason() {
     let mut figures = good_host();
     figures.clock = ClockFigures {
         source: "os".to_owned(),
@@ -158,39 +162,38 @@ fn an_untrusted_clock_is_part_of_the_verdict_with_its_reason() {
         read_cost_ns: Some(612.0),
         ..ClockFigures::default()
     };
-    let (text, level) = verdict(&figures, &findings(&figures));
-    assert!(text.ends_with(
+    assert_eq!(
+        text_of(&found(&figures), "clock"),
         "The CPU's counter is not trusted (the kernel's clock source is hpet), so vtare reads the kernel's clock; one \
          reading costs 612 ns."
-    ));
-    assert_eq!(level, VerdictLevel::Poor);
+    );
 }
 
 #[test]
 fn a_vdso_that_costs_a_system_call_is_named() {
     let mut figures = good_host();
     figures.timer[0].read_cost_ns = spread(250.0, 1.0);
-    let found = findings(&figures);
+    let found = found(&figures);
     assert!(text_of(&found, "kernel_clock").contains("cannot be read without a system call"));
 }
 
 #[test]
 fn a_part_without_figures_gets_no_sentence() {
     let figures = Measured { sleep: good_host().sleep, ..Measured::default() };
-    let found = findings(&figures);
+    let found = found(&figures);
     let ids: Vec<_> = found.iter().map(|finding| finding.id).collect();
     assert_eq!(ids, ["sleep_50us"]);
-    let (text, level) = verdict(&figures, &found);
-    assert!(text.starts_with("Sleeps of 50 us"));
-    assert_eq!(level, VerdictLevel::Poor, "nothing is known of durations");
+    let (text, level) = shown(&figures);
+    assert!(text.starts_with("NOT KNOWN: ") && text.contains("Sleeps of 50 us"), "{text}");
+    assert_eq!(level, VerdictLevel::Undecided, "nothing is known of durations");
 
     let only_own = Measured { sleep: vec![sleep_cell("adaptive", 50_000, -30.0, 2.0)], ..Measured::default() };
-    let found = findings(&only_own);
+    let found = super::tests::found(&only_own);
     assert!(text_of(&found, "sleep_50us").starts_with("Sleeps of 50 us wake 30.0 ns early with vtare's sleep"));
 
-    assert_eq!(findings(&Measured::default()), []);
-    let (text, level) = verdict(&Measured::default(), &[]);
-    assert_eq!(text, "0 of 4 parts were measured, too few for a verdict.");
+    assert_eq!(super::tests::found(&Measured::default()), []);
+    let (text, level) = shown(&Measured::default());
+    assert_eq!(text, "NOT KNOWN: the time that a busy loop loses was not measured.");
     assert_eq!(level, VerdictLevel::Undecided);
 }
 
@@ -198,17 +201,20 @@ fn a_part_without_figures_gets_no_sentence() {
 fn steal_that_no_cpu_states_is_not_called_zero() {
     let mut figures = good_host();
     figures.noise[1].causes.steal_ns = None;
-    assert!(findings(&figures).iter().all(|finding| finding.id != "steal"));
+    assert!(found(&figures).iter().all(|finding| finding.id != "steal"));
 }
 
 #[test]
-fn other_work_is_part_of_the_verdict_but_never_all_of_it() {
-    let busy = Some(Busy { load_average: 28.8, cpus: 2 });
-    let figures = Measured { busy, ..good_host() };
-    let (text, _) = verdict(&figures, &findings(&figures));
-    assert!(text.ends_with("The machine was not idle (load average 28.8 on 2 CPUs)."), "{text}");
-    let alone = Measured { busy, ..Measured::default() };
-    assert_eq!(verdict(&alone, &findings(&alone)).1, VerdictLevel::Undecided);
+fn other_work_is_named_only_where_it_took_time_during_the_check() {
+    assert!(found(&good_host()).iter().all(|finding| finding.id != "busy"));
+    let mut figures = good_host();
+    for cell in &mut figures.noise {
+        cell.lost_fraction = Some(0.2);
+    }
+    let found = found(&figures);
+    assert_eq!(text_of(&found, "busy"), "The machine was not idle.");
+    let busy = found.iter().find(|finding| finding.id == "busy").map(|finding| (finding.figure, finding.unit));
+    assert_eq!(busy, Some((0.05, "1")));
 }
 
 #[test]
@@ -220,6 +226,6 @@ fn no_spread_of_readings_reads_as_an_error_bar_or_as_zero() {
     );
     assert_eq!(middle_half(Some(2.5), "its readings", time), " (the middle half of its readings spans 5.00 ns)");
     assert_eq!(middle_half(None, "its readings", time), "");
-    let shown = findings(&good_host()).iter().map(|finding| finding.text.clone()).collect::<String>();
+    let shown = found(&good_host()).iter().map(|finding| finding.text.clone()).collect::<String>();
     assert!(!shown.contains("half IQR") && !shown.contains(" 0 ns"), "{shown}");
 }
