@@ -18,21 +18,20 @@ use crate::sleep::Sleep;
 use crate::throughput::Throughput;
 use crate::timer::Timer;
 use crate::{
-    agent, avb, check, examples, exec, generate, instrument, lab, link, link_counter, load_command, measure, rpm, rtt,
-    schema, selftest, serve, shaper, torture, trials,
+    agent, avb, check, examples, exec, generate, help, instrument, lab, link, link_counter, load_command, measure, rpm,
+    rtt, schema, selftest, serve, shaper, torture, trials,
 };
 
 /// The command line of instrument `I`.
 type InstrumentArguments<I> = Arguments<<I as Instrument>::Parameters>;
 
-/// Measures the virtualization layer: how far can time, sleep and the network be trusted here?
+/// Measures how far time, sleeps and the network can be trusted on this machine
 #[derive(Debug, Parser)]
 #[command(name = "vtare", version, propagate_version = true, arg_required_else_help = true, max_term_width = 100)]
-#[command(
-    after_help = "Exit codes: 0 measured, 1 a limit of --fail-if was crossed or undecided, 2 bad usage or input,\n\
-    3 this machine cannot do it, 4 peer lost, 70 internal error,\n\
-    130 interrupted (what was measured is kept and labelled)."
-)]
+#[command(disable_help_subcommand = true)]
+#[command(after_help = "Exit codes: 0 measured, 1 a limit of --fail-if was crossed or undecided,\n\
+    2 bad usage or input, 3 this machine cannot do it, 4 peer lost,\n\
+    70 internal error, 130 interrupted (what was measured is kept and labelled).")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -44,13 +43,13 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Show how far time can be trusted on this machine, why, and what to change (20 s)
+    /// Is this machine good enough for timings? If not, what to change (20 s)
     Check(check::CheckArguments),
-    /// Measure what it costs to read the time
+    /// Measure the cost of reading the time
     Timer(InstrumentArguments<Timer>),
     /// Measure how late sleeps wake
     Sleep(InstrumentArguments<Sleep>),
-    /// Measure how evenly a deterministic function runs (after TiMeAcE.KOM)
+    /// Measure how evenly equal work runs (after TiMeAcE.KOM)
     Counter(crate::counter::CounterArguments),
     /// Measure the time taken from a spinning thread
     Noise(InstrumentArguments<Noise>),
@@ -58,92 +57,101 @@ enum Command {
     Rtt(Box<rtt::RttArguments>),
     /// Estimate the available bandwidth to a far end
     Avb(Box<avb::AvbArguments>),
-    /// Measure what is free on a path, its latency when used, and the depth of its buffer
+    /// Measure what is free on a path, and its latency when it is used
     Path(Box<InstrumentArguments<Path>>),
-    /// Measure responsiveness while the path is full, over HTTP/2 (RPM of an IETF draft)
+    /// Measure responsiveness while the path is full, over HTTP/2 (RPM)
     Rpm(InstrumentArguments<Rpm>),
-    /// Measure throughput and latency of what forwards frames
+    /// Measure the throughput and latency of a forwarding device or VM
     Throughput(Box<InstrumentArguments<Throughput>>),
     /// Capture probes at an interface, or read them from a capture file
     Capture(InstrumentArguments<Capture>),
     /// Make a background load
     Load(Box<load_command::LoadArguments>),
-    /// Emulate a wide-area link between two interfaces; log its true available bandwidth
+    /// Emulate a wide-area link between two interfaces
     Link(Box<link::LinkArguments>),
-    /// Answer the probes of rtt and avb: their far end
+    /// Be the far end of rtt, avb and path
     Serve(serve::ServeArguments),
-    /// Be a far end of rpm, for clients of any make; it sends more than it receives
+    /// Serve RPM tests to any client (uses bandwidth)
     RpmServe(rpm::serve::RpmServeArguments),
-    /// Read the clock on all CPUs at once and count steps backwards
+    /// Read the clock on all CPUs at once; count steps backwards
     Torture(torture::TortureArguments),
-    /// Inject known faults and show that each instrument finds them (one to two minutes)
+    /// Inject known faults; show that each instrument finds them (1 to 2 min)
     Selftest(selftest::SelftestArguments),
-    /// Run another program on the clock and sleeps of vtare
+    /// Run another program on vtare's clock and sleeps
     Exec(exec::ExecArguments),
-    /// Carry out one resolved run (plumbing, for the lab)
+    /// Carry out one resolved run
+    #[command(hide = true)]
     Measure(measure::MeasureArguments),
-    /// Carry out what the lab asks for inside a guest (plumbing, for the lab)
+    /// Carry out what the lab asks for inside a guest
+    #[command(hide = true)]
     Agent(agent::AgentArguments),
-    /// Count what comes to a shaped link and leaves it (plumbing, for the lab)
+    /// Count what comes to a shaped link and leaves it
+    #[command(hide = true)]
     LinkCounter(link_counter::LinkCounterArguments),
-    /// Change the rate of a kernel shaper in steps (plumbing, for the lab)
+    /// Change the rate of a kernel shaper in steps
+    #[command(hide = true)]
     Shaper(shaper::ShaperArguments),
-    /// Run programs and measure each (plumbing, for the lab)
+    /// Run programs and measure each
+    #[command(hide = true)]
     Trials(trials::TrialsArguments),
     /// Print the schema of run.json, or the columns of the samples
+    #[command(hide = true)]
     Schema(schema::SchemaArguments),
-    /// Write man pages or shell completions (plumbing, for make install)
+    /// Write man pages or shell completions (for make install)
     #[command(hide = true)]
     Generate(generate::GenerateArguments),
-    /// Run a plan (lab)
+    /// Show the commands, or the options of one
+    #[command(hide = true)]
+    Help(help::HelpArguments),
+    /// Run a plan of measurements, then write its report
     #[command(disable_help_flag = true)]
     Run(lab::LabArguments),
-    /// Show how far a campaign is (lab)
+    /// Show a campaign's progress
     #[command(disable_help_flag = true)]
     Status(lab::LabArguments),
-    /// Go on with a campaign (lab)
+    /// Resume a campaign
     #[command(disable_help_flag = true)]
     Resume(lab::LabArguments),
-    /// Make the failed or skipped runs of a campaign again (lab)
+    /// Repeat the failed or skipped runs of a campaign
     #[command(disable_help_flag = true)]
     Retry(lab::LabArguments),
-    /// Show the hosts of a fleet: facts, holders, free time; rank them (lab)
+    /// Show the hosts of a fleet, and rank them
     #[command(disable_help_flag = true)]
     Fleet(lab::LabArguments),
-    /// Check every file of a store, and repair it (lab)
+    /// Check every file of a store, and repair it
     #[command(disable_help_flag = true)]
     Verify(lab::LabArguments),
-    /// Write the report of a campaign (lab)
+    /// Write the report of a campaign
     #[command(disable_help_flag = true)]
     Report(lab::LabArguments),
-    /// Write the figures of a campaign as SVG files (lab)
+    /// Write the figures of a campaign as SVG files
     #[command(disable_help_flag = true)]
     Plot(lab::LabArguments),
-    /// Show the report in a browser while its campaign runs, on this machine only (lab)
+    /// Show the report in a browser while its campaign runs
     #[command(disable_help_flag = true)]
     ServeReport(lab::LabArguments),
-    /// Compare two campaigns, before and after (lab)
+    /// Compare two campaigns, before and after
     #[command(disable_help_flag = true)]
     Compare(lab::LabArguments),
-    /// Compare commands: is B slower than A, on a noisy machine? (lab)
+    /// Compare commands: is B slower than A, on a noisy machine?
     #[command(disable_help_flag = true)]
     Ab(lab::LabArguments),
-    /// Has this machine got worse? Repeat a plan for months (lab)
+    /// Has this machine got worse? Repeat a plan for months
     #[command(disable_help_flag = true)]
     Watch(lab::LabArguments),
-    /// Show the published tables, and what of their claims reproduces (lab)
+    /// Show the published tables, and which of their claims reproduce
     #[command(disable_help_flag = true)]
     Papers(lab::LabArguments),
-    /// Split round trips by place, with captures from the hosts (lab)
+    /// Split round trips by place, with captures from the hosts
     #[command(disable_help_flag = true)]
     Overhead(lab::LabArguments),
-    /// Remove what a killed campaign left on this machine (lab)
+    /// Remove what a killed campaign left on this machine
     #[command(disable_help_flag = true)]
     Clean(lab::LabArguments),
-    /// Show what can be measured here, and how to get what is missing (lab)
+    /// Show what can be measured here, and how to get the rest
     #[command(disable_help_flag = true)]
     Doctor(lab::LabArguments),
-    /// List and check plans (lab)
+    /// List and check plans
     #[command(disable_help_flag = true)]
     Plan(lab::LabArguments),
 }
@@ -187,7 +195,7 @@ fn run() -> ExitCode {
                 return ExitCode::from(2);
             }
             if wants_json && error.kind() == help {
-                report_failure_as_json(&"found no command, expected one that `vtare --help` lists", 2);
+                report_failure_as_json(&"no command. Start with: vtare check", 2);
             }
             // Help goes to stdout with code 0, or where a command is missing to stderr with code 2.
             let code = u8::try_from(error.exit_code()).unwrap_or(2);
@@ -224,7 +232,9 @@ pub(crate) fn parser() -> clap::Command {
         };
         command.mut_args(value).mut_subcommands(with_negatives)
     }
-    with_negatives(examples::with_examples(Cli::command()))
+    let root = with_negatives(examples::with_examples(Cli::command()));
+    let front = help::front(&root);
+    root.override_help(front)
 }
 
 /// A word where it is a subcommand.
@@ -266,6 +276,7 @@ fn dispatch(command: &Command, quiet: bool) -> Result<Exit, Failure> {
         Command::Trials(arguments) => trials::command(arguments, &context()?),
         Command::Shaper(arguments) => shaper::command(arguments, &context()?),
         Command::Schema(arguments) => schema::command(arguments),
+        Command::Help(arguments) => help::command(arguments, &parser()),
         Command::Generate(arguments) => generate::command(arguments, &parser()),
         Command::Run(_) => lab::hand_over("run"),
         Command::Status(_) => lab::hand_over("status"),
@@ -320,8 +331,10 @@ mod tests {
     #[test]
     fn a_line_that_cannot_be_read_is_one_message_with_what_was_found_and_what_is_wanted() {
         for (line, wanted) in [
-            ("slep", "found the command 'slep' (did you mean 'sleep'?)"),
-            ("reprot", "found the command 'reprot' (did you mean 'report'?)"),
+            ("slep", "unknown command 'slep'. Did you mean 'sleep'?"),
+            ("chek", "unknown command 'chek'. Did you mean 'check'?"),
+            ("qqq", "unknown command 'qqq'. `vtare help --all` lists the commands"),
+            ("reprot", "unknown command 'reprot'. Did you mean 'report'?"),
             (
                 "sleep --tarket 1ms",
                 "found the argument '--tarket' (did you mean '--target'?), expected one that `vtare sleep",

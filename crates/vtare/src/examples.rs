@@ -216,11 +216,10 @@ mod tests {
     }
 
     #[test]
-    fn every_command_that_is_shown_has_two_examples_which_it_accepts() {
+    fn every_command_has_two_examples_which_it_accepts() {
         let parser = crate::cli::parser();
-        let shown =
-            parser.get_subcommands().filter(|command| !command.is_hide_set() && !command.is_disable_help_flag_set());
-        let shown: Vec<&str> = shown.map(Command::get_name).collect();
+        let own = parser.get_subcommands().filter(|command| !command.is_disable_help_flag_set());
+        let shown: Vec<&str> = own.map(Command::get_name).filter(|name| !["generate", "help"].contains(name)).collect();
         assert_eq!(shown, EXAMPLES.map(|(name, _)| name));
         for (name, examples) in EXAMPLES {
             for (line, _) in examples {

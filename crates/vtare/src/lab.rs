@@ -25,16 +25,28 @@ pub(crate) struct LabArguments {
 /// # Errors
 /// [`Failure::Machine`] where the lab is not installed, with the command that installs it.
 pub(crate) fn hand_over(subcommand: &str) -> Result<Exit, Failure> {
+    // Options of every command may stand before its name.
+    let before = std::env::args_os().skip(1).take_while(|word| word != subcommand);
+    let typed = std::env::args_os().skip_while(|word| word != subcommand).skip(1);
+    start(subcommand, before.chain(typed))
+}
+
+/// Replaces this process by the help of a command of the lab.
+///
+/// # Errors
+/// As [`hand_over`].
+pub(crate) fn show_help(subcommand: &str) -> Result<Exit, Failure> {
+    start(subcommand, ["--help".into()])
+}
+
+fn start(subcommand: &str, arguments: impl IntoIterator<Item = OsString>) -> Result<Exit, Failure> {
     let lab = program(LAB).map_err(|place| {
         Failure::Machine(format!(
             "'vtare {subcommand}' is carried out by {LAB}, which is neither in {place} nor on PATH: install it \
              with 'make install' in a clone of vtare (the instruments work without it)"
         ))
     })?;
-    // Options of every command may stand before its name.
-    let before = std::env::args_os().skip(1).take_while(|word| word != subcommand);
-    let typed = std::env::args_os().skip_while(|word| word != subcommand).skip(1);
-    let error = Command::new(&lab).arg(subcommand).args(before).args(typed).exec();
+    let error = Command::new(&lab).arg(subcommand).args(arguments).exec();
     Err(Failure::Machine(format!("cannot start {}: {error}", lab.display())))
 }
 

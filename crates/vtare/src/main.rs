@@ -24,6 +24,7 @@ mod examples;
 mod exec;
 mod failure;
 mod generate;
+mod help;
 mod instrument;
 mod instruments;
 mod lab;

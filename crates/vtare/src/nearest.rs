@@ -3,11 +3,15 @@
 /// Names at least this alike are near; the command line's parser has the same bound for options.
 const ALIKE: f64 = 0.7;
 
+/// The nearest of `names`; `None` where none is near.
+pub(crate) fn nearest<'n>(found: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+    let near = names.into_iter().map(|name| (strsim::jaro(found, name), name)).filter(|(alike, _)| *alike > ALIKE);
+    near.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, name)| name)
+}
+
 /// ` (did you mean 'NAME'?)` with the nearest of `names`, or nothing where none is near.
 pub(crate) fn did_you_mean<'n>(found: &str, names: impl IntoIterator<Item = &'n str>) -> String {
-    let near = names.into_iter().map(|name| (strsim::jaro(found, name), name)).filter(|(alike, _)| *alike > ALIKE);
-    let best = near.max_by(|one, other| one.0.total_cmp(&other.0));
-    best.map_or_else(String::new, |(_, name)| format!(" (did you mean '{name}'?)"))
+    nearest(found, names).map_or_else(String::new, |name| format!(" (did you mean '{name}'?)"))
 }
 
 #[cfg(test)]

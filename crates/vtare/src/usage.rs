@@ -4,7 +4,7 @@ use std::error::Error as _;
 
 use clap::error::{ContextKind, ErrorKind};
 
-use crate::nearest::did_you_mean;
+use crate::nearest::{did_you_mean, nearest};
 
 /// The message of a command line that cannot be read; `command` is its subcommand, where it has one.
 pub(crate) fn message(error: &clap::Error, command: Option<&str>) -> String {
@@ -16,7 +16,6 @@ pub(crate) fn message(error: &clap::Error, command: Option<&str>) -> String {
     // clap may name several.
     let near = [
         (ContextKind::InvalidArg, ContextKind::SuggestedArg),
-        (ContextKind::InvalidSubcommand, ContextKind::SuggestedSubcommand),
         (ContextKind::InvalidValue, ContextKind::SuggestedValue),
     ]
     .into_iter()
@@ -30,7 +29,8 @@ pub(crate) fn message(error: &clap::Error, command: Option<&str>) -> String {
         ErrorKind::UnknownArgument => format!("found the argument '{argument}'{near}, expected one that {help} lists"),
         ErrorKind::InvalidSubcommand => {
             let found = text(ContextKind::InvalidSubcommand).unwrap_or_default();
-            format!("found the command '{found}'{near}, expected one that {help} lists")
+            let near = text(ContextKind::SuggestedSubcommand).unwrap_or_default();
+            unknown_command(&found, near.split(", ").map(|name| name.trim_matches('\'')))
         }
         ErrorKind::MissingRequiredArgument => format!("found no {argument}, expected one: see {help}"),
         ErrorKind::InvalidValue => {
@@ -51,6 +51,14 @@ pub(crate) fn message(error: &clap::Error, command: Option<&str>) -> String {
             let first: Vec<&str> = plain.split("\n\n").next().unwrap_or_default().split_whitespace().collect();
             format!("{}: see {help}", first.join(" ").trim_start_matches("error: "))
         }
+    }
+}
+
+/// The message of a command that does not exist, with the nearest of `names`.
+pub(crate) fn unknown_command<'n>(found: &str, names: impl IntoIterator<Item = &'n str>) -> String {
+    match nearest(found, names) {
+        Some(name) => format!("unknown command '{found}'. Did you mean '{name}'?"),
+        None => format!("unknown command '{found}'. `vtare help --all` lists the commands"),
     }
 }
 

@@ -69,7 +69,13 @@ def refusal_of(error: OSError) -> VtareError:
     return BadInput(f"{named}{error.strerror or error}")
 
 
+def nearest(found: str, wanted: Iterable[str]) -> str | None:
+    """Return the nearest of `wanted`; None where none is near."""
+    near = difflib.get_close_matches(found.lower(), list(wanted), n=1, cutoff=0.6)
+    return near[0] if near else None
+
+
 def did_you_mean(found: str, wanted: Iterable[str]) -> str:
     """Return ` (did you mean 'x'?)` for a near miss among `wanted`, else an empty string."""
-    near = difflib.get_close_matches(found.lower(), list(wanted), n=1, cutoff=0.6)
-    return f" (did you mean '{near[0]}'?)" if near else ""
+    near = nearest(found, wanted)
+    return f" (did you mean '{near}'?)" if near else ""

@@ -109,7 +109,7 @@ def test_drawn_seed_is_logged_in_the_store(tmp_path: Path, plan_file: Path, fake
             "vtare: --margin: found 'x', expected a percentage above 0 and below 100",
         ),
         (["compare", "a", "b", "--margin", "100"], "vtare: --margin: found 100, expected a percentage above 0"),
-        (["fly"], "vtare: found the command 'fly', expected one that `vtare --help` lists"),
+        (["fly"], "vtare: unknown command 'fly'. `vtare help --all` lists the commands"),
     ],
 )
 def test_bad_input_ends_with_2_one_message_and_no_traceback(
@@ -250,7 +250,7 @@ def test_no_command_is_without_examples() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["plna"], "found the command 'plna' (did you mean 'plan'?), expected one that `vtare --help` lists"),
+        (["plna"], "unknown command 'plna'. Did you mean 'plan'?"),
         (["plan", "--sede", "4"], "found the argument '--sede' (did you mean '--seed'?), expected one "
          "that `vtare plan --help` lists"),
         (["run"], "found no PLAN, expected one: see `vtare run --help`"),

@@ -9,6 +9,8 @@ use crate::common::{Outcome, Place, VTARE, golden, vtare, vtare_line};
 fn the_help_is_as_agreed() {
     for (line, file) in [
         ("--help", "help"),
+        ("help", "help"),
+        ("help --all", "help_all"),
         ("timer --help", "help_timer"),
         ("sleep --help", "help_sleep"),
         ("counter --help", "help_counter"),
@@ -30,8 +32,10 @@ fn the_help_is_as_agreed() {
 
 #[test]
 fn wrong_usage_exits_with_2_and_names_what_is_wanted() {
-    vtare_line("").refused(2, &["Usage: vtare [OPTIONS] <COMMAND>"]);
-    vtare_line("tymer").refused(2, &["'tymer'", "'timer'"]);
+    vtare_line("").refused(2, &["Usage: vtare COMMAND [OPTIONS]", "Start with: vtare check"]);
+    vtare_line("tymer").refused(2, &["unknown command 'tymer'. Did you mean 'timer'?"]);
+    vtare_line("help tymer").refused(2, &["unknown command 'tymer'. Did you mean 'timer'?"]);
+    vtare_line("help --all sleep").refused(2, &["cannot be used with"]);
     vtare_line("timer --source rdtscx").refused(2, &["rdtscx", "expected one of rdtsc"]);
     vtare_line("timer --samples many").refused(2, &["'many'", "--samples", "expected a whole number"]);
     vtare_line("timer --seconds 0").refused(2, &["found '0', expected a number above 0"]);
@@ -118,6 +122,21 @@ fn nothing_but_the_table_is_printed_into_a_pipe() {
 }
 
 #[test]
+fn help_shows_the_options_of_a_command_as_the_command_does_and_plumbing_still_works() {
+    for command in ["sleep", "measure", "link-counter", "schema"] {
+        let (asked, own) = (vtare_line(&format!("help {command}")), vtare_line(&format!("{command} --help")));
+        assert_eq!((asked.code, &asked.stdout), (0, &own.stdout));
+        assert!(own.stdout.contains("Usage: vtare"), "{}", own.stdout);
+    }
+    let place = Place::new();
+    let lab = place.with("vtare-lab", "#!/bin/sh\necho \"$@\"\n");
+    std::fs::set_permissions(&lab, std::fs::Permissions::from_mode(0o755)).expect("it is ours");
+    let mut command = Command::new(VTARE);
+    let outcome = Outcome::of(command.args(["help", "ab"]).env("PATH", place.path()).output().expect("it starts"));
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (0, "ab --help\n"), "{}", outcome.stderr);
+}
+
+#[test]
 fn each_command_that_help_shows_has_a_man_page_and_is_completed_in_each_shell() {
     let place = Place::new();
     let (man, shells) = (place.file("man/man1"), place.file("shells"));
@@ -129,14 +148,21 @@ fn each_command_that_help_shows_has_a_man_page_and_is_completed_in_each_shell() 
     generate("completions", &shells);
     let read = |path: std::path::PathBuf| std::fs::read_to_string(&path).unwrap_or_else(|_| panic!("{path:?}"));
     let scripts = ["vtare.bash", "_vtare", "vtare.fish"].map(|name| read(shells.join(name)));
-    let help = vtare_line("--help").stdout;
-    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    let help = vtare_line("help --all").stdout;
+    let listed = help.lines().filter(|line| line.starts_with("  "));
     let commands: Vec<&str> = listed.filter_map(|line| line.split_whitespace().next()).collect();
     assert!(commands.contains(&"check") && commands.contains(&"papers"), "{help}");
-    for command in commands.iter().filter(|command| **command != "help") {
+    for command in &commands {
         let page = read(man.join(format!("vtare-{command}.1")));
-        let about = help.lines().find_map(|line| line.trim().strip_prefix(command)).expect("it is listed").trim();
-        assert!(page.contains(&about.replace('-', "\\-")) && page.contains(".SH EXIT STATUS"), "{page}");
+        let about = help
+            .lines()
+            .find_map(|line| line.trim().strip_prefix(&format!("{command} ")))
+            .expect("it is listed")
+            .trim();
+        assert!(
+            page.contains(&about.replace('-', "\\-").replace('\'', "\\*(Aq")) && page.contains(".SH EXIT STATUS"),
+            "{page}"
+        );
         assert!(scripts.iter().all(|script| script.contains(command)), "{command}");
     }
     assert!(read(man.join("vtare-sleep.1")).contains("\\-\\-tolerance"));

@@ -20,7 +20,7 @@ from typer.core import TyperGroup, TyperOption
 from vtare import __version__
 from vtare.arguments import forgive_lost_readers
 from vtare.cli.examples import below
-from vtare.errors import INTERNAL, BadInput, MachineCannot, VtareError, did_you_mean, refusal_of
+from vtare.errors import INTERNAL, BadInput, MachineCannot, VtareError, did_you_mean, nearest, refusal_of
 from vtare.stored import plain_text
 from vtare.terminal.logs import be_quiet, start_logging
 
@@ -163,8 +163,9 @@ def _usage(error: Any) -> str:
         return f"found no {parameter.human_readable_name}, expected one: see {lists}"
     unknown = re.match(r"No such command '([^']+)'", error.format_message())
     if unknown is not None:
-        near = did_you_mean(unknown[1], _COMMANDS)
-        return f"found the command '{unknown[1]}'{near}, expected one that {lists} lists"
+        near = nearest(unknown[1], _COMMANDS)
+        hint = f"Did you mean '{near}'?" if near else "`vtare help --all` lists the commands"
+        return f"unknown command '{unknown[1]}'. {hint}"
     return f"{error.format_message().rstrip('.')}: see {lists}"
 
 
