@@ -97,7 +97,7 @@ def of_rtt(text: str, rows: pl.DataFrame) -> Figures:
 
 
 COMMANDS: dict[str, tuple[str, Callable[[str, pl.DataFrame], Figures]]] = {
-    "sleep": ("sleep --method usleep,adaptive --target 1ms,200us --samples 300", of_sleep),
+    "sleep": ("sleep -v --method usleep,adaptive --target 1ms,200us --samples 300", of_sleep),
     "noise": ("noise --seconds 1", of_noise),
     "counter": ("counter --batches 3 --calls 20 --max-exponent 6 --unit-ms 0.05", of_counter),
 }
@@ -122,7 +122,7 @@ def test_figures_of_terminal_answers_are_those_of_the_samples(tmp_path: Path, vt
         try:
             assert responder.stdout is not None
             address = json.loads(responder.stdout.readline())["listen"]
-            commands = COMMANDS | {"rtt": (f"rtt {address} --count 400 --rate 500 --blocking", of_rtt)}
+            commands = COMMANDS | {"rtt": (f"rtt {address} -v --count 400 --rate 500 --blocking", of_rtt)}
             for name, (line, figures) in commands.items():
                 out = tmp_path / f"{name}.parquet"
                 words = [str(vtare), *line.split(), "--out", str(out)]

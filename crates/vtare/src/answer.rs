@@ -31,6 +31,7 @@ pub(crate) enum VerdictLevel {
 pub(crate) struct Answer {
     sentence: String,
     found: bool,
+    figures: Vec<String>,
     limits: Vec<String>,
     changes: Vec<(String, String)>,
     covered: Vec<String>,
@@ -39,12 +40,18 @@ pub(crate) struct Answer {
 impl Answer {
     /// An answer that nothing limits yet.
     pub(crate) fn new(sentence: impl Into<String>) -> Self {
-        Self { sentence: sentence.into(), found: true, limits: Vec::new(), changes: Vec::new(), covered: Vec::new() }
+        let (figures, limits, changes, covered) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { sentence: sentence.into(), found: true, figures, limits, changes, covered }
     }
 
     /// The sentence where there is no answer.
     pub(crate) fn none(sentence: impl Into<String>) -> Self {
         Self { found: false, ..Self::new(sentence) }
+    }
+
+    /// Adds a line with a figure that supports the answer, the most important first.
+    pub(crate) fn figure(&mut self, text: impl Into<String>) {
+        self.figures.push(text.into());
     }
 
     /// Adds why the answer is a bound, or may be off.
@@ -96,21 +103,71 @@ impl Answer {
         notes.iter().filter(|note| !self.covered.contains(&note.id)).collect()
     }
 
-    /// The sentence, the limits and the changes as text, which ends with an empty line.
-    pub(crate) fn render(&self, shape: Shape) -> String {
-        let level = match (self.found, self.limits.is_empty()) {
+    fn level(&self) -> VerdictLevel {
+        match (self.found, self.limits.is_empty()) {
             (false, _) => VerdictLevel::Undecided,
             (true, true) => VerdictLevel::Good,
             (true, false) => VerdictLevel::Poor,
-        };
+        }
+    }
+
+    /// The sentence, the figures, the limits and the changes as text, which ends with an empty line.
+    pub(crate) fn render(&self, shape: Shape) -> String {
         let changes = self.changes.iter().map(|(text, command)| shape.change(text, command)).collect();
         let parts = [
-            shape.verdict(&self.sentence, level, "  "),
+            shape.verdict(&self.sentence, self.level(), "  "),
+            self.figures.iter().map(|text| wrap(text, "  ", "    ", shape.width)).collect(),
             shape.section("Limits of this answer", self.limits.iter().map(|text| shape.item(text)).collect()),
             shape.section("What to change", changes),
         ];
         parts.concat() + "\n"
     }
+
+    /// The answer on at most `most` lines: the sentence, what it is limited by, the command that changes that, and as
+    /// many figures as there is room for. `notes` may limit any answer; `last` are lines that are never left out.
+    pub(crate) fn short(&self, shape: Shape, most: usize, notes: &[Note], last: &[String]) -> String {
+        let line = |text: &str| wrap(text, "", "  ", shape.width);
+        let sentence = shape.verdict(&self.sentence, self.level(), "");
+        // Whatever took the whole process explains the other limits.
+        let of_any: Vec<&Note> = notes.iter().filter(|note| LIMITS_OF_ANY.contains(&note.id.as_str())).collect();
+        let own = self.limits.iter().filter(|text| of_any.iter().all(|note| note.text != **text));
+        let of_any = of_any.iter().map(|note| capitalized(&note.text));
+        let limits: Vec<String> = of_any.chain(own.cloned()).map(|text| line(&text)).collect();
+        let change = self.changes.first().map(|(_, command)| format!("Try: {}\n", command.replace('\n', " && ")));
+        let last: String = last.iter().map(|text| line(text)).collect();
+        // The line on what is left out is always there.
+        let mut room = most.saturating_sub(rows(&sentence, shape.width) + rows(&last, shape.width) + 1);
+        let mut taken = |text: &String| {
+            let fits = rows(text, shape.width) <= room;
+            room -= if fits { rows(text, shape.width) } else { 0 };
+            fits
+        };
+        let first_limit: Vec<&String> = limits.iter().take(1).filter(|text| taken(text)).collect();
+        let change = change.filter(|text| taken(text)).unwrap_or_default();
+        let figures: Vec<String> = self.figures.iter().map(|text| line(text)).filter(|text| taken(text)).collect();
+        let other_limits: Vec<&String> = limits.iter().skip(1).take_while(|text| taken(text)).collect();
+        let hidden = limits.len() - first_limit.len() - other_limits.len();
+        let more = match hidden {
+            0 => "All figures: add -v".to_owned(),
+            1 => "One more limit of this answer, and all figures: add -v".to_owned(),
+            many => format!("{many} more limits of this answer, and all figures: add -v"),
+        };
+        let limits = [first_limit, other_limits].concat().into_iter().cloned().collect::<String>();
+        [sentence, figures.concat(), limits, change, last, more + "\n"].concat()
+    }
+}
+
+/// Notes that limit the answer of every instrument.
+const LIMITS_OF_ANY: [&str; 4] = [CPU_QUOTA, "suspended", "wall_time_set", "samples_lost"];
+
+/// The lines that `text` takes on a terminal, which breaks those that are longer.
+fn rows(text: &str, width: usize) -> usize {
+    text.lines().map(|line| line.chars().count().div_ceil(width).max(1)).sum()
+}
+
+fn capitalized(text: &str) -> String {
+    let mut signs = text.chars();
+    signs.next().map_or_else(String::new, |first| first.to_uppercase().chain(signs).collect::<String>() + ".")
 }
 
 /// How text is laid out for people.
@@ -256,6 +313,28 @@ mod tests {
         let mut limited = Answer::new("a");
         limited.limit("b");
         assert!(limited.render(page).starts_with("\x1b[1;33m  a\x1b[0m\n"));
+    }
+
+    #[test]
+    fn the_short_answer_keeps_to_its_lines_and_counts_the_limits_it_leaves_out() {
+        let mut answer = Answer::new("A round trip takes 45.2 us.");
+        assert_eq!(answer.short(PLAIN, 8, &[], &[]), "A round trip takes 45.2 us.\nAll figures: add -v\n");
+        for at in 1..=5 {
+            answer.figure(format!("Figure {at}."));
+        }
+        answer.limit("The sender was late.");
+        answer.limit("A second one.");
+        answer.change("Again.", "vtare rtt a --cpu 1");
+        let notes = [Note::new(CPU_QUOTA, "the quota stopped it"), Note::new("other", "none of this")];
+        let wide = Shape { width: 80, ..PLAIN };
+        let shown = "A round trip takes 45.2 us.\nFigure 1.\nFigure 2.\nFigure 3.\nThe quota stopped it.\n\
+                     Try: vtare rtt a --cpu 1\nsamples: s.parquet\n2 more limits of this answer, and all \
+                     figures: add -v\n";
+        assert_eq!(answer.short(wide, 8, &notes, &["samples: s.parquet".to_owned()]), shown);
+        for (most, width) in [(8, 40), (10, 20), (8, 80)] {
+            let text = answer.short(Shape { width, ..PLAIN }, most, &notes, &[]);
+            assert!(rows(&text, width) <= most + 2, "{text}");
+        }
     }
 
     #[test]

@@ -11,6 +11,10 @@ pub(crate) struct CommonArguments {
     #[arg(long)]
     pub(crate) json: bool,
 
+    /// Show all figures, tables and notes, not only the answer
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
+
     /// Write the raw samples to this Parquet file (replaced if it exists)
     #[arg(long, value_name = "FILE.parquet")]
     pub(crate) out: Option<PathBuf>,

@@ -75,7 +75,7 @@ enum Command {
     RpmServe(rpm::serve::RpmServeArguments),
     /// Read the clock on all CPUs at once; count steps backwards
     Torture(torture::TortureArguments),
-    /// Inject known faults; show that each instrument finds them (1 to 2 min)
+    /// Inject known faults; show that each instrument finds them (2 min)
     Selftest(selftest::SelftestArguments),
     /// Run another program on vtare's clock and sleeps
     Exec(exec::ExecArguments),
@@ -332,7 +332,6 @@ mod tests {
     fn a_line_that_cannot_be_read_is_one_message_with_what_was_found_and_what_is_wanted() {
         for (line, wanted) in [
             ("slep", "unknown command 'slep'. Did you mean 'sleep'?"),
-            ("chek", "unknown command 'chek'. Did you mean 'check'?"),
             ("qqq", "unknown command 'qqq'. `vtare help --all` lists the commands"),
             ("reprot", "unknown command 'reprot'. Did you mean 'report'?"),
             (

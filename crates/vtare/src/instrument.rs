@@ -63,6 +63,9 @@ pub(crate) trait Instrument {
         None
     }
 
+    /// The most lines that the answer may take where not all figures are asked for; `None` where they always stand.
+    const SHORT_LINES: Option<usize> = None;
+
     /// The cells for people.
     fn table(cells: &[Self::Cell]) -> Table;
 
@@ -125,6 +128,8 @@ pub(crate) struct Showing<'a> {
     pub(crate) json: bool,
     /// Nothing at all where it is not JSON (for the plumbing).
     pub(crate) quiet: bool,
+    /// All figures, not only the answer.
+    pub(crate) verbose: bool,
     /// The limits.
     pub(crate) limits: &'a [Limit],
 }
@@ -148,7 +153,7 @@ pub(crate) fn command<I: Instrument>(
 ) -> Result<Exit, Failure> {
     let seed = common.seed.unwrap_or_else(fresh_seed);
     let header = RunHeader { run_id: None, output: common.out.clone(), seed };
-    let showing = Showing { json: common.json, quiet: false, limits: &common.fail_if };
+    let showing = Showing { json: common.json, quiet: false, verbose: common.verbose, limits: &common.fail_if };
     carry_out::<I>(parameters.clone(), &header, showing, context)
 }
 
@@ -226,7 +231,9 @@ pub(crate) fn carry_out<I: Instrument>(
         });
         print_json(&merged(&shared, own))?;
     } else if !showing.quiet {
-        print(&report::<I>(&outcome, &parameters, (header.seed, output), clock))?;
+        let short = I::SHORT_LINES.filter(|_| !showing.verbose);
+        let answer = short.and_then(|most| short_answer::<I>(&outcome, &parameters, output, most));
+        print(&answer.unwrap_or_else(|| report::<I>(&outcome, &parameters, (header.seed, output), clock)))?;
     }
     let exit = match conclude(outcome.interrupted, &verdicts) {
         Exit::Measured | Exit::LimitCrossed if session.peer_lost.is_some() => Exit::PeerLost,
@@ -278,6 +285,22 @@ fn suspended_note(suspended: Span) -> Option<Note> {
     (suspended >= SMALLEST_STEP).then(|| Note::new("suspended", text()))
 }
 
+const INTERRUPTED: &str = "interrupted: the figures cover what was measured until then";
+
+/// The answer alone, on few lines.
+fn short_answer<I: Instrument>(
+    outcome: &Outcome<I::Cell>,
+    parameters: &I::Parameters,
+    output: Option<&Path>,
+    most: usize,
+) -> Option<String> {
+    let answer = I::answer(outcome, parameters, &CommandLine::own())?;
+    let samples = output.map(|path| format!("samples: {}", path.display()));
+    let interrupted = outcome.interrupted.then(|| INTERRUPTED.to_owned());
+    let last: Vec<String> = samples.into_iter().chain(interrupted).collect();
+    Some(answer.short(Shape::here(), most, &outcome.notes, &last))
+}
+
 /// The table with a head and the notes.
 fn report<I: Instrument>(
     outcome: &Outcome<I::Cell>,
@@ -305,7 +328,8 @@ fn report<I: Instrument>(
         text.push_str(&format!("samples: {}\n", path.display()));
     }
     if outcome.interrupted {
-        text.push_str("interrupted: the figures cover what was measured until then\n");
+        text.push_str(INTERRUPTED);
+        text.push('\n');
     }
     text
 }

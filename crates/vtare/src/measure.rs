@@ -38,7 +38,7 @@ pub(crate) fn command(arguments: &MeasureArguments, context: &Context) -> Result
     let path = &arguments.run;
     let run = run_file::parse(&read(path, "run.json")?).map_err(|why| wrong(path, &why))?;
     let header = RunHeader { run_id: run.run_id, output: run.output, seed: run.seed };
-    let showing = Showing { json: arguments.json, quiet: true, limits: &arguments.fail_if };
+    let showing = Showing { json: arguments.json, quiet: true, verbose: false, limits: &arguments.fail_if };
     macro_rules! choose {
         ($($instrument:ty),*) => {
             match run.instrument.as_str() {

@@ -35,6 +35,7 @@ impl Instrument for Sleep {
     const NAME: &'static str = "sleep";
     const COLUMNS: &'static [Column] = SleepRow::COLUMNS;
     const IDENTITY: &'static [&'static str] = &["method", "target_ns"];
+    const SHORT_LINES: Option<usize> = Some(10);
     type Parameters = Parameters;
     type Cell = SleepCell;
 

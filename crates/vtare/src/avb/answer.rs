@@ -4,11 +4,11 @@ use vtare_methods::avb::Stopped;
 
 use super::cell::AvbCell;
 use super::parameters::Parameters;
-use super::shown::megabits;
+use super::shown::{megabits, sized};
 use crate::answer::{Answer, CommandLine};
 use crate::instrument::Outcome;
 use crate::note::Note;
-use crate::table::time;
+use crate::table::{rough_percent, time};
 
 /// How much more an estimate may have when what it may have did not suffice.
 const MORE: f64 = 4.0;
@@ -37,7 +37,7 @@ pub(super) fn of(outcome: &Outcome<AvbCell>, parameters: &Parameters, line: &Com
             if capacity.is_some() {
                 text.push_str(&format!(", of a capacity of {}", megabits(capacity)));
             }
-            Answer::new(text + "." + &long_run(cell))
+            Answer::new(text + ".")
         }
         (None, Some(capacity)) => {
             Answer::new(format!("The capacity of {way} is {}{several}.", megabits(Some(capacity))))
@@ -45,14 +45,16 @@ pub(super) fn of(outcome: &Outcome<AvbCell>, parameters: &Parameters, line: &Com
         (None, None) => Answer::none(format!("How much is free on {way} is not known.")),
     };
     let found = cell.avb_bit_per_s.or(cell.capacity_bit_per_s).is_some();
+    figures(&mut answer, cell);
     if cell.at_least && found {
         answer.limit(why_at_least(cell.stopped));
     }
     if cell.estimates == 0 {
         answer.limit("No estimate was complete when the time was over.");
-    } else if cell.unanswered > 0 && !(found && cell.avb_bit_per_s.is_none()) {
-        let why = if found { "" } else { silence(cell.stopped) };
-        answer.limit(format!("{} of {} estimates gave no answer{why}.", cell.unanswered, cell.estimates));
+    } else if !found {
+        answer.limit(format!("No estimate: {}.", silence(cell.stopped)));
+    } else if cell.unanswered > 0 && cell.avb_bit_per_s.is_some() {
+        answer.limit(format!("{} of {} estimates gave no answer.", cell.unanswered, cell.estimates));
     }
     if cell.uninformative > 0 {
         let (number, of) = (cell.uninformative, cell.estimates);
@@ -66,15 +68,31 @@ pub(super) fn of(outcome: &Outcome<AvbCell>, parameters: &Parameters, line: &Com
     Some(answer)
 }
 
-/// What to expect of a longer time, as a further sentence, where that is less certain than the time measured.
-fn long_run(cell: &AvbCell) -> String {
+/// One line for each figure behind the sentence.
+fn figures(answer: &mut Answer, cell: &AvbCell) {
     let ends = |ends: [f64; 2]| ends.map(|end| megabits(Some(end)));
-    match cell.long_run_bit_per_s.map(ends) {
-        Some(long) if !cell.at_least && Some(&long) != cell.interval_bit_per_s.map(ends).as_ref() => {
-            let [low, high] = long;
-            format!(" Over a longer time it is {low} to {high} (95 %), if the cross traffic goes on as it was.")
-        }
-        _ => String::new(),
+    if let Some([low, high]) = cell.long_run_bit_per_s.map(ends)
+        && !cell.at_least
+        && Some([&low, &high]) != cell.interval_bit_per_s.map(ends).as_ref().map(|[low, high]| [low, high])
+    {
+        answer.figure(format!("Expect {low} to {high} over longer periods if the other traffic stays the same."));
+    }
+    if let (1.., Some(byte), Some(ns)) = (cell.estimates, cell.estimate_byte.median, cell.estimate_ns.median) {
+        let estimates = if cell.estimates == 1 { "estimate" } else { "estimates" };
+        answer.figure(format!(
+            "{} {estimates} by {}, each with {} of probes in {}.",
+            cell.estimates,
+            cell.method,
+            sized(Some(byte)),
+            time(Some(ns))
+        ));
+    }
+    let share = cell.occupied_share.map_or_else(String::new, |share| format!(" ({})", rough_percent(share)));
+    let taken = cell.occupied_bit_per_s.map(|rate| format!("took {} of the path{share}", megabits(Some(rate))));
+    let queued = cell.queued_ns.map(|queued| format!("made the queue wait {}", time(Some(queued))));
+    let burden: Vec<String> = taken.into_iter().chain(queued).collect();
+    if !burden.is_empty() {
+        answer.figure(format!("The probes {}.", burden.join(" and ")));
     }
 }
 
@@ -100,15 +118,15 @@ fn method(cell: &AvbCell) -> &str {
 }
 
 /// Why estimates gave no answer.
-fn silence(stopped: Option<Stopped>) -> &'static str {
+const fn silence(stopped: Option<Stopped>) -> &'static str {
     match stopped {
-        Some(Stopped::ByteBudget) => ": one needs more bytes than it may send (--max-bytes)",
-        Some(Stopped::TimeBudget) => ": one needs more time than it may take (--max-time)",
-        Some(Stopped::Lossy) => ": too many packets were lost",
-        Some(Stopped::Reordered) => ": too many packets arrived out of order",
-        Some(Stopped::Disturbed) => ": sender or receiver stalled too often",
-        Some(Stopped::NoAnswer) => ": nothing came back",
-        _ => "",
+        Some(Stopped::ByteBudget) => "the byte limit is too small. Raise `--max-bytes`",
+        Some(Stopped::TimeBudget) => "the time limit is too short. Raise `--max-time`",
+        Some(Stopped::Lossy) => "too many packets were lost",
+        Some(Stopped::Reordered) => "too many packets arrived out of order",
+        Some(Stopped::Disturbed) => "sender or receiver stalled too often",
+        Some(Stopped::NoAnswer) => "nothing came back",
+        _ => "the probes did not agree",
     }
 }
 
@@ -189,9 +207,48 @@ mod tests {
         (short.window_s, short.long_run_bit_per_s) = (Some(0.06), Some([20e6, 80e6]));
         let text = shown(short.clone());
         assert!(text.contains("is free on the way to a over 60.0 ms, from 45.0 Mbit/s to 55.0 Mbit/s."), "{text}");
-        assert!(text.contains(" Over a longer time it is 20.0 Mbit/s to 80.0 Mbit/s (95 %), if"), "{text}");
+        assert!(text.contains("  Expect 20.0 Mbit/s to 80.0 Mbit/s over longer periods if the other"), "{text}");
         short.long_run_bit_per_s = short.interval_bit_per_s;
-        assert!(!shown(short).contains("longer time"), "no less certain");
+        assert!(!shown(short).contains("longer periods"), "no less certain");
+    }
+
+    #[test]
+    fn the_screen_has_the_answer_and_at_most_seven_lines_more() {
+        let median = |median| vtare_units::figures::Figures { median: Some(median), ..Default::default() };
+        let mut good = AvbCell {
+            peer: "10.0.0.2".to_owned(),
+            capacity_bit_per_s: Some(100e6),
+            long_run_bit_per_s: Some([20e6, 80e6]),
+            window_s: Some(0.06),
+            occupied_bit_per_s: Some(10e6),
+            occupied_share: Some(0.1),
+            queued_ns: Some(1.5e6),
+            ..cell(Some(50e6), Stopped::Converged)
+        };
+        (good.estimate_byte, good.estimate_ns) = (median(996e3), median(351e6));
+        let screen = |cell: &AvbCell| {
+            let outcome = Outcome { cells: vec![cell.clone()], notes: Vec::new(), interrupted: false };
+            let parameters = Parameters { most_byte: Some(500_000), ..Parameters::default() };
+            let answer = of(&outcome, &parameters, &CommandLine::of("vtare avb 10.0.0.2")).expect("a cell");
+            answer.short(Shape { colour: false, width: 80 }, 8, &[], &[])
+        };
+        let expected = "\
+50.0 Mbit/s is free on the way to 10.0.0.2 over 60.0 ms, from 45.0 Mbit/s to
+  55.0 Mbit/s, of a capacity of 100 Mbit/s.
+Expect 20.0 Mbit/s to 80.0 Mbit/s over longer periods if the other traffic stays
+  the same.
+1 estimate by abacus, each with 996 kB of probes in 351 ms.
+The probes took 10.0 Mbit/s of the path (10 %) and made the queue wait 1.50 ms.
+All figures: add -v
+";
+        assert_eq!(screen(&good), expected);
+        let expected = "\
+How much is free on the way to a is not known.
+No estimate: the byte limit is too small. Raise `--max-bytes`.
+Try: vtare avb 10.0.0.2 --max-bytes 2000000
+All figures: add -v
+";
+        assert_eq!(screen(&cell(None, Stopped::ByteBudget)), expected);
     }
 
     #[test]
@@ -214,10 +271,13 @@ mod tests {
     fn without_an_answer_the_reason_and_the_way_out_are_named() {
         let text = shown(cell(None, Stopped::Lossy));
         assert!(text.starts_with("  How much is free on the way to a is not known.\n"), "{text}");
-        assert!(text.contains("1 of 1 estimates gave no answer: too many packets were lost."), "{text}");
+        assert!(text.contains("No estimate: too many packets were lost."), "{text}");
         assert!(text.contains("      vtare rtt a --seconds 5\n"), "{text}");
         assert!(shown(cell(None, Stopped::Disturbed)).contains("      vtare noise --cpu 1\n"));
-        assert!(shown(cell(None, Stopped::TimeBudget)).contains("more time than it may take"));
+        assert!(
+            shown(cell(None, Stopped::TimeBudget))
+                .contains("No estimate: the time limit is too short. Raise `--max-time`.")
+        );
     }
 
     #[test]

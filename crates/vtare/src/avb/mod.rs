@@ -61,7 +61,12 @@ pub(crate) fn command(arguments: &AvbArguments, context: &Context) -> Result<Exi
     let parameters = arguments.parameters();
     let seed = common.seed.unwrap_or_else(instrument::fresh_seed);
     let header = RunHeader { run_id: None, output: common.out.clone(), seed };
-    let showing = Showing { json: common.json, quiet: parameters.stream == Stream::Json, limits: &common.fail_if };
+    let showing = Showing {
+        json: common.json,
+        quiet: parameters.stream == Stream::Json,
+        verbose: common.verbose,
+        limits: &common.fail_if,
+    };
     instrument::carry_out::<Avb>(parameters, &header, showing, context)
 }
 
@@ -69,6 +74,7 @@ impl Instrument for Avb {
     const NAME: &'static str = "avb";
     const COLUMNS: &'static [Column] = EstimateRow::COLUMNS;
     const IDENTITY: &'static [&'static str] = &["peer", "address", "method", "direction"];
+    const SHORT_LINES: Option<usize> = Some(8);
     type Parameters = Parameters;
     type Cell = AvbCell;
 

@@ -20,10 +20,12 @@ pub(super) fn of(outcome: &Outcome<PathCell>, parameters: &PathParameters, line:
     let cells: Vec<&PathCell> = outcome.cells.iter().filter(|cell| cell.direction != "both").collect();
     let sentences: Vec<String> = cells.iter().filter_map(|cell| direction(cell)).collect();
     let mut answer = if sentences.is_empty() {
-        Answer::none(format!("What the path to {} is worth is not known.", parameters.peer))
+        let why = cells.first().map_or("nothing was measured", |cell| silence(cell.stopped));
+        Answer::none(format!("Could not judge the path to {}: {why}.", parameters.peer))
     } else {
         Answer::new(sentences.join(" "))
     };
+    figures(&mut answer, &outcome.cells);
     for cell in cells {
         if cell.depth_at_least && cell.depth_ns.is_some() {
             answer.limit(format!(
@@ -37,18 +39,70 @@ pub(super) fn of(outcome: &Outcome<PathCell>, parameters: &PathParameters, line:
             answer.limit(format!("{}: what is free is a lower bound: the sender cannot send faster.", way(cell)));
         }
         if cell.avb_bit_per_s.is_none() {
-            let why = match cell.stopped {
-                Some(Stopped::Lossy) => "too many packets were lost",
-                Some(Stopped::NoAnswer) => "no probe arrived",
-                Some(Stopped::Disturbed) => "sender or receiver stalled too often",
-                _ => "the estimate gave no answer",
-            };
+            let why = silence(cell.stopped);
+            if sentences.is_empty() {
+                further(&mut answer, cell, outcome, parameters, line);
+                continue;
+            }
             answer.limit(format!("{}: what is free is not known: {why}.", way(cell)));
         }
     }
     answer.limited_by(&outcome.notes, "direction_unknown");
     answer.limited_by(&outcome.notes, "path_mtu");
     answer
+}
+
+/// Why there is no estimate of what is free.
+const fn silence(stopped: Option<Stopped>) -> &'static str {
+    match stopped {
+        Some(Stopped::Lossy) => "too many packets were lost",
+        Some(Stopped::NoAnswer) => "no probe arrived",
+        Some(Stopped::Disturbed) => "sender or receiver stalled too often",
+        Some(Stopped::ByteBudget) => "the byte limit is too small",
+        Some(Stopped::TimeBudget) => "the time limit is too short",
+        _ => "the probes did not agree",
+    }
+}
+
+/// The command that gets further where nothing is known.
+fn further(
+    answer: &mut Answer,
+    cell: &PathCell,
+    outcome: &Outcome<PathCell>,
+    parameters: &PathParameters,
+    line: &CommandLine,
+) {
+    match cell.stopped {
+        Some(Stopped::Disturbed) => answer.free_the_cpu(&outcome.notes, parameters.cpu, line),
+        Some(Stopped::Lossy | Stopped::NoAnswer | Stopped::Reordered) => {
+            answer.change("See where packets are lost.", format!("vtare rtt {} --seconds 5", parameters.peer));
+        }
+        Some(Stopped::TimeBudget) => answer.change("Let it take longer.", line.with("--max-time", "20s")),
+        _ => answer.change("Let it send more.", line.with("--max-bytes", parameters.most_byte.saturating_mul(MORE))),
+    }
+}
+
+/// One line for each figure behind the sentences.
+fn figures(answer: &mut Answer, cells: &[PathCell]) {
+    for cell in cells.iter().filter(|cell| cell.direction != "both" && cell.depth_ns.is_some()) {
+        let least = if cell.depth_at_least { "at least " } else { "" };
+        let queue = cell.queue.map_or_else(String::new, |queue| format!(", {}", queue_words(queue)));
+        let free = cell.interval_bit_per_s.filter(|_| !cell.avb_at_least);
+        let free = free.map_or_else(String::new, |[low, high]| {
+            format!("; free {} to {} (95 %)", megabits(Some(low)), megabits(Some(high)))
+        });
+        answer.figure(format!(
+            "{}: buffer {least}{} ({}){queue}{free}.",
+            way(cell),
+            time(cell.depth_ns),
+            sized(cell.depth_byte)
+        ));
+    }
+    // The last is the whole: the one direction, or both.
+    if let Some(whole) = cells.last().filter(|cell| cell.probe_byte + cell.extra_byte > 0) {
+        let sent = sized(Some((whole.probe_byte + whole.extra_byte) as f64));
+        answer.figure(format!("Sent {sent} in {}.", time(Some(whole.elapsed_s * 1e9))));
+    }
 }
 
 /// One direction as a sentence.
@@ -208,7 +262,8 @@ mod tests {
     #[test]
     fn the_sentence_has_what_is_free_and_what_using_more_does() {
         let text = shown(vec![cell("up", 48e6).with_idle(Some(12e6))]);
-        let wanted = "  Up: 50.0 Mbit/s is free; using more raises the round trip from 12.0 ms to 60.0 ms (fair).\n\n";
+        let wanted = "  Up: 50.0 Mbit/s is free; using more raises the round trip from 12.0 ms to 60.0 ms (fair).\n  \
+                      Up: buffer 48.0 ms (300 kB), drop-tail.\n\n";
         assert_eq!(text, wanted);
         let text = shown(vec![cell("down", 48e6)]);
         assert!(text.starts_with("  Down: 50.0 Mbit/s is free; using more adds 48.0 ms (fair).\n"), "{text}");
@@ -223,6 +278,33 @@ mod tests {
     }
 
     #[test]
+    fn the_screen_has_the_answer_and_at_most_seven_lines_more() {
+        let one = |direction, added_ns| {
+            let cell =
+                PathCell { interval_bit_per_s: Some([47e6, 53e6]), probe_byte: 2_400_000, ..cell(direction, added_ns) };
+            PathCell { elapsed_s: 0.6, ..cell }.with_idle(Some(12e6))
+        };
+        let (up, mut down) = (one("up", 48e6), one("down", 3e6));
+        down.depth_at_least = true;
+        let both = PathCell::both(&up, &down, None);
+        let outcome = Outcome { cells: vec![up, down, both], notes: Vec::new(), interrupted: false };
+        let parameters = PathParameters { peer: "a".to_owned(), ..PathParameters::default() };
+        let answer = of(&outcome, &parameters, &CommandLine::of("vtare path a"));
+        let text = answer.short(Shape { colour: false, width: 80 }, 8, &[], &[]);
+        let expected = "\
+Up: 50.0 Mbit/s is free; using more raises the round trip from 12.0 ms to 60.0
+  ms (fair). Down: 50.0 Mbit/s is free; using more raises the round trip from
+  12.0 ms to at least 15.0 ms (fair).
+Up: buffer 48.0 ms (300 kB), drop-tail; free 47.0 Mbit/s to 53.0 Mbit/s (95 %).
+Down: the probes queued 3.00 ms and did not fill the buffer: it is deeper, and
+  latency may rise further.
+Try: vtare path a --max-bytes 20000000
+All figures: add -v
+";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
     fn what_is_not_known_is_worded_so() {
         let none = PathCell {
             avb_bit_per_s: None,
@@ -232,8 +314,8 @@ mod tests {
             ..cell("up", 0.0)
         };
         let text = shown(vec![none]);
-        assert!(text.starts_with("  What the path to a is worth is not known.\n"), "{text}");
-        assert!(text.contains("Up: what is free is not known: too many packets were lost."), "{text}");
+        assert!(text.starts_with("  Could not judge the path to a: too many packets were lost.\n"), "{text}");
+        assert!(text.contains("      vtare rtt a --seconds 5\n"), "{text}");
     }
 
     #[test]

@@ -74,6 +74,7 @@ impl Instrument for Path {
     const NAME: &'static str = "path";
     const COLUMNS: &'static [Column] = LoadedRow::COLUMNS;
     const IDENTITY: &'static [&'static str] = &["peer", "address", "direction"];
+    const SHORT_LINES: Option<usize> = Some(8);
     type Parameters = PathParameters;
     type Cell = PathCell;
 

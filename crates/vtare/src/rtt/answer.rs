@@ -4,7 +4,7 @@ use super::cell::RttCell;
 use super::parameters::Parameters;
 use crate::answer::{Answer, CommandLine, IN_P99, LOST_WORTH_A_CHANGE};
 use crate::instrument::{CPU_QUOTA, Outcome};
-use crate::table::{percent, time};
+use crate::table::{percent, rough_percent, time};
 
 /// Of the rate that was reached, what is asked for in its place.
 const SAFE_SHARE: f64 = 0.8;
@@ -32,6 +32,7 @@ pub(super) fn of(outcome: &Outcome<RttCell>, parameters: &Parameters, line: &Com
         let sent: u64 = outcome.cells.iter().map(|cell| cell.sent).sum();
         answer = Answer::none(format!("How long a round trip takes is not known: no reply came to {sent} packets."));
     }
+    figures(&mut answer, &outcome.cells);
     let notes = &outcome.notes;
     for cell in outcome.cells.iter().filter(|cell| cell.sent > 0 && cell.received == 0) {
         match cell.vanishing {
@@ -57,8 +58,7 @@ pub(super) fn of(outcome: &Outcome<RttCell>, parameters: &Parameters, line: &Com
     if answer.limited_by(notes, "rate_not_reached")
         && let Some(rate) = safe_rate(&outcome.cells)
     {
-        let text = format!("Ask for a rate that this sender keeps: {} of what it reached.", percent(Some(SAFE_SHARE)));
-        answer.change(text, line.with("--rate", rate));
+        answer.change("Use a rate this sender can sustain:", line.with("--rate", rate));
     }
     late(&mut answer, outcome, parameters, line);
     answer
@@ -77,19 +77,51 @@ fn one(cell: &RttCell, median: f64) -> String {
     let mut text = format!("A round trip to {} takes {} in the median{tail}; ", cell.peer, time(Some(median)));
     text.push_str(&losses(std::slice::from_ref(cell)));
     text.push('.');
+    text
+}
+
+/// One line for each figure behind the sentence.
+fn figures(answer: &mut Answer, cells: &[RttCell]) {
+    let [cell] = cells else {
+        for cell in cells.iter().filter(|cell| cell.rtt_ns.median.is_some()) {
+            answer.figure(format!(
+                "{}: {} (median), {} (p99), {} of {} lost",
+                cell.peer,
+                time(cell.rtt_ns.median),
+                time(cell.rtt_ns.p99),
+                cell.lost,
+                cell.sent
+            ));
+        }
+        return;
+    };
+    let Some(median) = cell.rtt_ns.median else { return };
     if let (Some(kernel), Some(far)) = (cell.rtt_kernel_ns.median, cell.turnaround_ns.median)
         && far <= kernel
         && kernel <= median
     {
-        let share = |part: f64| percent(Some(part / median));
-        text.push_str(&format!(
-            " Of it {} passes in this program and its sockets, {} at the far end and {} between the two.",
+        let share = |part: f64| rough_percent(part / median);
+        answer.figure(format!(
+            "Where the time goes: {} in this program, {} at the far end, {} on the way.",
             share(median - kernel),
             share(far),
             share(kernel - far)
         ));
     }
-    text
+    let tail = cell.rtt_ns.p999.map_or_else(String::new, |p999| format!(", p99.9 {}", time(Some(p999))));
+    if let (Some(min), Some(max)) = (cell.rtt_ns.min, cell.rtt_ns.max) {
+        answer.figure(format!("Fastest {}{tail}, slowest {}.", time(Some(min)), time(Some(max))));
+    }
+    if let (Some(there), Some(back)) = (cell.forward_variation_ns.median, cell.reverse_variation_ns.median) {
+        answer.figure(format!(
+            "The delay varies by {} on the way there and {} on the way back (median).",
+            time(Some(there)),
+            time(Some(back))
+        ));
+    }
+    if let (Some(reached), Some(error)) = (cell.achieved_packet_per_s, cell.pacing_error_ns.median) {
+        answer.figure(format!("Sent {reached:.0} packets a second, {} off schedule (median).", time(Some(error))));
+    }
 }
 
 fn losses(cells: &[RttCell]) -> String {
@@ -108,15 +140,16 @@ fn late(answer: &mut Answer, outcome: &Outcome<RttCell>, parameters: &Parameters
     };
     let mut found = false;
     for cell in outcome.cells.iter().filter(|cell| cell.sent > 0).filter(sent_late) {
-        answer.limit(format!(
-            "{}: {} of {} packets left more than 100 us late. Counted from the time when it was due, 1 round trip in \
-             100 takes {} or more; from its departure, {}.",
-            cell.peer,
-            cell.sent_late,
-            cell.sent,
-            time(cell.rtt_scheduled_ns.p99),
-            time(cell.rtt_ns.p99)
-        ));
+        let often = format!("{} of {} packets left more than 100 us late", cell.sent_late, cell.sent);
+        answer.limit(match (cell.rtt_scheduled_ns.p99, cell.rtt_ns.p99) {
+            (due @ Some(_), sent @ Some(_)) => format!(
+                "{}: p99 is {} including the sender's own delay, {} from the actual send ({often}).",
+                cell.peer,
+                time(due),
+                time(sent)
+            ),
+            _ => format!("{}: {often}.", cell.peer),
+        });
         found = true;
     }
     // One thread serves all peers.
@@ -169,14 +202,55 @@ mod tests {
         let mut cell = cell("a", 50_000.0);
         let plain = "  A round trip to a takes 50.0 us in the median, and 1 in 100 takes 100 us or more; none of 1000 \
                      packets was lost.";
-        assert_eq!(shown(vec![cell.clone()], &[], "vtare rtt a"), format!("{plain}\n\n"));
+        let text = shown(vec![cell.clone()], &[], "vtare rtt a");
+        assert_eq!(text, format!("{plain}\n\n"));
         (cell.rtt_kernel_ns, cell.turnaround_ns, cell.lost) = (figures(40_000.0, 1.0), figures(5_000.0, 1.0), 1);
         let text = shown(vec![cell], &[], "vtare rtt a");
         assert!(
-            text.contains("1 of 1000 packets were lost (0.10 %). Of it 20.0 % passes in this program and its"),
+            text.contains(
+                "1 of 1000 packets were lost (0.10 %).\n  Where the time goes: 20 % in this program, 10 % at the far \
+                 end, 70 % on the way.\n"
+            ),
             "{text}"
         );
-        assert!(text.contains("10.0 % at the far end and 70.0 % between the two.\n"), "{text}");
+    }
+
+    #[test]
+    fn the_screen_has_the_answer_and_at_most_seven_lines_more() {
+        let mut cell = cell("10.0.0.2", 45_200.0);
+        cell.rtt_ns = Figures { min: Some(40_100.0), p999: Some(310_000.0), max: Some(1.2e6), ..cell.rtt_ns };
+        (cell.rtt_kernel_ns, cell.turnaround_ns) = (figures(24_000.0, 1.0), figures(16_000.0, 1.0));
+        (cell.forward_variation_ns, cell.reverse_variation_ns) = (figures(3_200.0, 1.0), figures(4_100.0, 1.0));
+        (cell.achieved_packet_per_s, cell.pacing_error_ns) = (Some(999.8), figures(210.0, 1.0));
+        let shape = Shape { colour: false, width: 80 };
+        let screen = |cell: &RttCell| {
+            let outcome = Outcome { cells: vec![cell.clone()], notes: Vec::new(), interrupted: false };
+            let parameters = Parameters { cpu: Some(1), ..Parameters::default() };
+            of(&outcome, &parameters, &CommandLine::of("vtare rtt 10.0.0.2 --cpu 1")).short(shape, 8, &[], &[])
+        };
+        let expected = "\
+A round trip to 10.0.0.2 takes 45.2 us in the median, and 1 in 100 takes 90.4 us
+  or more; none of 1000 packets was lost.
+Where the time goes: 47 % in this program, 35 % at the far end, 18 % on the way.
+Fastest 40.1 us, p99.9 310 us, slowest 1.20 ms.
+The delay varies by 3.20 us on the way there and 4.10 us on the way back
+  (median).
+Sent 1000 packets a second, 210 ns off schedule (median).
+All figures: add -v
+";
+        assert_eq!(screen(&cell), expected);
+        (cell.sent_late, cell.rtt_scheduled_ns) = (300, figures(1.0, 6.5e6));
+        let expected = "\
+A round trip to 10.0.0.2 takes 45.2 us in the median, and 1 in 100 takes 90.4 us
+  or more; none of 1000 packets was lost.
+Where the time goes: 47 % in this program, 35 % at the far end, 18 % on the way.
+Fastest 40.1 us, p99.9 310 us, slowest 1.20 ms.
+10.0.0.2: p99 is 6.50 ms including the sender's own delay, 90.4 us from the
+  actual send (300 of 1000 packets left more than 100 us late).
+Try: vtare noise --cpu 1
+All figures: add -v
+";
+        assert_eq!(screen(&cell), expected);
     }
 
     #[test]
@@ -200,7 +274,9 @@ mod tests {
         let late = RttCell { sent_late: 10, rtt_scheduled_ns: figures(1.0, 3e6), ..cell("a", 5e4) };
         let text = shown(vec![late.clone()], &[], "vtare rtt a");
         assert!(
-            text.contains("10 of 1000 packets left more than 100 us late.") && text.contains("takes 3.00 ms or"),
+            text.contains(
+                "a: p99 is 3.00 ms including the sender's own delay, 100 us from the actual send (10 of 1000"
+            ),
             "{text}"
         );
         assert!(text.contains("      vtare noise --cpu 1\n"), "{text}");

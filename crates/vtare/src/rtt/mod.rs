@@ -76,6 +76,7 @@ impl Instrument for Rtt {
     const NAME: &'static str = "rtt";
     const COLUMNS: &'static [Column] = PacketRow::COLUMNS;
     const IDENTITY: &'static [&'static str] = &["peer", "address", "session"];
+    const SHORT_LINES: Option<usize> = Some(8);
     type Parameters = Parameters;
     type Cell = RttCell;
 

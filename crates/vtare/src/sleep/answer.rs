@@ -4,7 +4,7 @@ use super::cell::SleepCell;
 use super::parameters::Parameters;
 use crate::answer::{Answer, CommandLine, IN_P99};
 use crate::instrument::Outcome;
-use crate::table::{percent, time};
+use crate::table::{percent, rough_percent, time};
 use vtare_clock::sleep::Method;
 
 /// A method over all targets, at its worst.
@@ -32,7 +32,7 @@ impl Worst {
         Some(Self { method, off_ns, cpu_fraction, exceed_fraction, made_fraction })
     }
 
-    /// Its error in the median and its price.
+    /// Its error in the median, its price, and how often it was late, where that was often.
     fn figures(self) -> String {
         let mut text = if self.off_ns.is_finite() {
             format!("off by at most {} (median)", time(Some(self.off_ns)))
@@ -40,16 +40,12 @@ impl Worst {
             "too late for half of its sleeps".to_owned()
         };
         if let Some(share) = self.cpu_fraction {
-            text.push_str(&format!(", at most {} of a CPU", percent(Some(share))));
+            text.push_str(&format!(", {} of a CPU", percent(Some(share))));
+        }
+        if self.exceed_fraction >= IN_P99 {
+            text.push_str(&format!(", {} over 100 us", rough_percent(self.exceed_fraction)));
         }
         text
-    }
-
-    /// How often it was late, where that was often.
-    fn lateness(self) -> Option<String> {
-        let often = percent(Some(self.exceed_fraction));
-        let text = format!("Up to {often} of the sleeps of {} ended more than 100 us late.", self.method);
-        (self.exceed_fraction >= IN_P99).then_some(text)
     }
 }
 
@@ -69,15 +65,20 @@ pub(super) fn of(outcome: &Outcome<SleepCell>, parameters: &Parameters, line: &C
     };
     let cheapest = methods.iter().copied().filter(|worst| worst.cpu_fraction.is_some());
     let cheapest = cheapest.min_by(|a, b| a.cpu_fraction.unwrap_or(1.0).total_cmp(&b.cpu_fraction.unwrap_or(1.0)));
-    let best = if methods.len() == 1 { "" } else { " is the most precise" };
-    let mut sentence = format!("For sleeps of {span}, {}{best}: {}.", closest.method, closest.figures());
-    if let Some(late) = closest.lateness() {
-        sentence.push_str(&format!(" {late}"));
-    }
-    if let Some(other) = cheapest.filter(|other| other.method != closest.method) {
-        sentence.push_str(&format!(" {} is the cheapest: {}.", other.method, other.figures()));
-    }
+    let cheapest = cheapest.filter(|other| other.method != closest.method);
+    let sentence = match cheapest {
+        _ if methods.len() == 1 => format!("For sleeps of {span}, {}: {}.", closest.method, closest.figures()),
+        Some(other) => {
+            format!("For sleeps of {span}, {} is the most precise and {} the cheapest.", closest.method, other.method)
+        }
+        None => format!("For sleeps of {span}, {} is the most precise.", closest.method),
+    };
     let mut answer = Answer::new(sentence);
+    let mut ranked = methods.clone();
+    ranked.sort_by(|a, b| a.off_ns.total_cmp(&b.off_ns));
+    for worst in ranked.iter().filter(|_| methods.len() > 1) {
+        answer.figure(format!("{}: {}", worst.method, worst.figures()));
+    }
     crowded(&mut answer, cells, &methods, parameters, line);
     disturbed(&mut answer, outcome, parameters, line);
     answer.limited_by(notes, "stalled");
@@ -207,15 +208,43 @@ mod tests {
             cell(Method::Adaptive, 1_000, 44.0, 0.999),
             cell(Method::Adaptive, 10_000_000, -50.0, 0.01),
         ];
-        let sentence = "  For sleeps of 1.00 us to 10.0 ms, adaptive is the most precise: off by at most 50.0 ns \
-                        (median), at most 99.9 % of a CPU. usleep is the cheapest: off by at most 70.0 us (median), \
-                        at most 5.00 % of a CPU.";
-        assert_eq!(shown(cells.clone(), &[]), format!("{sentence}\n\n"));
+        let text = "  For sleeps of 1.00 us to 10.0 ms, adaptive is the most precise and usleep the cheapest.\n  \
+                    adaptive: off by at most 50.0 ns (median), 99.9 % of a CPU\n  usleep: off by at most \
+                    70.0 us (median), 5.00 % of a CPU\n\n";
+        assert_eq!(shown(cells.clone(), &[]), text);
         let alone = shown(cells[..1].to_vec(), &[]);
-        assert_eq!(
-            alone,
-            "  For sleeps of 1.00 us, usleep: off by at most 60.0 us (median), at most 5.00 % of a CPU.\n\n"
-        );
+        assert_eq!(alone, "  For sleeps of 1.00 us, usleep: off by at most 60.0 us (median), 5.00 % of a CPU.\n\n");
+    }
+
+    #[test]
+    fn the_screen_has_the_answer_and_a_line_for_each_method() {
+        let cells = vec![
+            cell(Method::Usleep, 1_000, 69_000.0, 0.05),
+            cell(Method::ClockNanosleep, 1_000, 68_000.0, 0.05),
+            cell(Method::TwoPhase, 1_000, 91.0, 0.994),
+            cell(Method::Adaptive, 1_000, 1_550.0, 0.827),
+            cell(Method::Spin, 1_000, 90.0, 0.999),
+        ];
+        let screen = |cells: &[SleepCell], width| {
+            let outcome = Outcome { cells: cells.to_vec(), notes: Vec::new(), interrupted: false };
+            let parameters = Parameters { slack_ns: Some(1), cpu: Some(1), ..Parameters::default() };
+            let answer = of(&outcome, &parameters, &CommandLine::of("vtare sleep"));
+            answer.short(crate::answer::Shape { colour: false, width }, 10, &[], &[])
+        };
+        let expected = "\
+For sleeps of 1.00 us, spin is the most precise and usleep the cheapest.
+spin: off by at most 90.0 ns (median), 99.9 % of a CPU
+two_phase: off by at most 91.0 ns (median), 99.4 % of a CPU
+adaptive: off by at most 1.55 us (median), 82.7 % of a CPU
+clock_nanosleep: off by at most 68.0 us (median), 5.00 % of a CPU
+usleep: off by at most 69.0 us (median), 5.00 % of a CPU
+All figures: add -v
+";
+        assert_eq!(screen(&cells, 80), expected);
+        let mut hit = cells;
+        hit[0].disturbed = 10;
+        let text = screen(&hit, 80);
+        assert!(text.lines().count() <= 10 && text.contains("Try: vtare noise --cpu 1\n"), "{text}");
     }
 
     #[test]
@@ -228,8 +257,9 @@ mod tests {
             ..cell(Method::TwoPhase, 10_000_000, 89.0, 0.3)
         };
         let text = shown(vec![two_phase, adaptive], &[]);
-        let sentence = "  For sleeps of 10.0 ms, adaptive is the most precise: off by at most 99.0 ns (median), at \
-                        most 0.57 % of a CPU. Up to 34.0 % of the sleeps of adaptive ended more than 100 us late.\n";
+        let sentence = "  For sleeps of 10.0 ms, adaptive is the most precise.\n  adaptive: off by at most 99.0 ns \
+                        (median), 0.57 % of a CPU, 34 % over 100 us\n  two_phase: too late for half of its \
+                        sleeps, 30.0 % of a CPU, 91 % over 100 us\n";
         assert!(text.starts_with(sentence), "{text}");
         assert!(text.contains("Completed: two_phase 9.09 %."), "{text}");
         assert!(text.contains("      vtare sleep --fifo 10\n"), "{text}");

@@ -186,7 +186,7 @@ fn following_shows_an_estimate_a_line() {
         assert_eq!((&line["schema"], &line["estimate_number"]), (&"vtare.avb.estimate/1".into(), &number.into()));
     }
     // For people a line each, and then the table.
-    let outcome = shaped.avb("--follow --seconds 2");
+    let outcome = shaped.avb("--follow --seconds 2 -v");
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     let shown = outcome.stdout.lines().take_while(|line| !line.starts_with("vtare avb")).count();
     assert!(shown >= 1 && outcome.stdout.contains("estimates"), "{}", outcome.stdout);
@@ -234,10 +234,10 @@ fn the_screen_gives_the_length_of_the_window_and_what_to_expect_of_longer_times(
     };
     // Sentences are broken into lines at spaces.
     let words = |outcome: &Outcome| outcome.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-    let Some(one) = screen("").as_ref().map(words) else { return };
+    let Some(one) = screen("-v").as_ref().map(words) else { return };
     assert!(one.contains("is free on the way to 10.111.0.2 over "), "{one}");
     assert!(one.contains("; the mean of a longer time lies from "), "{one}");
-    let Some(all) = screen("--seconds 3").as_ref().map(words) else { return };
+    let Some(all) = screen("-v --seconds 3").as_ref().map(words) else { return };
     assert!(all.contains(" estimates within "), "{all}");
 }
 

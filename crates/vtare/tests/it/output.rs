@@ -131,3 +131,19 @@ fn a_closed_standard_output_is_refused_and_the_answer_not_lost_in_silence() {
     let script = format!("exec {VTARE} timer --samples 100 -q > /dev/null");
     assert!(Command::new("sh").args(["-c", &script]).status().expect("there is a shell").success());
 }
+
+#[test]
+fn the_screen_of_sleeps_is_the_answer_alone_and_all_figures_with_verbose() {
+    let line = "sleep --target 100us,1ms --samples 20 --seed 3";
+    let (short, whole) = (vtare_line(line), vtare_line(&format!("{line} -v")));
+    assert_eq!((short.code, whole.code), (0, 0), "{}{}", short.stderr, whole.stderr);
+    let widest = short.stdout.lines().filter(|line| !line.starts_with("Try: ")).map(|line| line.chars().count()).max();
+    assert!(short.stdout.lines().count() <= 10 && widest <= Some(80), "{}", short.stdout);
+    assert!(short.stdout.starts_with("For sleeps of 100 us to 1.00 ms, "), "{}", short.stdout);
+    assert!(short.stdout.trim_end().ends_with("ll figures: add -v"), "{}", short.stdout);
+    assert!(
+        whole.stdout.starts_with("vtare sleep, clock ") && whole.stdout.contains("median miss"),
+        "{}",
+        whole.stdout
+    );
+}

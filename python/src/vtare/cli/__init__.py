@@ -163,8 +163,8 @@ def _usage(error: Any) -> str:
         return f"found no {parameter.human_readable_name}, expected one: see {lists}"
     unknown = re.match(r"No such command '([^']+)'", error.format_message())
     if unknown is not None:
-        near = nearest(unknown[1], _COMMANDS)
-        hint = f"Did you mean '{near}'?" if near else "`vtare help --all` lists the commands"
+        meant = nearest(unknown[1], _COMMANDS)
+        hint = f"Did you mean '{meant}'?" if meant else "`vtare help --all` lists the commands"
         return f"unknown command '{unknown[1]}'. {hint}"
     return f"{error.format_message().rstrip('.')}: see {lists}"
 
