@@ -117,6 +117,18 @@ impl PresharedKey {
         Ok(Self(Arc::new(bytes)))
     }
 
+    /// A new key with its digits, to be shown to whoever starts the responder. The digits of a key that existed before
+    /// cannot be had.
+    ///
+    /// # Errors
+    /// As [`Self::generate`].
+    pub fn generate_with_digits() -> Result<(Self, LockedBytes), KeyError> {
+        let key = Self::generate()?;
+        let mut digits = memory(2 * KEY_BYTE)?;
+        digits.copy_from_slice(&key.to_hex()?[..2 * KEY_BYTE]);
+        Ok((key, digits))
+    }
+
     /// Whether the kernel keeps the key in memory and never swaps it out.
     #[must_use]
     pub fn is_locked(&self) -> bool {

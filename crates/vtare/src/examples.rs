@@ -107,7 +107,7 @@ const EXAMPLES: [Examples; 24] = [
     (
         "serve",
         [
-            ("serve --new-key key", "write a new key and end; copy it to the other end"),
+            ("serve", "make a key and show the line to type on the other machine"),
             ("serve --key-file key --cpu 1 --spin", "answer without wake-ups, on a CPU of its own"),
         ],
     ),

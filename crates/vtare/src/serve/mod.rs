@@ -2,6 +2,7 @@
 
 mod confine;
 mod log;
+mod new_key;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -24,6 +25,7 @@ use crate::output::{print, to_json};
 use crate::quantities::positive;
 use confine::Confinement;
 use log::Lines;
+use new_key::NewKey;
 
 /// The environment's name for the key.
 pub(crate) const KEY_VARIABLE: &str = "VTARE_KEY";
@@ -34,12 +36,12 @@ const MOST_KEYS: usize = 2;
 /// Arguments of `vtare serve`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ServeArguments {
-    /// Where to listen, TCP and UDP [default: port 8462 of all addresses with a key, of 127.0.0.1 without]
+    /// Where to listen, TCP and UDP [default: port 8462 of all addresses; with --json and no key of 127.0.0.1]
     #[arg(long, value_name = "ADDR:PORT", value_parser = crate::peers::address)]
     listen: Option<SocketAddr>,
 
     /// File with the key that both ends share: 64 hexadecimal digits; twice to let two keys in while clients change to
-    /// the second [default: the variable VTARE_KEY, else no key]
+    /// the second [default: the variable VTARE_KEY, else a new key, shown in the line to type on the other machine]
     #[arg(long = "key-file", value_name = "FILE")]
     key_files: Vec<PathBuf>,
 
@@ -225,7 +227,7 @@ struct Program {
 /// that is not available.
 pub(crate) fn command(arguments: &ServeArguments, context: &Context) -> Result<Exit, Failure> {
     if let Some(path) = &arguments.new_key {
-        return new_key(path);
+        return write_new_key(path);
     }
     vtare_sys::process::close_inherited()?;
     check_cpu(arguments.cpu)?;
@@ -233,7 +235,10 @@ pub(crate) fn command(arguments: &ServeArguments, context: &Context) -> Result<E
     // A log file at its limit (RLIMIT_FSIZE) shall be a failed write, not the end.
     signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default())
         .map_err(|error| Failure::Machine(format!("cannot take SIGXFSZ: {error}")))?;
-    let options = options(arguments)?;
+    let mut keys = keys(&arguments.key_files)?;
+    let new_key = (keys.is_empty() && wants_key(arguments)).then(NewKey::make).transpose().map_err(key_failure)?;
+    keys.extend(new_key.as_ref().map(NewKey::key));
+    let options = options(arguments, keys)?;
     let (limits, connections, keys) = (options.limits, options.connections, options.keys.len());
     let locked = options.keys.iter().all(PresharedKey::is_locked);
     let mut responder = Responder::bind(options).map_err(failure)?;
@@ -267,6 +272,9 @@ pub(crate) fn command(arguments: &ServeArguments, context: &Context) -> Result<E
         program: Program { name: "vtare", version: env!("CARGO_PKG_VERSION") },
     };
     announce(&ready, arguments)?;
+    if let Some(new_key) = &new_key {
+        new_key.show(KEY_VARIABLE, ready.listen)?;
+    }
     let stop = context.stop_flag();
     let ended = responder.run(&stop, journal).map_err(failure);
     match &ended {
@@ -286,7 +294,7 @@ pub(crate) fn command(arguments: &ServeArguments, context: &Context) -> Result<E
     Ok(ended.map_or_else(|failure| Exit::Reported(failure.code()), |_| Exit::Measured))
 }
 
-fn new_key(path: &Path) -> Result<Exit, Failure> {
+fn write_new_key(path: &Path) -> Result<Exit, Failure> {
     PresharedKey::generate().and_then(|key| key.write(path)).map_err(key_failure)?;
     let path = path.display();
     print(&format!(
@@ -294,6 +302,12 @@ fn new_key(path: &Path) -> Result<Exit, Failure> {
          the clients over a way you trust (scp), and give it to them with --key-file.\n"
     ))?;
     Ok(Exit::Measured)
+}
+
+/// Whether a key is made where none is given: for a person who serves other machines, and not for a program (`--json`).
+fn wants_key(arguments: &ServeArguments) -> bool {
+    let this_host_only = arguments.listen.is_some_and(|listen| listen.ip().to_canonical().is_loopback());
+    !arguments.json && !this_host_only
 }
 
 /// The keys: of the files, else of the environment; none where neither is given. Never from an argument: those are seen
@@ -323,8 +337,7 @@ fn stamp_options(arguments: &ServeArguments) -> Result<StampOptions, Failure> {
     Ok(StampOptions { rate_packet_per_s: arguments.stamp_rate, key: key.as_ref().map(PresharedKey::for_stamp) })
 }
 
-fn options(arguments: &ServeArguments) -> Result<Options, Failure> {
-    let keys = keys(&arguments.key_files)?;
+fn options(arguments: &ServeArguments, keys: Vec<PresharedKey>) -> Result<Options, Failure> {
     let listen = arguments.listen.unwrap_or_else(|| default_address(!keys.is_empty()));
     let nanos = |name: &str, seconds: f64| {
         let too_long = || Failure::Input(format!("{name}: found {seconds}, expected at most 9e9 (285 years)"));

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use crate::common::{Place, VTARE, until, vtare};
+use crate::common::{Outcome, Place, VTARE, until, vtare};
 use serde_json::Value;
 
 /// Starts a responder and waits for its ready line.
@@ -80,10 +80,92 @@ fn a_key_that_is_none_is_refused_and_not_shown() {
     assert!(outcome.status.code() == Some(2) && error.contains("VTARE_KEY") && !error.contains("hunter2"), "{error}");
 }
 
+/// Starts a responder as a person does and gives what it prints until its line to paste, or until it listens.
+fn started(arguments: &[&str], key: Option<&str>) -> (Child, String) {
+    let mut command = Command::new(VTARE);
+    command.arg("serve").args(arguments).env_remove("VTARE_KEY").stdout(Stdio::piped()).stderr(Stdio::piped());
+    if let Some(key) = key {
+        command.env("VTARE_KEY", key);
+    }
+    let mut child = command.spawn().expect("the binary starts");
+    let mut log = String::new();
+    let mut lines = BufReader::new(child.stderr.take().expect("it was asked for"));
+    while !log.contains("listening on ") {
+        assert!(lines.read_line(&mut log).expect("it logs text") > 0, "it ended: {log}");
+    }
+    child.stderr = Some(lines.into_inner());
+    (child, log)
+}
+
+/// Two lines that it prints where it made a key.
+fn shown(child: &mut Child) -> [String; 2] {
+    let mut lines = BufReader::new(child.stdout.as_mut().expect("it was asked for"));
+    [0, 1].map(|_| {
+        let mut line = String::new();
+        lines.read_line(&mut line).expect("stdout is readable");
+        line
+    })
+}
+
+/// The key in a line to paste.
+fn pasted_key(line: &str) -> &str {
+    let key = line.strip_prefix("VTARE_KEY=").and_then(|rest| rest.split(' ').next()).expect("it begins with the key");
+    assert!(key.len() == 64 && key.chars().all(|digit| digit.is_ascii_hexdigit()), "{line}");
+    key
+}
+
 #[test]
-fn without_a_key_it_serves_this_host_only_and_states_so() {
+fn without_a_key_it_makes_one_and_the_line_it_shows_works_as_pasted() {
+    let (mut child, log) = started(&["--listen", "0.0.0.0:0"], None);
+    let [head, line] = shown(&mut child);
+    assert_eq!(head, "A new key, valid until this program ends. On the other machine:\n");
+    assert!(log.contains("for clients with the key") && !log.contains(pasted_key(&line)), "{log}");
+    let ps = std::fs::read(format!("/proc/{}/cmdline", child.id())).expect("it runs");
+    assert!(!String::from_utf8_lossy(&ps).contains(pasted_key(&line)));
+    // A machine without a network has no address to show.
+    let line = line.replace("path HOST:", "path 127.0.0.1:");
+    let directory = Path::new(VTARE).parent().and_then(Path::to_str).expect("plain");
+    let path_variable = format!("{directory}:{}", std::env::var("PATH").expect("there is one"));
+    let pasted = |line: &str| {
+        let mut shell = Command::new("sh");
+        Outcome::of(shell.args(["-c", line]).env("PATH", &path_variable).output().expect("sh is there"))
+    };
+    let outcome = pasted(&line);
+    assert_eq!(outcome.code, 0, "{line}: {}", outcome.stderr);
+    let wrong = pasted(&line.replace(pasted_key(&line), &"0".repeat(64)));
+    assert!(wrong.code != 0 && wrong.stderr.contains("key"), "{}", wrong.stderr);
+    let (mut second, _) = started(&["--listen", "0.0.0.0:0"], None);
+    assert_ne!(pasted_key(&shown(&mut second)[1]), pasted_key(&line), "each start has a key of its own");
+    for child in [child, second] {
+        let (code, log) = end(child);
+        assert!(code == Some(0) && !log.contains(pasted_key(&line)), "{log}");
+    }
+}
+
+#[test]
+fn a_key_that_existed_is_never_printed() {
+    let place = Place::new();
+    let file = place.file("key");
+    assert_eq!(vtare(["serve", "--new-key", path(&file)]).code, 0);
+    let key = std::fs::read_to_string(&file).expect("it was written").trim().to_owned();
+    for (arguments, variable) in [
+        (["--listen", "0.0.0.0:0", "--key-file", path(&file)].as_slice(), None),
+        (&["--listen", "0.0.0.0:0"], Some(&*key)),
+    ] {
+        let (mut child, log) = started(arguments, variable);
+        let mut out = child.stdout.take().expect("it was asked for");
+        let (code, rest) = end(child);
+        let mut shown = String::new();
+        out.read_to_string(&mut shown).expect("stdout is readable");
+        assert_eq!((code, shown.as_str()), (Some(0), ""));
+        assert!(!(log + &rest).contains(&key));
+    }
+}
+
+#[test]
+fn without_a_key_a_program_is_served_on_this_host_only_and_told_so() {
     let outcome = Command::new(VTARE)
-        .args(["serve", "--listen", "0.0.0.0:0"])
+        .args(["serve", "--json", "--listen", "0.0.0.0:0"])
         .env_remove("VTARE_KEY")
         .output()
         .expect("the binary starts");
