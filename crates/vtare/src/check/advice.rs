@@ -45,7 +45,7 @@ pub(super) struct Surroundings {
 
 impl Surroundings {
     pub(super) fn look() -> Self {
-        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        let read = |path: &str| vtare_sys::kernel_file::text(path).unwrap_or_default();
         Self {
             dma_latency_device: Path::new("/dev/cpu_dma_latency").exists(),
             idle_states: !matches!(read("/sys/devices/system/cpu/cpuidle/current_driver").trim(), "" | "none"),
