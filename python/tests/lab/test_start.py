@@ -79,7 +79,7 @@ def test_a_misspelt_command_is_told_the_nearest_one(tmp_path: Path) -> None:
         check=False,
     )  # fmt: skip
     assert done.returncode == 2
-    assert "did you mean 'report'?" in done.stderr
+    assert "Did you mean 'report'?" in done.stderr
 
 
 def test_a_design_takes_random_numbers_and_nothing_else(tmp_path: Path) -> None:
