@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 from machines import skip_unless_made
 
-from vtare.links import TwoHosts
 from vtare.platforms import network
 from vtare.platforms.owner import own_prefix
+from vtare.topology.links import TwoHosts
 
 pytestmark = pytest.mark.e2e
 

@@ -16,10 +16,11 @@ from pathlib import Path
 import pytest
 from machines import skip_unless_made, wait_until
 
-from vtare.forwarders import ForwardingTopology, slots
 from vtare.platforms import network
 from vtare.platforms.owner import own_prefix
 from vtare.summary import summarise
+from vtare.topology import guest_slots
+from vtare.topology.forwarding import ForwardingTopology
 
 pytestmark = pytest.mark.e2e
 
@@ -191,7 +192,7 @@ def test_no_guest_reaches_another_on_either_bridge(switch: str) -> None:
             device = one.interfaces[side].device
             before = received(other.name, other.interfaces[side].device)
             already = received(room.tester, tester)
-            for destination in (other.interfaces[side].mac, slots.tester_mac(side)):
+            for destination in (other.interfaces[side].mac, guest_slots.tester_mac(side)):
                 send = (sys.executable, "-c", SENDER, device, destination, one.interfaces[side].mac)
                 network.run_tool(("ip", "netns", "exec", one.name, *send))
             wait_until("the tester's frames", partial(_arrived, room.tester, tester, already + 20))

@@ -12,9 +12,9 @@ import pytest
 from guest_machines import Guest, three_guests
 from machines import PLAN_HEAD, ROUTED
 
-from vtare.clock_relation import read_relations
 from vtare.platforms.binary import not_static
 from vtare.summary import summarise
+from vtare.topology.clock_relation import read_relations
 
 pytestmark = [pytest.mark.e2e, pytest.mark.platform, pytest.mark.hypervisors]
 

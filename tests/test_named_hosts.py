@@ -27,15 +27,15 @@ from machines import (
     wait_until,
 )
 
-from vtare.clock_relation import read_relations
 from vtare.design import make_design
-from vtare.link_counter import BEHIND_THE_LINK, LINK_COUNTER
-from vtare.links import TwoHosts
 from vtare.plan import parse_plan
 from vtare.platforms import network, open_platform
 from vtare.platforms.binary import not_static
 from vtare.platforms.owner import own_prefix
 from vtare.summary import summarise
+from vtare.topology.clock_relation import read_relations
+from vtare.topology.link_counter import BEHIND_THE_LINK, LINK_COUNTER
+from vtare.topology.links import TwoHosts
 
 if TYPE_CHECKING:
     from vtare.platforms.protocol import Server

@@ -12,13 +12,13 @@ import polars as pl
 import pytest
 from machines import PLAN_HEAD, capacity_steps, skip_unless_made
 
-from vtare.link_counter import NAMES
-from vtare.links import RoutedHosts
-from vtare.path import PathSpec, Phase
 from vtare.platforms import network
 from vtare.platforms.owner import own_prefix
 from vtare.summary import summarise
-from vtare.truth import read_capacity
+from vtare.topology.link_counter import NAMES
+from vtare.topology.links import RoutedHosts
+from vtare.topology.path import PathSpec, Phase
+from vtare.topology.truth import read_capacity
 
 pytestmark = pytest.mark.e2e
 

@@ -17,11 +17,11 @@ from vtare.campaign import Files, StopRequest
 from vtare.campaign.execute import RunSettings, execute
 from vtare.campaign.two_hosts import Roles, TwoHostSetup
 from vtare.design import Run
-from vtare.links import TwoHosts
 from vtare.overhead import figures_of, join, read_capture, read_round_trips
 from vtare.platforms import network
 from vtare.platforms.owner import own_prefix
 from vtare.summary import summarise
+from vtare.topology.links import TwoHosts
 
 pytestmark = pytest.mark.e2e
 

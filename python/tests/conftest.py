@@ -25,11 +25,12 @@ from vtare.campaign import Campaign, CampaignResult, StopRequest, Store
 from vtare.campaign import surroundings as surroundings_module
 from vtare.campaign import two_hosts as hosts_module
 from vtare.cli import main as command_line
-from vtare.link_counter import CountingPlace
-from vtare.path import PathSpec
 from vtare.plan import Plan, parse_plan
 from vtare.platforms import DEFAULT_RESOURCES, Need, Resources
 from vtare.platforms.host import HostInstance
+from vtare.topology.link_counter import CountingPlace
+from vtare.topology.path import PathSpec
+from vtare.topology.protocol import Hosts
 
 seal()
 
@@ -96,11 +97,12 @@ class FakePlatform:
         self._started = 0
 
 
-class FakeHosts:
+class FakeHosts(Hosts):
     """Two hosts that need no privileges."""
 
     made = 0
     platform = FakePlatform
+    inward, outward = "in0", "out0"
 
     def __init__(self, owner: str) -> None:
         self.owner = owner
@@ -115,7 +117,7 @@ class FakeHosts:
     def server(self, side: str, binary: Path) -> FakeInstance:
         return FakeInstance(binary)
 
-    def make(self) -> None:
+    def _make(self) -> None:
         FakeHosts.made += 1
 
     def remove(self) -> None:
@@ -124,20 +126,20 @@ class FakeHosts:
     def facts(self) -> dict[str, str]:
         return {"link": "fake"}
 
-
-class FakeRoutedHosts(FakeHosts):
-    """Two hosts with a router between, of nothing."""
-
-    router = "none"
-    inward, outward = "in0", "out0"
-
-    def __init__(self, owner: str, *, mtu_byte: int, bridged: bool) -> None:
-        super().__init__(owner)
-        self.wiring = (mtu_byte, bridged)
+    def shape(self, path: PathSpec) -> None:
+        raise AssertionError("a plain link takes no shape")
 
     def counted(self, binary: Path) -> list[CountingPlace]:
         """Nothing passes a link of nothing."""
         return []
+
+
+class FakeRoutedHosts(FakeHosts):
+    """Two hosts with a router between, of nothing."""
+
+    def __init__(self, owner: str, *, mtu_byte: int, bridged: bool) -> None:
+        super().__init__(owner)
+        self.wiring = (mtu_byte, bridged)
 
     def shape(self, path: PathSpec) -> None:
         FakeRoutedHosts.shaped.append((path, self.wiring))

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vtare.links import TwoHosts
 from vtare.platforms import Instance, Resources, open_platform
 from vtare.platforms.owner import own_prefix
+from vtare.topology.links import TwoHosts
 
 if TYPE_CHECKING:
     from vtare.platforms.child import Child

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from machines import PATIENCE_S, Sshd, end_daemon, skip_unless_made, sshd_machine
 
-from vtare.links import TwoHosts
 from vtare.platforms.binary import not_static
 from vtare.platforms.owner import own_prefix
+from vtare.topology.links import TwoHosts
 
 
 @pytest.fixture(scope="session")

@@ -20,10 +20,10 @@ from vtare.campaign import Files, StopRequest
 from vtare.campaign.execute import Outcome, RunSettings, execute
 from vtare.campaign.forwarding import ForwardingRun, ForwardingSetup, Placement, guests_of
 from vtare.design import Run
-from vtare.forwarders import ForwardingTopology
 from vtare.platforms import leftovers, qemu
 from vtare.platforms.guest import request as request_module
 from vtare.platforms.owner import own_prefix
+from vtare.topology.forwarding import ForwardingTopology
 
 pytestmark = [pytest.mark.e2e, pytest.mark.platform]
 

@@ -29,7 +29,6 @@ from vtare.campaign.two_hosts import SIDES, Roles, TwoHostRun, capture_name
 from vtare.contract import RUN_SCHEMA, check_samples_file
 from vtare.design import Run
 from vtare.errors import MachineCannot
-from vtare.links import TwoHosts
 from vtare.overhead import figures_of, join, read_capture, read_round_trips
 from vtare.platforms import Instance, Platform, PlatformFailed, Resources, network, open_platform, qemu
 from vtare.platforms.guest import child as child_module
@@ -37,6 +36,7 @@ from vtare.platforms.guest.kernel import find_kernel
 from vtare.platforms.host import HostInstance
 from vtare.platforms.owner import own_prefix
 from vtare.platforms.qemu import QemuInstance
+from vtare.topology.links import TwoHosts
 
 pytestmark = [pytest.mark.e2e, pytest.mark.platform]
 

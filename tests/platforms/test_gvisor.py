@@ -12,9 +12,9 @@ import pytest
 from machines import PATIENCE_S, wait_until
 
 from vtare.errors import BadInput
-from vtare.links import TwoHosts
 from vtare.platforms import Platform, Resources, open_platform
 from vtare.platforms.owner import own_prefix
+from vtare.topology.links import TwoHosts
 
 pytestmark = [pytest.mark.e2e, pytest.mark.platform]
 

@@ -19,13 +19,13 @@ import pytest
 from machines import PATIENCE_S, end_daemon
 
 from vtare.errors import MachineCannot
-from vtare.links import TwoHosts
 from vtare.overhead import figures_of, join, read_capture, read_round_trips
 from vtare.platforms import Platform, Resources, network, open_platform, qemu
 from vtare.platforms.guest.kernel import find_kernel
 from vtare.platforms.guest.libvirt_machine import URI_VARIABLE, found_manager
 from vtare.platforms.host import HostInstance
 from vtare.platforms.owner import own_prefix
+from vtare.topology.links import TwoHosts
 
 pytestmark = [pytest.mark.e2e, pytest.mark.platform]
 

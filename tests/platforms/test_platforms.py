@@ -14,10 +14,10 @@ from vtare.campaign.programs import CounterPrograms
 from vtare.contract import check_samples_file
 from vtare.design import Run
 from vtare.errors import MachineCannot
-from vtare.links import TwoHosts
 from vtare.platforms import Instance, Platform, PlatformFailed, Resources, kinds_with, leftovers, open_platform
 from vtare.platforms.owner import own_prefix
 from vtare.platforms.rooted import ToolChild
+from vtare.topology.links import TwoHosts
 
 pytestmark = [pytest.mark.e2e, pytest.mark.platform]
 

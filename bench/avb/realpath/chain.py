@@ -13,7 +13,7 @@ from typing import Any, Self
 from realpath.draw import FRAME_BYTE, Drawn, Link
 from realpath.programs import NAMES, ended, ready, sh, start
 from realpath.truth import LinkCounter
-from vtare.link_counter import CAME, CROSS, LEFT, Account
+from vtare.topology.link_counter import CAME, CROSS, LEFT, Account
 
 #: Pairs of devices: (namespace, device, its address), twice; `None`: no address, ends of the emulated wire.
 PAIRS = (

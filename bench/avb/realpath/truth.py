@@ -15,7 +15,7 @@ from realpath.cells import Cell, Row
 from realpath.cross import Bins
 from realpath.others import OTHERS
 from realpath.programs import NAMES, ended, ready
-from vtare.link_counter import CAME, CROSS, LEFT, LINK_COUNTER, LINK_COUNTER_LOG, Account
+from vtare.topology.link_counter import CAME, CROSS, LEFT, LINK_COUNTER, LINK_COUNTER_LOG, Account
 
 #: Where probes and cross traffic that come to the link are counted, and what leaves it.
 TAPS = {

@@ -22,9 +22,9 @@ from vtare import parquet_check
 from vtare.contract import load_contract
 from vtare.errors import BadInput
 from vtare.instruments import Asked, instrument
-from vtare.path import TIMERS
 from vtare.plan import OWN_FACTORS, PAIR, TIMERS_FACTOR, cells_of, is_cell, lay_out, refuse_unknown, round_numbers
 from vtare.stored import is_run_id, parse_json
+from vtare.topology.path import TIMERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

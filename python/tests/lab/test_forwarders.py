@@ -14,7 +14,6 @@ from vtare.campaign.children import RunFailed
 from vtare.campaign.forwarding import ForwardingRun, Placement, guests_of
 from vtare.design import Run
 from vtare.errors import BadInput
-from vtare.forwarders import MOST_GUESTS, ForwardingTopology, MachineGuests, NamespaceGuests
 from vtare.instruments import PartRows, instrument
 from vtare.plan import Plan, load_plan, parse_plan, shipped_plans
 from vtare.platforms import PlatformFailed, Resources, openvswitch
@@ -24,6 +23,9 @@ from vtare.platforms.owner import own_prefix
 from vtare.platforms.qemu import GuestAttachment, QemuPlatform
 from vtare.stats import Known
 from vtare.summary import throughput
+from vtare.topology.forwarding import ForwardingTopology
+from vtare.topology.forwarding_guests import MachineGuests, NamespaceGuests
+from vtare.topology.guest_slots import MOST_GUESTS
 
 OWNER = "vtare-123-a0"
 PLAN = """

@@ -18,15 +18,15 @@ from vtare.ab.baseline import read_baseline
 from vtare.ab.figures import Reader, read_metric
 from vtare.ab.formats import FORMATS
 from vtare.campaign.left import check_load
-from vtare.clock_relation import read_relations
 from vtare.contract import load_contract, read_schema
 from vtare.documents import BadDocument, parse
 from vtare.errors import VtareError
 from vtare.fleet import load_hosts
-from vtare.path import read_rate, read_steps
 from vtare.plan import parse_plan, shipped_plans
 from vtare.quantities import QuantityError, Unit
 from vtare.quantities import parse as parse_quantity
+from vtare.topology.clock_relation import read_relations
+from vtare.topology.path import read_rate, read_steps
 
 pytestmark = [pytest.mark.attack, pytest.mark.thorough]
 

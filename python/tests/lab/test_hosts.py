@@ -13,13 +13,13 @@ import polars as pl
 import pytest
 
 from vtare.campaign.host_clocks import compared
-from vtare.clock_relation import ClockRelation, Comparison, read_relations
 from vtare.errors import BadInput
-from vtare.named_hosts import HostSpec, device_towards
 from vtare.overhead import Flow, RoundTrips
 from vtare.plan import Plan, parse_plan
 from vtare.platforms import PlatformFailed
 from vtare.platforms.host import HostInstance
+from vtare.topology.clock_relation import ClockRelation, Comparison, read_relations
+from vtare.topology.named_hosts import HostSpec, device_towards
 
 if TYPE_CHECKING:
     from vtare.platforms.protocol import Server

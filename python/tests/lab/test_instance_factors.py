@@ -14,11 +14,11 @@ from vtare.campaign import CampaignResult, Store
 from vtare.campaign import background as background_module
 from vtare.campaign.capacity import require_capacity
 from vtare.errors import BadInput, MachineCannot
-from vtare.instance_factors import Background, BackgroundLoad, background_of, read_level, resources_of
 from vtare.plan import Plan, parse_plan
 from vtare.platforms import Need, Resources
 from vtare.platforms import owner as owner_module
 from vtare.platforms.owner import own_prefix, owner_of, still_runs
+from vtare.topology.instance_factors import Background, BackgroundLoad, background_of, read_level, resources_of
 
 PLAN = """
 schema = "vtare.plan/1"

@@ -39,10 +39,10 @@ OTHER_MEANINGS = {
     "platforms/gvisor.py": {"path"},  # a key of a container's configuration
     "platforms/uml.py": {"path"},  # a group of a regular expression
     "plan/factors.py": {"capture"},  # the factor
-    "path.py": {"sleep"},  # a parameter
     "report/overlay_throughput.py": {"throughput"},  # a column of a published table
     "terminal/fleet.py": {"noise"},  # a key of the document of `vtare check`
-    "truth.py": {"path"},  # a key of topology.json
+    "topology/path.py": {"sleep"},  # a parameter
+    "topology/truth.py": {"path"},  # a key of topology.json
 }
 
 

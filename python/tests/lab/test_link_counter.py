@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from vtare.clock_relation import CLOCKS_SCHEMA, ClockRelation, Comparison
 from vtare.errors import BadInput
-from vtare.link_counter import BEHIND_THE_LINK, LINK_COUNTER_LOG, NAMES, Account, read_account
-from vtare.path import PathSpec, Phase
-from vtare.truth import Truth, judge, read_link_counter, read_path, read_truth
+from vtare.topology.clock_relation import CLOCKS_SCHEMA, ClockRelation, Comparison
+from vtare.topology.link_counter import BEHIND_THE_LINK, LINK_COUNTER_LOG, NAMES, Account, read_account
+from vtare.topology.path import PathSpec, Phase
+from vtare.topology.truth import Truth, judge, read_link_counter, read_path, read_truth
 
 BIN_NS = 50_000
 START = 16_000_000_000_000

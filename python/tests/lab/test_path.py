@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vtare.links import RoutedHosts
-from vtare.path import (
+from vtare.platforms.network import Step
+from vtare.quantities import QuantityError
+from vtare.topology.links import RoutedHosts
+from vtare.topology.path import (
     PathSpec,
     Phase,
     link_arguments,
@@ -21,8 +23,6 @@ from vtare.path import (
     shape_steps,
     steps_label,
 )
-from vtare.platforms.network import Step
-from vtare.quantities import QuantityError
 
 OWNER = "vtare-123-a0"
 HOUR_NS = 3_600_000_000_000

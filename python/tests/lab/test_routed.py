@@ -16,13 +16,13 @@ from comparison_frames import compared
 from vtare.campaign import CampaignResult, Journal, Store, children
 from vtare.campaign.surroundings import Surroundings
 from vtare.errors import BadInput
-from vtare.path import DEFAULT_MTU_BYTE
 from vtare.plan import Plan, parse_plan
 from vtare.platforms import network
 from vtare.report.build import build
 from vtare.stats import Known
 from vtare.summary import summarise
 from vtare.summary.rows import known_of
+from vtare.topology.path import DEFAULT_MTU_BYTE
 
 Run = Callable[[Store], CampaignResult]
 ROUTED = (Path(__file__).parents[1] / "routed.toml").read_text(encoding="utf-8")

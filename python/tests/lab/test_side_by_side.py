@@ -13,12 +13,12 @@ from vtare.campaign.attempts import Attempts
 from vtare.campaign.setup import Setup
 from vtare.design import Run
 from vtare.errors import PlatformFailed
-from vtare.forwarders import ForwardingTopology
-from vtare.instance_factors import MOST_BACKGROUND
-from vtare.links import RoutedHosts
 from vtare.plan import Experiment
 from vtare.platforms import docker as docker_platform
 from vtare.platforms import remove_leftovers, virtualbox
+from vtare.topology.forwarding import ForwardingTopology
+from vtare.topology.instance_factors import MOST_BACKGROUND
+from vtare.topology.links import RoutedHosts
 
 OWNER = "vtare-1-2"
 

@@ -30,7 +30,7 @@ UNUSED = {
     ("run", "--stoer", "x"): ("rich", "vtare.campaign", "vtare.cli.results", "vtare.plan", "vtare.platforms"),
     ("plan",): ("vtare.campaign", "vtare.contract", "vtare.instruments", "vtare.platforms"),
     ("papers",): ("vtare.campaign", "vtare.contract", "vtare.plan", "vtare.platforms"),
-    ("status", "no-such-store"): ("vtare.campaign.executor", "vtare.links", "vtare.summary"),
+    ("status", "no-such-store"): ("vtare.campaign.executor", "vtare.topology.links", "vtare.summary"),
 }
 
 

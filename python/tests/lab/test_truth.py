@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vtare.errors import BadInput
-from vtare.path import PathSpec, Phase
-from vtare.truth import (
+from vtare.topology.path import PathSpec, Phase
+from vtare.topology.truth import (
     CAPACITY_LOG,
     LINK_LOG,
     SENT_LOG,

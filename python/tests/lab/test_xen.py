@@ -14,8 +14,6 @@ import pytest
 from transcripts.replay import Entry, entries
 
 from vtare.errors import BadInput, MachineCannot
-from vtare.forwarders import MachineGuests, forwarding_guests
-from vtare.forwarders.slots import guest_slot
 from vtare.platforms import Resources, open_platform, xen
 from vtare.platforms.guest import xen_domain, xen_tools
 from vtare.platforms.guest.agent import Agent
@@ -28,6 +26,8 @@ from vtare.platforms.guest.xen_domain import DomainSpec
 from vtare.platforms.network import Site
 from vtare.platforms.owner import own_prefix
 from vtare.platforms.xen import XenPlatform
+from vtare.topology.forwarding_guests import MachineGuests, forwarding_guests
+from vtare.topology.guest_slots import guest_slot
 
 TRANSCRIPT = Path(__file__).resolve().parents[3] / "tests/transcripts/xen.txt"
 SAID = {" ".join(entry.words): entry for entry in entries(TRANSCRIPT.read_text())}

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
     from vtare.campaign.files import Files
     from vtare.campaign.stop import StopRequest
-    from vtare.instance_factors import Background, BackgroundLoad
     from vtare.platforms import Instance, Platform, Resources
     from vtare.platforms.network import Site
     from vtare.platforms.protocol import Server
+    from vtare.topology.instance_factors import Background, BackgroundLoad
 
 BACKGROUND_SCHEMA: Final = "vtare.background/1"
 SINK_PORT: Final = 5002

@@ -15,9 +15,9 @@ from vtare import documents
 from vtare.campaign.children import Helper, RunFailed, end, has_line, wait_ready
 from vtare.campaign.left import check_load
 from vtare.errors import BadInput
-from vtare.instance_factors import FILE_SERVICE
 from vtare.platforms.intake import printable
 from vtare.process import ending_text
+from vtare.topology.instance_factors import FILE_SERVICE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

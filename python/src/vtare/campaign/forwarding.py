@@ -1,6 +1,6 @@
 """A run through guests that forward: the tester's ports, the guests between them, and where the load runs.
 
-The topology (`vtare.forwarders`) is made when a run first needs it and kept for the runs after it that want the same.
+The topology (`vtare.topology.forwarding`) is made when a run first needs it, and kept for the next that wants the same.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from vtare.campaign.capacity import require_capacity
 from vtare.campaign.children import Helper, RunFailed, blame_helpers
 from vtare.campaign.setup import RunSetup, Setup, close_quietly
 from vtare.errors import MachineCannot
-from vtare.forwarders import RX_PORT, TX_PORT, ForwardingTopology, Guests, forwarding_guests
-from vtare.instance_factors import resources_of
 from vtare.plan import DEFAULT_GUESTS
 from vtare.platforms import DEFAULT_RESOURCES, PlatformFailed, Resources, open_platform, remove_leftovers
 from vtare.platforms.host import HostInstance
 from vtare.platforms.netns import NetnsInstance
+from vtare.topology.forwarding import ForwardingTopology
+from vtare.topology.forwarding_guests import Guests, forwarding_guests
+from vtare.topology.guest_slots import RX_PORT, TX_PORT
+from vtare.topology.instance_factors import resources_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

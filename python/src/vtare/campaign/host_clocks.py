@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from vtare.campaign.children import Helper, RunFailed, beginning, end, wait_ready
-from vtare.clock_relation import CLOCKS_FILE, CLOCKS_SCHEMA, ClockRelation, Comparison
 from vtare.errors import BadInput, Interrupted
-from vtare.named_hosts import SENDER
 from vtare.overhead import RoundTrips, read_round_trips
 from vtare.process import ending_text
+from vtare.topology.clock_relation import CLOCKS_FILE, CLOCKS_SCHEMA, ClockRelation, Comparison
+from vtare.topology.named_hosts import SENDER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,11 +11,10 @@ from vtare.campaign.background import BesideServers, neighbours
 from vtare.campaign.programs import CounterPrograms, room_for
 from vtare.campaign.setup import AROUND_S, RunSetup, Setup, close_quietly
 from vtare.campaign.two_hosts import values_of
-from vtare.instance_factors import FILE_SERVICE, Background, background_of, resources_of
-from vtare.links import TwoHosts
-from vtare.named_hosts import SENDER, TESTER, THIS_MACHINE
 from vtare.platforms import DEFAULT_RESOURCES, Instance, Platform, Resources, kind_of, open_platform
-from vtare.platforms.ssh import SshInstance
+from vtare.topology.instance_factors import FILE_SERVICE, Background, background_of, resources_of
+from vtare.topology.links import TwoHosts
+from vtare.topology.named_hosts import SENDER, TESTER, THIS_MACHINE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,9 +25,9 @@ if TYPE_CHECKING:
     from vtare.campaign.files import Files
     from vtare.campaign.stop import StopRequest
     from vtare.design import Run
-    from vtare.named_hosts import HostSpec
     from vtare.plan import Experiment
     from vtare.platforms.protocol import Server, Settings
+    from vtare.topology.named_hosts import HostSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +108,7 @@ class OneHostSetup(Setup[OneHostPlacement]):
 
     def lost(self) -> bool:
         """See `Setup.lost`."""
-        return isinstance(self._instance, SshInstance) and self._instance.lost
+        return self._instance is not None and self._instance.lost
 
     def close(self) -> None:
         """End the instance, where there is one."""
@@ -162,8 +161,7 @@ class OneHostRun(RunSetup):
 
     def begins(self, longest_s: float) -> None:
         """See `RunSetup.begins`."""
-        if isinstance(self.sender, SshInstance):
-            self.sender.keep(longest_s + AROUND_S)
+        self.sender.keep(longest_s + AROUND_S)
 
     def parameters(self, planned: Mapping[str, Any], directory: Path) -> dict[str, Any]:
         """See `RunSetup.parameters`."""

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from vtare.campaign.children import Helper, RunFailed, has_line, wait_ready
 from vtare.errors import BadInput
-from vtare.link_counter import CROSS
-from vtare.named_hosts import NamedHosts
-from vtare.path import DEFAULT_MTU_BYTE, IPERF3, PathSpec, Phase, link_arguments, rate_step
-from vtare.truth import CAPACITY_LOG, CROSS_LOG, LINK_LOG, SENT_LOG, document, read_cross, read_path
+from vtare.topology.link_counter import CROSS
+from vtare.topology.path import DEFAULT_MTU_BYTE, IPERF3, PathSpec, Phase, link_arguments, rate_step
+from vtare.topology.truth import CAPACITY_LOG, CROSS_LOG, LINK_LOG, SENT_LOG, document, read_cross, read_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,10 +25,10 @@ if TYPE_CHECKING:
 
     from vtare.campaign.stop import StopRequest
     from vtare.design import Run
-    from vtare.link_counter import CountingPlace
-    from vtare.links import RoutedHosts
     from vtare.plan import Experiment
     from vtare.platforms.protocol import Server
+    from vtare.topology.link_counter import CountingPlace
+    from vtare.topology.protocol import Hosts
 
 CROSS_PORT: Final = 5001
 #: Bins of the link counter, ns: of two packets at least, and short against a train. Trains on fast links are shorter.
@@ -74,8 +73,8 @@ def path_of(run: Run, experiment: Experiment) -> PathSpec | None:
 class PathHelpers:
     """The programs on the path of one run."""
 
-    def __init__(self, binary: Path, hosts: RoutedHosts | NamedHosts, path: PathSpec) -> None:
-        """Prepare for this path over these hosts, which are made and shaped."""
+    def __init__(self, binary: Path, hosts: Hosts, path: PathSpec) -> None:
+        """Prepare for this path over these hosts, which are made."""
         self._hosts = hosts
         self._path = path
         self._router, self._source, self._sink = (hosts.server(one, binary) for one in ("router", "source", "sink"))
@@ -140,7 +139,7 @@ class PathHelpers:
 
     def _add_iperf3(self, directory: Path, helpers: list[Helper], stop: StopRequest) -> None:
         """Cross traffic as in the papers. It leaves no account of its own: the truth is counted at the link."""
-        if not isinstance(self._hosts, NamedHosts) and shutil.which(IPERF3) is None:
+        if self._hosts.HERE and shutil.which(IPERF3) is None:
             raise RunFailed(
                 "cross traffic by iperf3: it is not on PATH; install it (`apt install iperf3`)", None, "skipped"
             )

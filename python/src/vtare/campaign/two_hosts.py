@@ -24,9 +24,6 @@ from vtare.campaign.setup import AROUND_S, RunSetup, Setup, close_quietly
 from vtare.campaign.store import KEY_NAME
 from vtare.campaign.surroundings import Surroundings
 from vtare.errors import BadInput
-from vtare.instance_factors import NO_BACKGROUND, Background, background_of, resources_of
-from vtare.links import RoutedHosts, TwoHosts
-from vtare.named_hosts import RESPONDER, ROUTER, SENDER, TESTER, NamedHosts, Pinned
 from vtare.overhead import read_capture
 from vtare.plan import CAPTURE, CAPTURE_OFF, CAPTURE_ON, ICMP, SAME
 from vtare.platforms import (
@@ -40,6 +37,9 @@ from vtare.platforms import (
     remove_leftovers,
 )
 from vtare.process import ending_text
+from vtare.topology.instance_factors import NO_BACKGROUND, Background, background_of, resources_of
+from vtare.topology.links import RoutedHosts, TwoHosts
+from vtare.topology.named_hosts import RESPONDER, ROUTER, SENDER, TESTER, NamedHosts, Pinned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -48,10 +48,11 @@ if TYPE_CHECKING:
     from vtare.campaign.files import Files
     from vtare.campaign.stop import StopRequest
     from vtare.design import Run
-    from vtare.named_hosts import HostSpec
-    from vtare.path import PathSpec
     from vtare.plan import Experiment, Program
     from vtare.platforms.protocol import Server
+    from vtare.topology.named_hosts import HostSpec
+    from vtare.topology.path import PathSpec
+    from vtare.topology.protocol import Hosts
 
 PORT: Final = 8462
 #: A far end that gives no sign of being ready gets this time.
@@ -146,7 +147,7 @@ class TwoHostSetup(Setup[Roles]):
         self._owner = owner
         self._settings = settings or {}
         self._named = {role: spec for role, spec in (named or {}).items() if role != TESTER}
-        self._hosts: TwoHosts | NamedHosts | None = None
+        self._hosts: Hosts | None = None
         self._wiring: tuple[int, bool] | None = None
 
     def missing(self, wanted: Roles) -> str | None:
@@ -195,7 +196,7 @@ class TwoHostSetup(Setup[Roles]):
                 (instances[side],) = platform.start(1, hosts.site(side), roles.resources_at(side))
             beside = stack.enter_context(self._neighbours(roles, hosts, servers))
             helpers = None
-            if roles.path is not None and isinstance(hosts, (RoutedHosts, NamedHosts)):
+            if roles.path is not None:
                 helpers = PathHelpers(self._binary, hosts, roles.path)
             clocks = HostClocks({role: hosts.server(role, self._binary) for role in self._clocked(roles.path)})
             yield TwoHostRun(roles, instances, servers, hosts, helpers, beside, clocks)
@@ -215,9 +216,7 @@ class TwoHostSetup(Setup[Roles]):
         return open_platform(name, binary=self._binary, owner=self._owner, settings=self._settings.get(name))
 
     @contextmanager
-    def _neighbours(
-        self, roles: Roles, hosts: TwoHosts | NamedHosts, servers: Mapping[str, Server]
-    ) -> Iterator[Neighbours | None]:
+    def _neighbours(self, roles: Roles, hosts: Hosts, servers: Mapping[str, Server]) -> Iterator[Neighbours | None]:
         """The instances in the background of one run; None where there are none."""
         if not roles.background.instances:
             yield None
@@ -230,12 +229,12 @@ class TwoHostSetup(Setup[Roles]):
         with neighbours(roles.background, platform, hosts.site(side), beside, _background_resources(roles)) as made:
             yield made
 
-    def _hosts_for(self, path: PathSpec | None) -> TwoHosts | NamedHosts:
-        """The two hosts, made where those of the run before are of another kind, and shaped."""
+    def _hosts_for(self, path: PathSpec | None) -> Hosts:
+        """The two hosts, made where those of the run before are of another kind."""
         wiring = None if path is None or self._named else (path.mtu_byte, path.bottleneck != "link")
         if self._hosts is not None and self._wiring != wiring:
             close_quietly(self.close)
-        hosts = self._hosts
+        hosts: Hosts | None = self._hosts
         if hosts is None:
             # What a killed campaign left may still spin on a CPU of this machine.
             remove_leftovers(elsewhere=False)
@@ -247,9 +246,6 @@ class TwoHostSetup(Setup[Roles]):
                 hosts = RoutedHosts(self._owner, mtu_byte=wiring[0], bridged=wiring[1])
             hosts.make()
             self._hosts, self._wiring = hosts, wiring
-        # Between machines the clocks are compared first, over the path as it is.
-        if path is not None and isinstance(hosts, RoutedHosts):
-            hosts.shape(path)
         return hosts
 
     def _clocked(self, path: PathSpec | None) -> Sequence[str]:
@@ -261,7 +257,7 @@ class TwoHostSetup(Setup[Roles]):
 
     def lost(self) -> bool:
         """See `Setup.lost`."""
-        return isinstance(self._hosts, NamedHosts) and self._hosts.lost
+        return self._hosts is not None and self._hosts.lost
 
     def close(self) -> None:
         """Remove the two hosts. May be called twice."""
@@ -283,7 +279,7 @@ class TwoHostRun(RunSetup):
         roles: Roles,
         instances: Mapping[str, Instance],
         servers: Mapping[str, Server],
-        hosts: TwoHosts | NamedHosts,
+        hosts: Hosts,
         path_helpers: PathHelpers | None = None,
         beside: Neighbours | None = None,
         clocks: HostClocks | None = None,
@@ -299,8 +295,7 @@ class TwoHostRun(RunSetup):
 
     def begins(self, longest_s: float) -> None:
         """See `RunSetup.begins`."""
-        if isinstance(self._hosts, NamedHosts):
-            self._hosts.keep(longest_s + AROUND_S)
+        self._hosts.keep(longest_s + AROUND_S)
 
     def parameters(self, planned: Mapping[str, Any], directory: Path) -> dict[str, Any]:
         """What the plan states, with the far end and the key that the lab provides."""
@@ -329,7 +324,6 @@ class TwoHostRun(RunSetup):
         key = directory / KEY_NAME
         document = json.loads((directory / "run.json").read_text())
         resolved = document["parameters"]
-        surroundings = Surroundings()
         icmp = resolved.get("mode") == ICMP
         try:
             _write_key(key)
@@ -337,8 +331,10 @@ class TwoHostRun(RunSetup):
             self._clocks.start(directory, key, helpers, stop)
             self._clocks.compare(directory, key, stop)
             clocks = len(helpers)
-            if self.roles.path is not None and isinstance(self._hosts, NamedHosts):
+            # Clocks are compared over the path as it is.
+            if self.roles.path is not None:
                 self._hosts.shape(self.roles.path)
+            surroundings = Surroundings()
             if self.roles.program is not None:
                 self._start_far_end(self.roles.program, directory, helpers, stop)
             elif not icmp:
@@ -356,8 +352,7 @@ class TwoHostRun(RunSetup):
             blame_helpers(helpers)
             # Captures first: what the responder does at its end is no part of the run.
             _end_all(helpers[clocks:], stop)
-            if isinstance(self._hosts, NamedHosts):
-                self._hosts.unshape()
+            self._hosts.unshape()
             self._clocks.compare(directory, key, stop)
             self._clocks.write(directory, files)
             _end_all(helpers[:clocks], stop)
@@ -372,8 +367,7 @@ class TwoHostRun(RunSetup):
                 if helper.child.returncode is None:
                     end(helper.child, stop)
             key.unlink(missing_ok=True)
-            if isinstance(self._hosts, NamedHosts):
-                close_quietly(self._hosts.unshape)
+            close_quietly(self._hosts.unshape)
 
     def check(self, directory: Path) -> None:
         """Check what captures and the path's helpers left.

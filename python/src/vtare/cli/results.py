@@ -221,9 +221,9 @@ def overhead(
     as_json: JsonOption = False,
 ) -> None:
     """Split round trips into pieces by place: join samples of `vtare rtt` with captures from the hosts."""
-    from vtare.clock_relation import read_relations
     from vtare.overhead import document, join, read_capture, read_round_trips
     from vtare.terminal.overhead import show_document
+    from vtare.topology.clock_relation import read_relations
 
     if sender_capture is None and responder_capture is None:
         raise BadInput(

@@ -9,9 +9,9 @@ from vtare.campaign.forwarding import ForwardingSetup, Placement
 from vtare.doctor.machine import PACKETS
 from vtare.errors import BadInput
 from vtare.instruments import RECORDS
-from vtare.links import RoutedHosts, TwoHosts
 from vtare.platforms import KINDS, kinds_with, open_platform, platform_class
 from vtare.platforms.lacks import ALSO
+from vtare.topology.links import RoutedHosts, TwoHosts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

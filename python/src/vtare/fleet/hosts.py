@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare.errors import BadInput, did_you_mean
-from vtare.named_hosts import (
+from vtare.platforms import open_platform
+from vtare.platforms.endpoint_names import refusal
+from vtare.stored import read_named
+from vtare.topology.named_hosts import (
     HOST_KEYS,
     HOST_NAME,
     RESPONDER,
@@ -20,9 +23,6 @@ from vtare.named_hosts import (
     HostSpec,
     host_kinds,
 )
-from vtare.platforms import open_platform
-from vtare.platforms.endpoint_names import refusal
-from vtare.stored import read_named
 
 if TYPE_CHECKING:
     from vtare.platforms.protocol import Settings

@@ -8,9 +8,9 @@ from vtare.campaign.setup import AROUND_S
 from vtare.errors import BadInput, did_you_mean
 from vtare.fleet.hosts import have_agents
 from vtare.fleet.scheduler import Request, assigned
-from vtare.named_hosts import RESPONDER, ROUTER, SENDER, TESTER
 from vtare.plan import PAIR, hosts_of_pair, listed, parse_plan
 from vtare.plan.rules import MADE
+from vtare.topology.named_hosts import RESPONDER, ROUTER, SENDER, TESTER
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

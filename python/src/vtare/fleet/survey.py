@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from vtare.fleet.processes import Processes, holder_of
 from vtare.fleet.worker import check, probe
 from vtare.instruments import RECORDS
-from vtare.named_hosts import RESPONDER, ROUTER, SENDER, TESTER
+from vtare.topology.named_hosts import RESPONDER, ROUTER, SENDER, TESTER
 
 if TYPE_CHECKING:
     from pathlib import Path

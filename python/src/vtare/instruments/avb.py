@@ -20,7 +20,7 @@ _AROUND_S: Final = 0.5
 #: Estimates in 1 s at most, interim ones too.
 _ESTIMATE_PER_S: Final = 1_000
 
-#: Reason in the column `disturbed` (`vtare.truth`) -> what was wrong with the estimates, and what to do.
+#: Reason in the column `disturbed` (`vtare.topology.truth`) -> what was wrong with the estimates, and what to do.
 _DISTURBANCES: Final = {
     "other work on the machine": ("estimates were disturbed by other work", QUIET),
     "link was late": (

@@ -11,7 +11,7 @@ up to it exactly:
 
 Each is a difference of differences on one clock, so the two hosts need no common time, and the stamps of a capture may
 be on another clock than those of the samples. The wire's two ways do need one: where the hosts' clocks were compared
-(`vtare.clock_relation`) they are known to within the bound of that comparison.
+(`vtare.topology.clock_relation`) they are known to within the bound of that comparison.
 """
 
 from __future__ import annotations

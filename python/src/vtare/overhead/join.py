@@ -11,8 +11,8 @@ import polars as pl
 from vtare.errors import BadInput
 
 if TYPE_CHECKING:
-    from vtare.clock_relation import ClockRelation
     from vtare.overhead.files import Capture, Flow
+    from vtare.topology.clock_relation import ClockRelation
 
 _REQUESTS: Final = ("request", "echo_request", "stamp_request", "one_way")
 _REPLIES: Final = ("reply", "echo_reply", "stamp_reply")

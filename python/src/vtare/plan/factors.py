@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from vtare.forwarders import MOST_GUESTS, SWITCHES
 from vtare.instruments import Hosts
-from vtare.path import ARRIVALS, BOTTLENECKS, TIMERS
 from vtare.plan import readers
 from vtare.plan.readers import Reader, choice, cpu, instance, integer, platform, rate, responder
 from vtare.quantities import symbol_of
+from vtare.topology.guest_slots import MOST_GUESTS, SWITCHES
+from vtare.topology.path import ARRIVALS, BOTTLENECKS, TIMERS
 
 CAPTURE: Final = "capture"
 CAPTURE_OFF: Final = "off"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from vtare.named_hosts import ROLES
 from vtare.plan.kinds import (
     ANY,
     DEVICE_NAME,
@@ -22,6 +21,7 @@ from vtare.plan.kinds import (
     quantity,
 )
 from vtare.plan.model import CELLS, LEAST_BLOCKS_TO_STOP
+from vtare.topology.named_hosts import ROLES
 
 PLAN_SCHEMA: Final = "vtare.plan/1"
 MOST_BLOCKS: Final = 10_000

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare.errors import BadInput
-from vtare.named_hosts import HOST_NAME
 from vtare.plan.level import Level
 from vtare.plan.positions import Positions
+from vtare.topology.named_hosts import HOST_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

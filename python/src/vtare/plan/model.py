@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from vtare.instruments import Instrument
 from vtare.instruments import instrument as record_of
-from vtare.named_hosts import HostSpec
 from vtare.plan.factors import PORT_PARAMETERS, can_forward, has_far_end
 from vtare.plan.level import Level
 from vtare.plan.mesh import Mesh
+from vtare.topology.named_hosts import HostSpec
 
 #: Blocks that are made in any case before a campaign may stop (statistics.md).
 LEAST_BLOCKS_TO_STOP: Final = 10

@@ -9,7 +9,6 @@ from typing import Any, Final
 from vtare.errors import did_you_mean
 from vtare.instruments import RECORDS, control_instrument
 from vtare.instruments import instrument as record_of
-from vtare.named_hosts import ROLES, ROUTER, THIS_MACHINE, HostSpec, host_kinds
 from vtare.plan.factors import can_forward, factors_of, has_far_end
 from vtare.plan.keys import ANALYSIS, CONTROL, EXPERIMENT, HOST, PLAN_SCHEMA, PROGRAM, ROUTER_HOST, STOP, TOP
 from vtare.plan.kinds import integer, read_key, read_table
@@ -28,6 +27,7 @@ from vtare.plan.rules import (
     check_two_hosts,
 )
 from vtare.platforms import KINDS, kind_of, platform_class
+from vtare.topology.named_hosts import ROLES, ROUTER, THIS_MACHINE, HostSpec, host_kinds
 
 #: The instrument that programs of the plan estimate for.
 (_ESTIMATES,) = (record.name for record in RECORDS if record.estimates)

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
-from vtare.instance_factors import level_schema, read_level
-from vtare.path import DEFAULT_MTU_BYTE, rate_label, read_rate, read_steps, steps_label
 from vtare.plan import kinds
 from vtare.plan.checks import Checks
 from vtare.plan.kinds import Key, Schema, quantity_schema, read_table
 from vtare.plan.level import Level
 from vtare.platforms import KINDS
 from vtare.quantities import QuantityError, unit_of
+from vtare.topology.instance_factors import level_schema, read_level
+from vtare.topology.path import DEFAULT_MTU_BYTE, rate_label, read_rate, read_steps, steps_label
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def rate(least_bit_per_s: int) -> Reader:
 
 
 def instance(factor: str) -> Reader:
-    """A reader of what instances are given, or what runs in the background (`vtare.instance_factors`)."""
+    """A reader of what instances are given, or what runs in the background (`vtare.topology.instance_factors`)."""
 
     @reader(level_schema(factor))
     def read(checks: Checks, found: Any, path: str) -> Level:

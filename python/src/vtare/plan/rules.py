@@ -5,10 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare.errors import did_you_mean
-from vtare.instance_factors import AFFINITY, BACKGROUND_FACTORS, FILE_SERVICE, RESOURCE_FACTORS
 from vtare.instruments import instrument as record_of
-from vtare.named_hosts import RESPONDER, ROUTER, SENDER, TESTER
-from vtare.path import IPERF3, TIMERS
 from vtare.plan.cells import cells_of
 from vtare.plan.checks import Checks
 from vtare.plan.factors import (
@@ -23,6 +20,9 @@ from vtare.plan.factors import (
 )
 from vtare.plan.model import PROGRAM_PREFIX, Factor
 from vtare.platforms import kinds_with
+from vtare.topology.instance_factors import AFFINITY, BACKGROUND_FACTORS, FILE_SERVICE, RESOURCE_FACTORS
+from vtare.topology.named_hosts import RESPONDER, ROUTER, SENDER, TESTER
+from vtare.topology.path import IPERF3, TIMERS
 
 if TYPE_CHECKING:
     from vtare.plan.model import Experiment

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare.instruments import RECORDS
-from vtare.named_hosts import ROLES, ROUTER
 from vtare.plan.factors import FACTORS, factors_of
 from vtare.plan.keys import ANALYSIS, CONTROL, EXPERIMENT, HOST, PROGRAM, ROUTER_HOST, STOP, TOP
 from vtare.plan.kinds import NAME_PATTERN, TEXT, Schema, table_schema
 from vtare.platforms import KINDS, platform_class
 from vtare.quantities import pattern_of, unit_of
+from vtare.topology.named_hosts import ROLES, ROUTER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

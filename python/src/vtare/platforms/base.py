@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from contextlib import ExitStack
 from enum import Enum, IntEnum
 from functools import cache
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
 
 from vtare.errors import BadInput
 from vtare.platforms.protocol import DEFAULT_RESOURCES, Instance, Need, Resources
@@ -38,7 +38,7 @@ class Layer(IntEnum):
 
 
 class Forwards(Enum):
-    """How instances forward frames between two interfaces (`vtare.forwarders`)."""
+    """How instances forward frames between two interfaces (`vtare.topology.forwarding`)."""
 
     #: They are network namespaces.
     NAMESPACE = "namespace"
@@ -46,6 +46,16 @@ class Forwards(Enum):
     CONTAINER = "container"
     #: Their own kernel forwards between two network cards (`QemuPlatform.boot`).
     MACHINE = "machine"
+
+
+class Nearby:
+    """What is the same for all instances that the lab reaches without a connection."""
+
+    #: See `Instance.lost`.
+    lost: Final = False
+
+    def keep(self, seconds: float) -> None:
+        """Do nothing: what was started ends with the lab."""
 
 
 class BasePlatform(ABC, Generic[InstanceT]):

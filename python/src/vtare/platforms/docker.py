@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from vtare.errors import MachineCannot, PlatformFailed
 from vtare.platforms import network
-from vtare.platforms.base import BasePlatform, Forwards, Layer
+from vtare.platforms.base import BasePlatform, Forwards, Layer, Nearby
 from vtare.platforms.binary import digest, not_static
 from vtare.platforms.docker_exec import ExecChild
 from vtare.platforms.intake import PIECE_BYTE, Incoming, printable
@@ -36,7 +36,7 @@ _TIMEOUT_S: Final = 120
 _SOCKET: Final = "unix:///var/run/docker.sock"
 
 
-class DockerInstance:
+class DockerInstance(Nearby):
     """One running container."""
 
     def __init__(

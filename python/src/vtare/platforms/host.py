@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from vtare.errors import BadInput
 from vtare.platforms import network
-from vtare.platforms.base import BasePlatform, Layer
+from vtare.platforms.base import BasePlatform, Layer, Nearby
 from vtare.platforms.child import Child, start_child
 from vtare.platforms.netns import start_in_namespace
 from vtare.platforms.owner import Leftover, own_prefix, owner_of, still_runs
@@ -30,7 +30,7 @@ _WORK: Final = "work"
 _NAMESPACE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
-class HostInstance:
+class HostInstance(Nearby):
     """This machine, or a namespace that stands for one. Files are shared with the program: `fetch` has nothing to do.
 
     `address` is where others reach it, `interface` the device that has this address: None where a run needs none.
@@ -83,14 +83,6 @@ class HostInstance:
         """See `Server.run`."""
         inside = () if self._namespace is None else ("ip", "netns", "exec", self._namespace)
         return network.run_tool((*inside, *words))
-
-    @property
-    def lost(self) -> bool:
-        """See `Server.lost`: there is no connection."""
-        return False
-
-    def keep(self, seconds: float) -> None:
-        """Do nothing: what was started ends with the lab."""
 
     def undo_with(self, commands: Sequence[Sequence[str]]) -> None:
         """See `Server.undo_with`: a process beside the lab does it when its input ends.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from vtare.platforms import network
-from vtare.platforms.base import BasePlatform, Forwards, Layer
+from vtare.platforms.base import BasePlatform, Forwards, Layer, Nearby
 from vtare.platforms.child import Child, start_child
 from vtare.platforms.owner import Leftover
 from vtare.platforms.protocol import DEFAULT_RESOURCES, Need, Resources
@@ -35,7 +35,7 @@ def start_in_namespace(
     return start_child(command, directory=directory, stdout=stdout, stderr=stderr)
 
 
-class NetnsInstance:
+class NetnsInstance(Nearby):
     """One namespace. It shares the file system with the lab, so `fetch` has nothing to do."""
 
     def __init__(self, binary: Path, namespace: str, site: Site | None, index: int) -> None:

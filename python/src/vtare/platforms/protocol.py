@@ -1,8 +1,8 @@
 """What a platform is: the protocols that the executor knows, and the plain data that passes between the two.
 
 A platform starts instances, an instance starts the binary in them. Nothing else of a platform is known outside its own
-file. Instances that are to talk to each other are started at a `Site`: one server of a topology (`vtare.links`), with a
-bridge to attach them to.
+file. Instances that are to talk to each other are started at a `Site`: one server of a topology
+(`vtare.topology.links`), with a bridge to attach them to.
 """
 
 from __future__ import annotations
@@ -139,6 +139,15 @@ class Instance(Protocol):
         """The host-side interface through which the instance's packets pass, or None where there is none."""
         ...
 
+    @property
+    def lost(self) -> bool:
+        """Whether a connection to it was lost; that another can be made does not bring back what ended with it."""
+        ...
+
+    def keep(self, seconds: float) -> None:
+        """Let what was started run on for so long, should nothing come from the lab any more."""
+        ...
+
 
 class Server(Instance, Protocol):
     """A machine, or a namespace that stands for one, whose tools the lab may run: a host of a topology.
@@ -162,15 +171,6 @@ class Server(Instance, Protocol):
         Raises NetworkError where it fails, NetworkRefused where this user, or this kernel, never can, PlatformFailed
         where the server cannot be reached.
         """
-        ...
-
-    @property
-    def lost(self) -> bool:
-        """Whether a connection to it was lost; that another can be made does not bring back what ended with it."""
-        ...
-
-    def keep(self, seconds: float) -> None:
-        """Let what was started run on for so long, should nothing come from the lab any more."""
         ...
 
     def undo_with(self, commands: Sequence[Sequence[str]]) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from vtare.errors import PlatformFailed
 from vtare.platforms import network
-from vtare.platforms.base import BasePlatform, Layer
+from vtare.platforms.base import BasePlatform, Layer, Nearby
 from vtare.platforms.binary import digest, not_static
 from vtare.platforms.child import PipedChild, start_piped
 from vtare.platforms.intake import Incoming, open_below, put_regular, take_regular
@@ -66,7 +66,7 @@ class ToolChild(PipedChild):
             super().send_signal(number)
 
 
-class RootedInstance(ABC):
+class RootedInstance(Nearby, ABC):
     """One instance. What kind it is decides how a program is started in it."""
 
     def __init__(self, root: Path, site: Site | None, index: int, about: Mapping[str, object]) -> None:

@@ -96,11 +96,11 @@ class SshInstance:
 
     @property
     def lost(self) -> bool:
-        """See `Server.lost`."""
+        """See `Instance.lost`."""
         return self._machine.lost
 
     def keep(self, seconds: float) -> None:
-        """See `Server.keep`."""
+        """See `Instance.keep`."""
         self._machine.keep(seconds)
 
     def undo_with(self, commands: Sequence[Sequence[str]]) -> None:

@@ -13,7 +13,7 @@ import polars as pl
 from vtare import stats
 from vtare.instruments import instrument as record_of
 from vtare.summary.model import Note
-from vtare.truth import JUDGED, Truth, document, judge, read_truth
+from vtare.topology.truth import JUDGED, Truth, document, judge, read_truth
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

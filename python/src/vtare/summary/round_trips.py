@@ -8,9 +8,9 @@ import polars as pl
 
 from vtare import stats
 from vtare.campaign.two_hosts import SIDES, capture_name
-from vtare.clock_relation import ClockRelation, read_relations
 from vtare.overhead import figures_of, join, read_capture, read_round_trips
 from vtare.summary.model import Note
+from vtare.topology.clock_relation import ClockRelation, read_relations
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

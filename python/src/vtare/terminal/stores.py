@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from vtare.doctor import Lack
     from vtare.fleet import FleetHost
     from vtare.fleet.survey import HostReport
-    from vtare.named_hosts import HostSpec
     from vtare.plan import Plan
+    from vtare.topology.named_hosts import HostSpec
 
 
 #: Levels of a factor that are listed: a mesh of 64 hosts has 2,016 pairs.
@@ -166,8 +166,8 @@ def _combination(levels: Mapping[str, Sequence[str]]) -> str:
 
 def _reached(plan: Plan, host: HostSpec) -> str:
     """How the machine of a host is reached."""
-    from vtare.named_hosts import THIS_MACHINE
     from vtare.platforms import kind_of
+    from vtare.topology.named_hosts import THIS_MACHINE
 
     settings = plan.platforms.get(host.platform, {})
     if "host" not in settings:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from vtare.errors import MachineCannot
 from vtare.platforms import network
+from vtare.platforms.base import Nearby
 from vtare.platforms.guest.errors import GuestFailed
 from vtare.platforms.guest.machine import RunningGuest
 from vtare.platforms.intake import Incoming, printable
@@ -37,7 +38,7 @@ _Wanted = TypeVar("_Wanted")
 _Ready = TypeVar("_Ready")
 
 
-class GuestInstance(Generic[_Made]):
+class GuestInstance(Nearby, Generic[_Made]):
     """One guest that is ready."""
 
     def __init__(self, machine: _Made, facts: dict[str, Any]) -> None:

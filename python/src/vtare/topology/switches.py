@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from typing import Any, Final, Protocol
 
-from vtare.forwarders.slots import BRIDGE_IN, BRIDGE_OUT
 from vtare.platforms import network, openvswitch
 from vtare.platforms.lacks import programs
 from vtare.platforms.network import Step
+from vtare.topology.guest_slots import BRIDGE_IN, BRIDGE_OUT
 
 _BRIDGES: Final = (BRIDGE_IN, BRIDGE_OUT)
 

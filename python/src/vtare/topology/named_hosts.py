@@ -1,4 +1,4 @@
-"""The hosts that a plan names by role (`[hosts]`), in place of namespaces of this machine (`vtare.links`).
+"""The hosts that a plan names by role (`[hosts]`), in place of namespaces of this machine (`vtare.topology.links`).
 
 A host is a machine over SSH, one that a platform makes and that is reached over SSH, or this one. The network between
 them is there already: what a plan does not state of it is asked of the machines' own routes.
@@ -14,20 +14,21 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from vtare.errors import MachineCannot
-from vtare.link_counter import BEHIND_THE_LINK, CAME, CROSS, LEFT, LINK_COUNTER, CountingPlace
-from vtare.path import steps_of
 from vtare.platforms import Layer, PlatformFailed, kinds_with, network
 from vtare.platforms.intake import printable
+from vtare.topology.link_counter import BEHIND_THE_LINK, CAME, CROSS, LEFT, LINK_COUNTER, CountingPlace
+from vtare.topology.path import steps_of
+from vtare.topology.protocol import Hosts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from vtare.path import PathSpec
     from vtare.platforms import Platform
     from vtare.platforms.child import Child
     from vtare.platforms.network import Site
     from vtare.platforms.protocol import Server
+    from vtare.topology.path import PathSpec
 
 SENDER, RESPONDER, ROUTER, TESTER = ROLES = ("sender", "responder", "router", "tester")
 #: Where cross traffic comes from and goes to, beside the roles.
@@ -61,8 +62,10 @@ def host_kinds() -> tuple[str, ...]:
     return (THIS_MACHINE, *kinds_with(lambda kind: kind.FURNISHED and kind.LAYER is Layer.MACHINE))
 
 
-class NamedHosts:
-    """The hosts of one campaign: connected when first needed, left at its end. What `vtare.links.TwoHosts` is there."""
+class NamedHosts(Hosts):
+    """The hosts of one campaign: connected when first needed, left at its end."""
+
+    HERE = False
 
     def __init__(self, specs: Mapping[str, HostSpec], open_one: Callable[[str], Platform]) -> None:
         """Plan them; nothing is connected yet. `open_one` opens a platform by its name in the plan."""
@@ -81,19 +84,11 @@ class NamedHosts:
                 return f"platform {spec.platform} ({role}): {reason}"
         return None
 
-    def make(self) -> None:
-        """Connect to each of them.
-
-        Raises:
-            MachineCannot: one cannot be reached, or lets nobody in; the connections to the others have ended.
-        """
-        try:
-            for role, spec in self._specs.items():
-                self._servers[role] = self._server(spec)
-            self._look_up_interfaces()
-        except BaseException:
-            self.remove()
-            raise
+    def _make(self) -> None:
+        """Connect to each of them."""
+        for role, spec in self._specs.items():
+            self._servers[role] = self._server(spec)
+        self._look_up_interfaces()
 
     def remove(self) -> None:
         """Leave them. May be called twice."""
@@ -109,7 +104,7 @@ class NamedHosts:
         return self._servers[{SOURCE: SENDER, SINK: RESPONDER}.get(side, side)]
 
     def keep(self, seconds: float) -> None:
-        """Let what was started run on for so long, should nothing come from the lab any more."""
+        """See `Hosts.keep`."""
         for server in self._servers.values():
             server.keep(seconds)
 
@@ -143,9 +138,7 @@ class NamedHosts:
     def shape(self, path: PathSpec) -> None:
         """Give the path its capacity, delay, loss and MTU; each machine undoes that at the end, however it comes.
 
-        Raises:
-            MachineCannot: a device has a queue of its owner's, which must stay.
-            NetworkError: a step failed; NetworkRefused where a kernel has no such shaper.
+        A queue of the owner's must stay. See `Hosts.shape`.
         """
         egress = (self._servers[ROUTER], self.outward)
         ends = [(self._servers[role], self._device(role)) for role in (SENDER, RESPONDER)]
@@ -177,7 +170,7 @@ class NamedHosts:
                 server.run(step.words)
 
     def unshape(self) -> None:
-        """Leave the path as its owners have it. May be called twice."""
+        """See `Hosts.unshape`."""
         undone, self._undone = self._undone, []
         for server, commands in undone:
             for words in commands:
@@ -242,6 +235,15 @@ class Pinned:
     def start(self, arguments: Sequence[str], *, directory: Path, stdout: Path, stderr: Path) -> Child:
         """See `Instance.start`."""
         return self._server.start(arguments, directory=directory, stdout=stdout, stderr=stderr, before=self._before)
+
+    @property
+    def lost(self) -> bool:
+        """See `Instance.lost`."""
+        return self._server.lost
+
+    def keep(self, seconds: float) -> None:
+        """See `Instance.keep`."""
+        self._server.keep(seconds)
 
     def fetch(self, directory: Path, expected: Mapping[str, int]) -> None:
         """See `Instance.fetch`."""

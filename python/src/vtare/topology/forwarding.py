@@ -1,4 +1,18 @@
-"""The topology of guests that forward: a namespace of the tester, the switch, and the guests between them."""
+"""A topology of guests that forward: bridge in, N guests, bridge out, between two ports of a tester.
+
+    tester --p0====[switch: bridge in ]--in0 guest 1 out0--[ bridge out]====p1-- tester
+                            |           in0 guest 2 out0       |
+                            +---------- ...           ---------+
+
+It is the set-up of Batalla et al. without a hardware tester. The tester is a namespace with two ports; the switch is
+another one, with a Linux bridge on either side, or Open vSwitch. Every flow carries the hardware address of its
+guest, so that the bridge in front separates the guests; every guest routes what is for its own address of
+198.19.0.0/16 (kept for such tests by RFC 2544) to the tester's second port. Addresses and neighbours are static, and
+the bridges know which address is behind which port: nobody else gets a frame, and nobody has to learn.
+
+What a guest *is* is behind `Guests` (`forwarding_guests`): network namespaces, those of containers, or machines under
+QEMU; what joins them behind `Switch` (`switches`).
+"""
 
 from __future__ import annotations
 
@@ -6,10 +20,13 @@ import os
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final
 
-from vtare.forwarders.kinds import Guests, NamespaceGuests, cable
-from vtare.forwarders.slots import (
+from vtare.platforms import network
+from vtare.platforms.lacks import together
+from vtare.platforms.network import NetworkError, Step
+from vtare.topology.forwarding_guests import Guests, NamespaceGuests, cable
+from vtare.topology.guest_slots import (
     BRIDGE_IN,
     BRIDGE_OUT,
     MOST_GUESTS,
@@ -20,21 +37,16 @@ from vtare.forwarders.slots import (
     guest_slot,
     tester_mac,
 )
-from vtare.forwarders.switches import open_switch, switch_here
-from vtare.platforms import network
-from vtare.platforms.lacks import together
-from vtare.platforms.network import NetworkError, Step
-
-if TYPE_CHECKING:
-    from types import TracebackType
+from vtare.topology.protocol import Topology
+from vtare.topology.switches import open_switch, switch_here
 
 _ETHERNET_AND_FCS_BYTE: Final = 18
 _READY_S: Final = 10.0
 _PRIORITY: Final = 10
 
 
-class ForwardingTopology:
-    """Tester, switch and guests. As a context manager it makes them and removes them on every way out."""
+class ForwardingTopology(Topology):
+    """Tester, switch and guests."""
 
     def __init__(
         self,
@@ -110,29 +122,20 @@ class ForwardingTopology:
             found += self._switch.isolate(self.bridge_namespace, interface.port, interface.bridge, tester)
         return found
 
-    def make(self) -> None:
-        """Make the topology and wait until it carries frames. What a failed attempt has made is removed again.
-
-        Raises:
-            NetworkError: a step failed.
-            PlatformFailed, MachineCannot: a guest could not be started.
-        """
-        try:
-            network.carry_out(self.steps())
-            self.kind.start(self.slots, self.bridge_namespace, self.mtu_byte)
-            for index in range(len(self.slots)):
-                network.carry_out(self.guest_steps(index))
-            devices = [(self.tester, TX_PORT), (self.tester, RX_PORT), (self.bridge_namespace, self._ingress)]
-            devices += [device for slot in self.slots for device in self.kind.devices(slot)]
-            devices += [(self.bridge_namespace, interface.port) for slot in self.slots for interface in slot.interfaces]
-            network.wait_forwarding(devices)
-            if self.tester_cpu is not None:
-                self.kind.keep_off(self.tester_cpu)
-            if self.cpu is not None:
-                self._give_cpu(self.cpu)
-        except BaseException:
-            self.remove()
-            raise
+    def _make(self) -> None:
+        """Make the topology and wait until it carries frames."""
+        network.carry_out(self.steps())
+        self.kind.start(self.slots, self.bridge_namespace, self.mtu_byte)
+        for index in range(len(self.slots)):
+            network.carry_out(self.guest_steps(index))
+        devices = [(self.tester, TX_PORT), (self.tester, RX_PORT), (self.bridge_namespace, self._ingress)]
+        devices += [device for slot in self.slots for device in self.kind.devices(slot)]
+        devices += [(self.bridge_namespace, interface.port) for slot in self.slots for interface in slot.interfaces]
+        network.wait_forwarding(devices)
+        if self.tester_cpu is not None:
+            self.kind.keep_off(self.tester_cpu)
+        if self.cpu is not None:
+            self._give_cpu(self.cpu)
 
     def remove(self) -> None:
         """Remove everything. May be called twice."""
@@ -166,17 +169,6 @@ class ForwardingTopology:
                 )
             },
         }
-
-    def __enter__(self) -> Self:
-        """Make the topology and return it."""
-        self.make()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Remove it."""
-        self.remove()
 
     def _give_cpu(self, cpu: int) -> None:
         """Have a thread of the kernel, on this CPU, take frames from the tester's port.

@@ -22,11 +22,11 @@ import numpy as np
 import polars as pl
 
 from vtare import documents
-from vtare.clock_relation import ClockRelation, read_relations
 from vtare.errors import BadInput
-from vtare.link_counter import BEHIND_THE_LINK, LINK_COUNTER, Account, read_account, read_joined
-from vtare.named_hosts import RESPONDER, ROUTER
-from vtare.path import EVEN_ARRIVALS, IPERF3, PathSpec
+from vtare.topology.clock_relation import ClockRelation, read_relations
+from vtare.topology.link_counter import BEHIND_THE_LINK, LINK_COUNTER, Account, read_account, read_joined
+from vtare.topology.named_hosts import RESPONDER, ROUTER
+from vtare.topology.path import EVEN_ARRIVALS, IPERF3, PathSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

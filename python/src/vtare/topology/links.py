@@ -20,20 +20,20 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
-from vtare.link_counter import CAME, CROSS, LEFT, LINK_COUNTER, CountingPlace
-from vtare.path import DEFAULT_MTU_BYTE, steps_of
 from vtare.platforms import network
 from vtare.platforms.host import HostInstance
 from vtare.platforms.network import NetworkError, Site, Step
+from vtare.topology.link_counter import CAME, CROSS, LEFT, LINK_COUNTER, CountingPlace
+from vtare.topology.path import DEFAULT_MTU_BYTE, steps_of
+from vtare.topology.protocol import Hosts
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from types import TracebackType
 
-    from vtare.path import PathSpec
     from vtare.platforms.protocol import Server
+    from vtare.topology.path import PathSpec
 
 
 #: How tools are run on a server, and one of its devices.
@@ -45,8 +45,10 @@ _INWARD, _OUTWARD = "in0", "out0"
 _CROSS = 200
 
 
-class TwoHosts:
-    """Two servers and the link between them. As a context manager it makes them and removes them on every way out."""
+class TwoHosts(Hosts):
+    """Two servers and the link between them."""
+
+    inward = outward = _UPLINK
 
     def __init__(self, owner: str, *, mtu_byte: int = DEFAULT_MTU_BYTE) -> None:
         """Plan the topology; nothing is made yet. `owner` begins every name (`owner.own_prefix`)."""
@@ -88,18 +90,17 @@ class TwoHosts:
         """Every device that must carry packets before the topology is ready."""
         return [(site.namespace, device) for site in (self.sender, self.responder) for device in (_UPLINK, site.bridge)]
 
-    def make(self) -> None:
-        """Make the topology. What a failed attempt has made is removed again.
+    def shape(self, path: PathSpec) -> None:
+        """Refuse: a plain link has no bottleneck."""
+        raise NetworkError("a plain link between two hosts takes no shape; expected `RoutedHosts`")
 
-        Raises:
-            NetworkError: a step failed.
-        """
-        try:
-            network.carry_out(self.steps())
-            network.wait_forwarding(self._carriers())
-        except BaseException:
-            self.remove()
-            raise
+    def counted(self, binary: Path) -> list[CountingPlace]:
+        """Nowhere: a plain link has no bottleneck."""
+        return []
+
+    def _make(self) -> None:
+        network.carry_out(self.steps())
+        network.wait_forwarding(self._carriers())
 
     def remove(self) -> None:
         """Remove both servers with all that stands behind them. May be called twice."""
@@ -115,17 +116,6 @@ class TwoHosts:
         """What the link between the servers is made of."""
         return {site.name: network.interface_facts(site.namespace, _UPLINK) for site in (self.sender, self.responder)}
 
-    def __enter__(self) -> Self:
-        """Make the topology and return it."""
-        self.make()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Remove it."""
-        self.remove()
-
 
 class RoutedHosts(TwoHosts):
     """Two servers with a router between them, whose egress towards the responder is the bottleneck.
@@ -133,12 +123,13 @@ class RoutedHosts(TwoHosts):
     `bridged` states whether the router joins its interfaces itself, for a kernel shaper; `shape` puts one there.
     """
 
+    inward, outward = _INWARD, _OUTWARD
+
     def __init__(self, owner: str, *, mtu_byte: int = DEFAULT_MTU_BYTE, bridged: bool = True) -> None:
         """Plan the topology; nothing is made yet."""
         super().__init__(owner, mtu_byte=mtu_byte)
         self.router = f"{owner}-t"
         self.bridged = bridged
-        self.inward, self.outward = _INWARD, _OUTWARD
         # The source and the sink of cross traffic are neighbours of each other and of no one else.
         ends = {number: (network.address(number, _CROSS + 1),) for number in (1, 2)}
         self._source = replace(self.sender, peers=ends[2])
@@ -174,11 +165,7 @@ class RoutedHosts(TwoHosts):
         ]
 
     def shape(self, path: PathSpec) -> None:
-        """Give the path its capacity, delay and loss, in place of what it had.
-
-        Raises:
-            NetworkError: a step failed; NetworkRefused where this kernel has no such shaper.
-        """
+        """See `Hosts.shape`."""
         shape(path, *((partial(_run_in, namespace), device) for namespace, device in self._shaped()))
 
     def facts(self) -> dict[str, Any]:

@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from vtare.path import rate_label, read_rate
 from vtare.platforms.protocol import DEFAULT_RESOURCES, Resources
 from vtare.quantities import QuantityError, parse, pattern_of, unit_of
+from vtare.topology.path import rate_label, read_rate
 
 AFFINITY: Final = "affinity"
 RESOURCE_FACTORS: Final = ("vcpus", "memory", AFFINITY, "nic", "guest_clock", "disk")

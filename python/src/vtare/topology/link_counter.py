@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from vtare.clock_relation import ClockRelation
     from vtare.platforms.protocol import Server
+    from vtare.topology.clock_relation import ClockRelation
 
 #: The stem of the files that it leaves: NAME.parquet and NAME.json.
 LINK_COUNTER: Final = "link_counter"

@@ -18,9 +18,9 @@ from vtare.platforms.xen import XenPlatform
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vtare.forwarders.slots import GuestInterface, GuestSlot
     from vtare.platforms.child import ProcessChild
     from vtare.platforms.guest.instance import GuestInstance
+    from vtare.topology.guest_slots import GuestInterface, GuestSlot
 
 
 class Guests(Protocol):
