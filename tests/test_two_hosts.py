@@ -21,6 +21,7 @@ from vtare.overhead import figures_of, join, read_capture, read_round_trips
 from vtare.platforms import network
 from vtare.platforms.owner import own_prefix
 from vtare.summary import summarise
+from vtare.topology.instance_factors import IDLE
 from vtare.topology.links import TwoHosts
 
 pytestmark = pytest.mark.e2e
@@ -124,7 +125,7 @@ def test_a_narrow_queue_shows_in_the_piece_and_place_where_it_was_put(
             except network.NetworkError as error:
                 pytest.skip(f"this kernel has no token bucket: {error}")
             run = Run(0, 1, 1, "0123456789abcdef", "e", "rtt", None, {}, {"rate_packet_per_s": 1000, "seconds": 1.0})
-            settings = RunSettings(seed=1, load={"kind": "idle"}, settle_s=0.0, timeout_s=120.0)
+            settings = RunSettings(seed=1, load=IDLE, settle_s=0.0, timeout_s=120.0)
             outcome = execute(run, settings, tmp_path, setup=made, files=Files(), stop=stop)
             (queue,) = json.loads(network.run_tool((*inside, "-s", "-j", "qdisc", "show", "dev", device)))
     finally:

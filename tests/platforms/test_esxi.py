@@ -23,6 +23,7 @@ from vtare.errors import BadInput, MachineCannot
 from vtare.platforms import PlatformFailed, Resources, esxi, leftovers, open_platform, vsphere
 from vtare.platforms.owner import own_prefix
 from vtare.platforms.vsphere import PASSWORD_VARIABLE, Server, session
+from vtare.topology.instance_factors import IDLE
 
 pytestmark = pytest.mark.platform
 
@@ -139,7 +140,7 @@ def test_a_machine_is_made_from_the_template_measured_on_and_deleted(
             assert (instance.capture_interface(), guest["host_capture"]) == (None, None)
             parameters = {"samples": 2000, "seconds": 0.2}
             run = Run(0, 1, 1, "0123456789abcdef", "e", "timer", None, {}, parameters)
-            settings = RunSettings(seed=1, load={"kind": "idle"}, settle_s=0.0, timeout_s=PATIENCE_S)
+            settings = RunSettings(seed=1, load=IDLE, settle_s=0.0, timeout_s=PATIENCE_S)
             with StopRequest() as stop:
                 outcome = execute(run, settings, work, setup=RunSetup(instance, instance), files=Files(), stop=stop)
             assert outcome.status == "done", outcome

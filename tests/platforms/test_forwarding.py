@@ -24,6 +24,7 @@ from vtare.platforms import leftovers, qemu
 from vtare.platforms.guest import request as request_module
 from vtare.platforms.owner import own_prefix
 from vtare.topology.forwarding import ForwardingTopology
+from vtare.topology.instance_factors import IDLE
 
 pytestmark = [pytest.mark.e2e, pytest.mark.platform]
 
@@ -92,7 +93,7 @@ def setup(static_vtare: Path, namespaces: None) -> Iterator[ForwardingSetup]:
 def measure(made: ForwardingRun, directory: Path) -> Outcome:
     directory.mkdir()
     run = Run(0, 1, 1, "0123456789abcdef", "e", "throughput", None, {}, dict(FEW))
-    settings = RunSettings(seed=1, load={"kind": "idle"}, settle_s=0.0, timeout_s=900.0)
+    settings = RunSettings(seed=1, load=IDLE, settle_s=0.0, timeout_s=900.0)
     with StopRequest() as stop:
         outcome = execute(run, settings, directory, setup=made, files=Files(), stop=stop)
     if outcome.status == "skipped":

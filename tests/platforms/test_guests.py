@@ -36,15 +36,14 @@ from vtare.platforms.guest.kernel import find_kernel
 from vtare.platforms.host import HostInstance
 from vtare.platforms.owner import own_prefix
 from vtare.platforms.qemu import QemuInstance
+from vtare.topology.instance_factors import IDLE, Load
 from vtare.topology.links import TwoHosts
 
 pytestmark = [pytest.mark.e2e, pytest.mark.platform]
 
-IDLE = {"kind": "idle"}
 
-
-def quiet(seconds: float = 600.0, load: dict[str, Any] | None = None) -> RunSettings:
-    return RunSettings(seed=1, load=load or IDLE, settle_s=0.0, timeout_s=seconds)
+def quiet(seconds: float = 600.0, load: Load = IDLE) -> RunSettings:
+    return RunSettings(seed=1, load=load, settle_s=0.0, timeout_s=seconds)
 
 
 def run_of(instrument: str, **parameters: Any) -> Run:
@@ -220,7 +219,7 @@ def test_timer_sleep_and_counter_run_in_a_guest_on_the_clock_source_that_is_aske
             "counter": run_of("counter", batches=2, calls=3, max_exponent=2, unit_ms=1.0, language="c"),
         }
         for name, run in runs.items():
-            load = {"kind": "cpu", "threads": 2} if name == "sleep" else IDLE
+            load = Load("cpu", 2) if name == "sleep" else IDLE
             (tmp_path / name).mkdir()
             with CounterPrograms(vtare).beside(run, "qemu", "qemu", tmp_path / name) as placed:
                 outcome = measure(guest, tmp_path / name, placed, quiet(load=load))

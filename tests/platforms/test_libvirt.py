@@ -25,6 +25,7 @@ from vtare.platforms.guest.kernel import find_kernel
 from vtare.platforms.guest.libvirt_machine import URI_VARIABLE, found_manager
 from vtare.platforms.host import HostInstance
 from vtare.platforms.owner import own_prefix
+from vtare.topology.instance_factors import IDLE
 from vtare.topology.links import TwoHosts
 
 pytestmark = [pytest.mark.e2e, pytest.mark.platform]
@@ -156,7 +157,7 @@ def test_round_trips_of_a_guest_under_libvirt_are_captured_in_front_of_it(
             )
             parameters: dict[str, Any] = {"rate_packet_per_s": 100, "seconds": 1.0}
             run = Run(0, 1, 1, "0123456789abcdef", "e", "rtt", None, {}, parameters)
-            settings = RunSettings(seed=1, load={"kind": "idle"}, settle_s=0.0, timeout_s=600.0)
+            settings = RunSettings(seed=1, load=IDLE, settle_s=0.0, timeout_s=600.0)
             with StopRequest() as stop:
                 outcome = execute(run, settings, tmp_path, setup=made, files=Files(), stop=stop)
         finally:

@@ -371,6 +371,6 @@ def _threads_per_cpu(run: Run, plan: Plan) -> float:
     if run.control is not None or "load" not in run.factors:
         return 0.0
     load = plan.experiment(run.experiment).factor("load").level(run.factors["load"]).value
-    if load["kind"] != "cpu":
+    if load.kind != "cpu":
         return 0.0
-    return float(load.get("threads", DEFAULT_LOAD_THREADS)) / (os.cpu_count() or 1)
+    return float(load.threads or DEFAULT_LOAD_THREADS) / (os.cpu_count() or 1)

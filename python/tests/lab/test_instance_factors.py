@@ -8,17 +8,21 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from vtare.campaign import CampaignResult, Store
 from vtare.campaign import background as background_module
 from vtare.campaign.capacity import require_capacity
+from vtare.contract import load_contract
 from vtare.errors import BadInput, MachineCannot
 from vtare.plan import Plan, parse_plan
+from vtare.plan.checks import Checks
+from vtare.plan.readers import Reader, background_load, load
 from vtare.platforms import Need, Resources
 from vtare.platforms import owner as owner_module
 from vtare.platforms.owner import own_prefix, owner_of, still_runs
-from vtare.topology.instance_factors import Background, BackgroundLoad, background_of, read_level, resources_of
+from vtare.topology.instance_factors import Background, Load, background_of, read_level, resources_of
 
 PLAN = """
 schema = "vtare.plan/1"
@@ -55,13 +59,8 @@ def plan(text: str) -> Plan:
         ("disk", "64 MiB", "64 MiB", 64 << 20),
         ("disk", "none", "none", 0),
         ("background", 0, "0", 0),
-        ("background_load", "io", "io", BackgroundLoad("io", threads=2)),
-        ("background_load", {"kind": "cpu", "threads": 4}, "cpu 4", BackgroundLoad("cpu", threads=4)),
-        ("background_load", {"kind": "nbd", "threads": 3}, "nbd 3", BackgroundLoad("nbd", threads=3)),
-        ("background_load", {"kind": "net", "rate": "2 Mbit/s"}, "net 2 Mbit/s",
-         BackgroundLoad("net", rate_bit_per_s=2_000_000)),
     ],
-)  # fmt: skip
+)
 def test_levels_mean_what_they_state(factor: str, found: object, label: str, value: object) -> None:
     assert read_level(factor, found) == (label, value)
 
@@ -77,15 +76,63 @@ def test_levels_mean_what_they_state(factor: str, found: object, label: str, val
         ("disk", "8 MiB", '32 MiB to 16 TiB, or "none"'),
         ("disk", 8, 'or "none"'),
         ("background", 129, "from 0 to 128"),
-        ("background_load", "disk", "none, cpu, io, nbd, net"),
-        ("background_load", {"kind": "io", "threads": 3}, "an even number"),
-        ("background_load", {"kind": "nbd", "threads": 65}, "64 at most"),
-        ("background_load", {"kind": "cpu", "rate": "1 Mbit/s"}, "unknown key 'rate'"),
     ],
 )
 def test_levels_that_cannot_be_used_are_refused_with_what_is_wanted(factor: str, found: object, wanted: str) -> None:
     with pytest.raises(ValueError, match=wanted):
         read_level(factor, found)
+
+
+LOADS = [
+    ("io", "io", Load("io")),
+    ("none", "none", Load("idle")),
+    ("idle", "idle", Load("idle")),
+    ({"kind": "none", "label": "quiet"}, "quiet", Load("idle")),
+    ({"kind": "cpu", "threads": 4}, "cpu 4", Load("cpu", 4)),
+    ({"kind": "nbd", "threads": 3}, "nbd 3", Load("nbd", 3)),
+]
+
+
+def level_of(read: Reader, found: object) -> tuple[str, object]:
+    level = read(Checks(Path("plan.toml"), load_contract()), found, "factor[0]")
+    return level.label, level.value
+
+
+@pytest.mark.parametrize("read", [load, background_load])
+@pytest.mark.parametrize(("found", "label", "value"), LOADS)
+def test_both_factors_have_one_vocabulary_of_loads(read: Reader, found: object, label: str, value: Load) -> None:
+    assert level_of(read, found) == (label, value)
+    assert jsonschema.Draft7Validator(read.schema).is_valid(found)
+
+
+def test_traffic_needs_another_host() -> None:
+    found = {"kind": "net", "rate": "2 Mbit/s"}
+    assert level_of(background_load, found) == ("net 2 Mbit/s", Load("net", rate_bit_per_s=2_000_000))
+    assert level_of(background_load, "net") == ("net", Load("net", rate_bit_per_s=10**9))
+    with pytest.raises(BadInput, match=r"factor\[0\]\.rate: unknown key 'rate'"):
+        level_of(load, found)
+    with pytest.raises(BadInput, match=r"found 'net', expected one of: idle, cpu, io, nbd$"):
+        level_of(load, "net")
+
+
+@pytest.mark.parametrize("read", [load, background_load])
+@pytest.mark.parametrize(
+    ("found", "wanted"),
+    [
+        ("disk", r"factor\[0\]: found 'disk', expected one of: idle, cpu, io, nbd"),
+        (["cpu"], "expected a load such as"),
+        ({"kind": ["cpu"]}, r"factor\[0\]\.kind: found \['cpu'\]"),
+        ({"threads": 3}, r"factor\[0\]\.kind: missing"),
+        ({"kind": "io", "threads": 3}, r"factor\[0\]\.threads: found 3 threads, expected an even number"),
+        ({"kind": "nbd", "threads": 65}, "64 at most"),
+        ({"kind": "idle", "threads": 2}, "unknown key 'threads'"),
+        ({"kind": "none", "threads": 2}, "unknown key 'threads'"),
+        ({"kind": "cpu", "rate": "1 Mbit/s"}, "unknown key 'rate'"),
+    ],
+)
+def test_a_load_that_cannot_be_made_is_refused_with_what_is_wanted(read: Reader, found: object, wanted: str) -> None:
+    with pytest.raises(BadInput, match=wanted):
+        level_of(read, found)
 
 
 def test_factors_become_resources_and_neighbours() -> None:

@@ -14,6 +14,7 @@ from vtare.plan import Plan, find_plan, load_plan, parse_plan, shipped_plans
 from vtare.plan.checks import Checks
 from vtare.plan.factors import FACTORS, FactorSpec
 from vtare.plan.schema import plan_schema
+from vtare.topology.instance_factors import Load
 
 GOOD = """
 schema = "vtare.plan/1"
@@ -48,7 +49,7 @@ def test_good_plan_is_resolved_with_its_units_gone() -> None:
     experiment = plan.experiment("sleep")
     assert experiment.parameters == {"samples": 300, "seconds": 0.5}
     assert [level.label for level in experiment.factor("load").levels] == ["idle", "cpu 8", "nine"]
-    assert experiment.factor("load").level("nine").value == {"kind": "cpu", "threads": 9}
+    assert experiment.factor("load").level("nine").value == Load("cpu", 9)
     assert [(level.label, level.value) for level in experiment.factor("target_ns").levels] == [
         ("1 ms", [1_000_000]),
         ("100 us", [100_000]),

@@ -15,6 +15,7 @@ from vtare.errors import HostLost, MachineCannot
 from vtare.platforms import PlatformFailed
 from vtare.platforms.network import NetworkError
 from vtare.platforms.owner import own_prefix
+from vtare.topology.instance_factors import IDLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -105,7 +106,7 @@ class Attempts:
         return setup
 
     def _settings(self, run: Run) -> RunSettings:
-        load = {"kind": "idle"}
+        load = IDLE
         if run.control is None and "load" in run.factors:
             load = self._plan.experiment(run.experiment).factor("load").level(run.factors["load"]).value
         seed = run_seed(self._seed, run.run_id)

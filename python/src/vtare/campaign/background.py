@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from vtare.platforms import Instance, Platform, Resources
     from vtare.platforms.network import Site
     from vtare.platforms.protocol import Server
-    from vtare.topology.instance_factors import Background, BackgroundLoad
+    from vtare.topology.instance_factors import Background, Load
 
 BACKGROUND_SCHEMA: Final = "vtare.background/1"
 SINK_PORT: Final = 5002
@@ -41,7 +41,7 @@ FIRST: Final = 1
 _PLACE: Final = "background"
 #: What the programs of one instance may take; its platform states what the instance itself takes.
 _OF_LOAD: Final = {
-    "none": Need(),
+    "idle": Need(),
     "cpu": Need(memory_byte=4 << 20, processes=1),
     "io": Need(memory_byte=4 << 20, processes=1, disk_byte=8 << 20),
     "nbd": Need(memory_byte=24 << 20, processes=4, disk_byte=16 << 20),
@@ -134,13 +134,14 @@ class Neighbours:
 
     def _document(self, reports: Sequence[dict[str, Any]], received: dict[str, Any] | None) -> dict[str, Any]:
         for instance, report in zip(self._instances, reports, strict=True):
-            if self._spec.load.kind != "none" and not report.get("operations"):
+            if self._spec.load.kind != "idle" and not report.get("operations"):
                 raise RunFailed(f"the background load in {instance.name} did nothing while the run was made")
         return {
             "schema": BACKGROUND_SCHEMA,
             "platform": self._platform,
             "side": self._spec.side,
-            "load": self._spec.load.kind,
+            # `none` is the word of this schema.
+            "load": "none" if self._spec.load.kind == "idle" else self._spec.load.kind,
             "instances": len(self._instances),
             "offered": _offered(reports, received),
             "reports": [
@@ -179,7 +180,7 @@ def neighbours(
     Raises:
         MachineCannot: this machine cannot start them, or has no room for them.
     """
-    one = platform.need(resources) + _OF_LOAD[spec.load.kind] * spec.load.threads
+    one = platform.need(resources) + _OF_LOAD[spec.load.kind] * _threads(spec.load)
     _allow_files(spec.instances)
     require_capacity(f"{spec.instances} background instances of {platform.name}", one * spec.instances)
     with ExitStack() as stack:
@@ -207,15 +208,20 @@ def _start(name: str, instance: Instance, words: Sequence[str], place: Path, hel
     return helpers[-1]
 
 
-def _words(load: BackgroundLoad, to: str | None) -> list[str]:
-    if load.kind == "none":
+def _threads(load: Load) -> int:
+    """The threads of one instance: those of one stream where the plan states no number."""
+    return load.threads or (2 if load.kind == "io" else 1)
+
+
+def _words(load: Load, to: str | None) -> list[str]:
+    if load.kind == "idle":
         return ["load", "idle", "--json"]
     if load.kind == "net":
         # Spinning before each packet would load the CPU more than the network.
         pace = ["--rate", str(load.rate_bit_per_s), "--tolerance", "50us"]
         return ["load", "net", "--to", str(to), *pace, "--json"]
     service = [] if to is None else ["--to", to]
-    return ["load", load.kind, *service, "--threads", str(load.threads), "--json"]
+    return ["load", load.kind, *service, "--threads", str(_threads(load)), "--json"]
 
 
 def _ended(helper: Helper, stop: StopRequest) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import time
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from vtare import documents
 from vtare.campaign.allowance import SAMPLES, Allowance, allowance
@@ -24,7 +24,7 @@ from vtare.platforms.child import wait_readable
 from vtare.platforms.intake import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from vtare.campaign.files import Files
     from vtare.campaign.journal import Status
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from vtare.campaign.stop import StopRequest
     from vtare.design import Run
     from vtare.platforms.child import Child
+    from vtare.topology.instance_factors import Load
 
 LOG_TAIL_BYTE: Final = 4000
 #: The longest reason that the journal keeps, in characters.
@@ -63,7 +64,7 @@ class RunSettings:
     """
 
     seed: int
-    load: Mapping[str, Any]
+    load: Load
     settle_s: float
     timeout_s: float
     freeze: Callable[[Sequence[Child], float], None] | None = None
@@ -141,9 +142,9 @@ def _measure_under_load(
     served: FileService,
     stop: StopRequest,
 ) -> int:
-    arguments = ["load", str(settings.load["kind"]), "--json", *served.words]
-    if "threads" in settings.load:
-        arguments += ["--threads", str(settings.load["threads"])]
+    arguments = ["load", settings.load.kind, "--json", *served.words]
+    if settings.load.threads is not None:
+        arguments += ["--threads", str(settings.load.threads)]
     child = setup.loaded.start(arguments, directory=directory, stdout=directory / "load.json", stderr=log)
     load = Helper("load", child, log)
     try:

@@ -20,12 +20,13 @@ from vtare.process import ending_text
 from vtare.topology.instance_factors import FILE_SERVICE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from pathlib import Path
 
     from vtare.campaign.files import Files
     from vtare.campaign.stop import StopRequest
     from vtare.platforms.protocol import Server
+    from vtare.topology.instance_factors import Load
 
 #: The port that is registered for the protocol.
 _PORT: Final = 10809
@@ -41,7 +42,7 @@ class FileService:
 
 @contextmanager
 def file_service(
-    server: Server | None, load: Mapping[str, Any], directory: Path, files: Files, stop: StopRequest
+    server: Server | None, load: Load, directory: Path, files: Files, stop: StopRequest
 ) -> Iterator[FileService]:
     """Serve from this server while a run is made, where its load is `nbd`, then add its report to the load's.
 
@@ -49,7 +50,7 @@ def file_service(
         RunFailed: the server could not start, ended early or left no report.
         Interrupted: a stop was requested while it started.
     """
-    if load["kind"] != FILE_SERVICE:
+    if load.kind != FILE_SERVICE:
         yield FileService()
         return
     if server is None:

@@ -12,7 +12,7 @@ from vtare.campaign.programs import CounterPrograms, room_for
 from vtare.campaign.setup import AROUND_S, RunSetup, Setup, close_quietly
 from vtare.campaign.two_hosts import values_of
 from vtare.platforms import DEFAULT_RESOURCES, Instance, Platform, Resources, kind_of, open_platform
-from vtare.topology.instance_factors import FILE_SERVICE, Background, background_of, resources_of
+from vtare.topology.instance_factors import FILE_SERVICE, IDLE, Background, background_of, resources_of
 from vtare.topology.links import TwoHosts
 from vtare.topology.named_hosts import SENDER, TESTER, THIS_MACHINE
 
@@ -74,7 +74,7 @@ class OneHostSetup(Setup[OneHostPlacement]):
         name = values.get("platform", THIS_MACHINE if home is None else home.platform)
         resources = room_for(run, kind_of(name, self._settings.get(name)), resources_of(values))
         background = background_of(values)
-        served = values.get("load", {}).get("kind") == FILE_SERVICE or background.served
+        served = values.get("load", IDLE).kind == FILE_SERVICE or background.served
         return OneHostPlacement(run, name, resources, background, served)
 
     def missing(self, wanted: OneHostPlacement) -> str | None:

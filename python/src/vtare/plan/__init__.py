@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from vtare.plan.level import Level
     from vtare.plan.mesh import PAIR, Mesh, hosts_of_pair, lay_out, listed, refuse_unknown, round_numbers
     from vtare.plan.model import LEAST_BLOCKS_TO_STOP, Analysis, Control, Experiment, Factor, Plan, Program, StopRule
-    from vtare.plan.readers import LOAD_KINDS, SAME
+    from vtare.plan.readers import SAME
 
 __all__ = [
     "CAPTURE",
@@ -51,7 +51,6 @@ __all__ = [
     "ICMP",
     "LAB_FACTORS",
     "LEAST_BLOCKS_TO_STOP",
-    "LOAD_KINDS",
     "OWN_FACTORS",
     "PAIR",
     "PATH_FACTORS",
@@ -111,6 +110,6 @@ __getattr__ = attributes(
         "level": ("Level",),
         "mesh": ("PAIR", "Mesh", "hosts_of_pair", "lay_out", "listed", "refuse_unknown", "round_numbers"),
         "model": ("LEAST_BLOCKS_TO_STOP", "Analysis", "Control", "Experiment", "Factor", "Plan", "Program", "StopRule"),
-        "readers": ("LOAD_KINDS", "SAME"),
+        "readers": ("SAME",),
     },
 )

@@ -76,7 +76,7 @@ FACTORS: Final = (
     FactorSpec("guest_clock", instance("guest_clock"), "The clock source of a guest's kernel."),
     FactorSpec("disk", instance("disk"), "The size of a guest's virtual disk, or 'none'."),
     FactorSpec("background", instance("background"), "How many other instances run meanwhile."),
-    FactorSpec("background_load", instance("background_load"), "What each of them does."),
+    FactorSpec("background_load", readers.background_load, "What each of them does."),
     FactorSpec("background_platform", platform, "The platform of the instances in the background."),
     FactorSpec(
         "responder_platform", responder, "What the responder runs in; 'same' is the sender's platform.", _BOTH, _TWO

@@ -11,7 +11,7 @@ class Level:
     """One level of a factor.
 
     `label` is what tables and plots show. `value` is what the level means: the resolved parameter for an instrument's
-    factor, the platform's name, or for a load its settings (`{"kind": "cpu", "threads": 50}`).
+    factor, the platform's name, or a `Load`.
     """
 
     label: str

@@ -13,11 +13,11 @@ from typing import Any, Final
 
 from vtare.plan import kinds
 from vtare.plan.checks import Checks
-from vtare.plan.kinds import Key, Schema, quantity_schema, read_table
+from vtare.plan.kinds import Key, Kind, Schema, quantity_schema, read_table, table_schema
 from vtare.plan.level import Level
 from vtare.platforms import KINDS
 from vtare.quantities import QuantityError, unit_of
-from vtare.topology.instance_factors import level_schema, read_level
+from vtare.topology.instance_factors import FILE_SERVICE, Load, level_schema, read_level
 from vtare.topology.path import DEFAULT_MTU_BYTE, rate_label, read_rate, read_steps, steps_label
 
 
@@ -43,7 +43,13 @@ def reader(schema: Schema) -> Callable[[Callable[[Checks, Any, str], Level]], Re
 
 #: The level of `responder_platform` that is the platform of the sender.
 SAME: Final = "same"
-LOAD_KINDS: Final = ("idle", "cpu", "io", "nbd")
+#: What a load uses, and words of earlier plans for one of these.
+LOADS: Final = ("idle", "cpu", "io", FILE_SERVICE, "net")
+_OLD_LOADS: Final = {"none": "idle"}
+#: Of which loads a key may be stated, where not of all.
+_STATED_OF: Final = {"threads": {"cpu", "io", FILE_SERVICE}, "rate": {"net"}}
+#: Streams of `vtare load nbd`.
+_MOST_STREAMS: Final = 64
 _LARGEST_CPU: Final = 8191
 _LARGEST_MTU_BYTE: Final = 9000
 _LONGEST_DELAY_S: Final = 10.0
@@ -119,31 +125,57 @@ def responder(checks: Checks, found: Any, path: str) -> Level:
     return Level(found, found) if found == SAME else platform(checks, found, path)
 
 
-_LOAD: Final = {
-    "kind": Key(kinds.choice(*LOAD_KINDS), "What the load uses.", needed=True),
-    "threads": Key(kinds.integer(1, 100_000), "How many threads."),
-    "label": Key(kinds.TEXT, "How tables call it."),
-}
+def _loads(*wanted: str) -> Reader:
+    """A reader of loads of these kinds: a word, or a table of what may be stated of one."""
+    words = kinds.choice(*wanted, *_OLD_LOADS)
+    word = Kind(lambda checks, found, path: _load_word(checks, found, wanted, path), words.schema)
+    offered = rate(1000)
+    every = {
+        "kind": Key(word, "What the load uses.", needed=True),
+        "threads": Key(kinds.integer(1, 100_000), "How many threads."),
+        "rate": Key(Kind(lambda *found: offered(*found).value, offered.schema), "The rate that it offers."),
+        "label": Key(kinds.TEXT, "How tables call it."),
+    }
+
+    def keys_of(*of: str) -> dict[str, Key]:
+        return {name: key for name, key in every.items() if not _STATED_OF.get(name, {*of}).isdisjoint(of)}
+
+    @reader({"anyOf": [words.schema, table_schema(keys_of(*wanted))]})
+    def read(checks: Checks, found: Any, path: str) -> Level:
+        if isinstance(found, str):
+            return _load_level(checks, {"kind": word.read(checks, found, path)}, path)
+        if not isinstance(found, dict):
+            example = '"cpu" or {kind = "cpu", threads = 50}'
+            raise checks.error(path, f"found {found!r}, expected a load such as {example}")
+        kind = _OLD_LOADS.get(str(found.get("kind")), found.get("kind"))
+        keys = keys_of(*((kind,) if kind in wanted else wanted))
+        return _load_level(checks, read_table(checks, found, keys, path), path)
+
+    return read
 
 
-@reader({"anyOf": [_LOAD["kind"].kind.schema, kinds.table_schema(_LOAD)]})
-def load(checks: Checks, found: Any, path: str) -> Level:
-    """A load: a kind, or a table of kind, threads and label."""
-    if isinstance(found, str):
-        kind = checks.choice(found, LOAD_KINDS, path)
-        return Level(kind, {"kind": kind})
-    if not isinstance(found, dict):
-        raise checks.error(path, f'found {found!r}, expected a load such as "cpu" or {{kind = "cpu", threads = 50}}')
-    given = read_table(checks, found, _LOAD, path)
-    kind = given["kind"]
-    settings: dict[str, Any] = {"kind": kind}
-    label = kind
-    if "threads" in found:
-        if kind == "idle":
-            raise checks.error(f"{path}.threads", "an idle load has no threads; leave the key out")
-        settings["threads"] = given["threads"]
-        label = f"{kind} {settings['threads']}"
-    return Level(given["label"] or label, settings)
+def _load_word(checks: Checks, found: Any, wanted: tuple[str, ...], path: str) -> str:
+    """The word that a plan has for the kind of a load; messages name those of today."""
+    return str(found) if found in tuple(_OLD_LOADS) else checks.choice(found, wanted, path)
+
+
+def _load_level(checks: Checks, given: dict[str, Any], path: str) -> Level:
+    word, threads, rate_bit_per_s = given["kind"], given.get("threads"), given.get("rate")
+    kind = _OLD_LOADS.get(word, word)
+    if kind == "io" and (threads or 0) % 2:
+        reason = "an even number: two make a stream of the io load"
+        raise checks.error(f"{path}.threads", f"found {threads} threads, expected {reason}")
+    if kind == FILE_SERVICE and (threads or 0) > _MOST_STREAMS:
+        reason = f"{_MOST_STREAMS} at most: its file has room for no more"
+        raise checks.error(f"{path}.threads", f"found {threads} threads, expected {reason}")
+    if rate_bit_per_s is not None:
+        return Level(given["label"] or f"{word} {rate_label(rate_bit_per_s)}", Load(kind, threads, rate_bit_per_s))
+    return Level(given.get("label") or (word if threads is None else f"{word} {threads}"), Load(kind, threads))
+
+
+#: Without a far end there is no sink of traffic.
+load: Final = _loads("idle", "cpu", "io", FILE_SERVICE)
+background_load: Final = _loads(*LOADS)
 
 
 _STEP: Final = ":".join(quantity_schema(unit)["pattern"].strip("^$") for unit in (_RATE, _SECOND))

@@ -20,7 +20,7 @@ from vtare.plan.factors import (
 )
 from vtare.plan.model import PROGRAM_PREFIX, Factor
 from vtare.platforms import kinds_with
-from vtare.topology.instance_factors import AFFINITY, BACKGROUND_FACTORS, FILE_SERVICE, RESOURCE_FACTORS
+from vtare.topology.instance_factors import AFFINITY, BACKGROUND_FACTORS, FILE_SERVICE, RESOURCE_FACTORS, Load
 from vtare.topology.named_hosts import RESPONDER, ROUTER, SENDER, TESTER
 from vtare.topology.path import IPERF3, TIMERS
 
@@ -151,9 +151,8 @@ def check_programs(
 
 def check_file_service(checks: Checks, instrument: str, factors: tuple[Factor, ...], path: str, *, own: bool) -> None:
     """Refuse a load on a file service where the lab has no server beside the instance; `own`: it makes the hosts."""
-    kind_of = {"load": lambda value: value["kind"], "background_load": lambda value: value.kind}
     for factor, number, level in ((f, number, level) for f in factors for number, level in enumerate(f.levels)):
-        if not own and factor.name in kind_of and kind_of[factor.name](level.value) == FILE_SERVICE:
+        if not own and isinstance(level.value, Load) and level.value.kind == FILE_SERVICE:
             raise checks.error(
                 f"{path}.factors.{factor.name}[{number}]",
                 f"found 'nbd', whose server is beside an instance that the lab starts; {instrument} has none here: "

@@ -2,8 +2,8 @@
 
 Resources: `vcpus`, `memory` ("256 MiB"), `affinity` ("off", or CPUs of the host as "0" and "0,1"), `nic`,
 `guest_clock` and `disk` ("256 MiB", or "none").
-Background: `background` (how many instances), `background_load` (none, cpu, io, nbd, net, or a table with `threads`
-or `rate`), `background_side`, `background_platform` (that of the side where the plan does not state one).
+Background: `background` (how many instances), `background_load` (what each does), `background_side`,
+`background_platform` (that of the side where the plan does not state one).
 """
 
 from __future__ import annotations
@@ -15,36 +15,34 @@ from typing import Any, Final
 
 from vtare.platforms.protocol import DEFAULT_RESOURCES, Resources
 from vtare.quantities import QuantityError, parse, pattern_of, unit_of
-from vtare.topology.path import rate_label, read_rate
 
 AFFINITY: Final = "affinity"
 RESOURCE_FACTORS: Final = ("vcpus", "memory", AFFINITY, "nic", "guest_clock", "disk")
 BACKGROUND_FACTORS: Final = ("background", "background_load", "background_side", "background_platform")
 #: The load on a file service beside the instances, each with its own.
 FILE_SERVICE: Final = "nbd"
-BACKGROUND_LOADS: Final = ("none", "cpu", "io", FILE_SERVICE, "net")
 #: Addresses behind one bridge leave room for that many beside those that measure.
 MOST_BACKGROUND: Final = 128
 OFF: Final = "off"
 NO_DISK: Final = "none"
 #: The io load's smallest file, and the journal and tables of the file system.
 LEAST_DISK_BYTE: Final = 32 << 20
-#: Streams of `vtare load nbd`.
-MOST_STREAMS: Final = 64
 _DEFAULT: Final = "default"
 _MOST_CPUS: Final = 1024
-_NET_RATE_BIT_PER_S: Final = 1_000_000_000
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]*")
 _CPUS: Final = re.compile(r"\d{1,4}(,\d{1,4})*")
 
 
 @dataclass(frozen=True, slots=True)
-class BackgroundLoad:
-    """What one background instance does. `threads` of cpu, io and nbd, `rate_bit_per_s` that net offers."""
+class Load:
+    """A load: what it uses, `threads` where the plan states them, and the rate that `net` offers."""
 
-    kind: str = "none"
-    threads: int = 1
-    rate_bit_per_s: int = _NET_RATE_BIT_PER_S
+    kind: str = "idle"
+    threads: int | None = None
+    rate_bit_per_s: int = 1_000_000_000
+
+
+IDLE: Final = Load()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +50,7 @@ class Background:
     """Instances that run beside those that measure: how many, of what platform, on which side, doing what."""
 
     instances: int = 0
-    load: BackgroundLoad = BackgroundLoad()
+    load: Load = IDLE
     side: str = "sender"
     platform: str | None = None
 
@@ -155,33 +153,6 @@ def _name(found: Any) -> tuple[str, Any]:
     return found, None if found == _DEFAULT else found
 
 
-def _load(found: Any) -> tuple[str, Any]:
-    table = {"kind": found} if isinstance(found, str) else found
-    if not isinstance(table, dict):
-        raise ValueError(f'found {found!r}, expected a load such as "cpu" or {{kind = "net", rate = "100 Mbit/s"}}')
-    kind = table.get("kind")
-    if kind not in BACKGROUND_LOADS:
-        raise ValueError(f"found {kind!r}, expected one of: {', '.join(BACKGROUND_LOADS)}")
-    allowed = {"net": ("rate",), "none": ()}.get(str(kind), ("threads",))
-    for key in table:
-        if key not in ("kind", "label", *allowed):
-            raise ValueError(
-                f"unknown key '{key}' of the load '{kind}'; expected: {', '.join(('kind', 'label', *allowed))}"
-            )
-    label, threads, rate = str(kind), 2 if kind == "io" else 1, _NET_RATE_BIT_PER_S
-    if "threads" in table:
-        _, threads = _integer(1, 1000)(table["threads"])
-        if kind == "io" and threads % 2:
-            raise ValueError(f"found {threads} threads, expected an even number: two make a stream of the io load")
-        if kind == FILE_SERVICE and threads > MOST_STREAMS:
-            raise ValueError(f"found {threads} threads, expected {MOST_STREAMS} at most: its file has room for no more")
-        label = f"{kind} {threads}"
-    if "rate" in table:
-        rate = read_rate(str(table["rate"]), least=1000)
-        label = f"net {rate_label(rate)}"
-    return str(table.get("label", label)), BackgroundLoad(str(kind), threads, rate)
-
-
 def _quantity(parameter: str) -> dict[str, Any]:
     unit = unit_of(parameter)
     assert unit is not None
@@ -190,17 +161,6 @@ def _quantity(parameter: str) -> dict[str, Any]:
 
 _MEMORY: Final = _quantity("memory_byte")
 _NAMED: Final = {"type": "string", "pattern": f"^{_NAME.pattern}$"}
-_LOAD: Final = {
-    "type": "object",
-    "properties": {
-        "kind": {"enum": list(BACKGROUND_LOADS)},
-        "threads": {"type": "integer", "minimum": 1, "maximum": 1000},
-        "rate": _quantity("rate_bit_per_s"),
-        "label": {},
-    },
-    "required": ["kind"],
-    "additionalProperties": False,
-}
 #: Factor -> the reader of its levels, and what they may be as JSON Schema.
 _LEVELS: Final[dict[str, tuple[Callable[[Any], tuple[str, Any]], Mapping[str, Any]]]] = {
     "vcpus": (_integer(1, _MOST_CPUS), {"type": "integer", "minimum": 1, "maximum": _MOST_CPUS}),
@@ -210,5 +170,4 @@ _LEVELS: Final[dict[str, tuple[Callable[[Any], tuple[str, Any]], Mapping[str, An
     "guest_clock": (_name, _NAMED),
     "disk": (_disk, {"anyOf": [{"enum": [NO_DISK]}, _MEMORY]}),
     "background": (_integer(0, MOST_BACKGROUND), {"type": "integer", "minimum": 0, "maximum": MOST_BACKGROUND}),
-    "background_load": (_load, {"anyOf": [{"enum": list(BACKGROUND_LOADS)}, _LOAD]}),
 }
