@@ -10,7 +10,7 @@ import numpy as np
 from vtare.ab.commands import Command
 from vtare.ab.compare import Asked, Compared, compare
 from vtare.ab.figures import COUNTED
-from vtare.ab.trials import Beside, Measured, Trials
+from vtare.ab.trials import MachineTime, Measured, Trials
 
 MACHINE = {"kernel": "6.1.0", "cpu_model": "simulated", "cpus_allowed": [0, 1], "hypervisor": None, "container": None}
 A, B = Command(("a",), "a"), Command(("b",), "b")
@@ -39,14 +39,14 @@ class SimulatedTrials(Trials):
 
     def run(
         self, commands: Sequence[Command], cpus: Sequence[Sequence[int]] | None = None
-    ) -> tuple[list[Measured], Beside]:
+    ) -> tuple[list[Measured], MachineTime]:
         drift = self.shared(self.rng)
         runs = []
         for command in commands:
             wall = 1e8 * (self.slower if command is B else 1.0) * np.exp(drift + self.own(self.rng))
             runs.append(measured(wall, begin_ns=round(self.now)))
         self.now += max(run.wall_ns for run in runs)
-        return runs, Beside(0, None, None, None, 1)
+        return runs, MachineTime(0, None, None, None, 1)
 
 
 def quiet(rng: np.random.Generator) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 from vtare.ab.commands import Command
 from vtare.ab.compare import Asked, Compared, compare
 from vtare.ab.figures import COUNTED
-from vtare.ab.trials import Beside, Measured
+from vtare.ab.trials import MachineTime, Measured
 
 A, B = Command(("a",), "a"), Command(("b",), "b")
 _LENGTH_NS = 1e8
@@ -36,7 +36,7 @@ class Machine:
 
     def run(
         self, commands: Sequence[Command], cpus: Sequence[Sequence[int]] | None = None
-    ) -> tuple[list[Measured], Beside]:
+    ) -> tuple[list[Measured], MachineTime]:
         """Draw what each command takes."""
         runs = []
         for command in commands:
@@ -48,7 +48,7 @@ class Machine:
             self.at += 1
             wall = max(self.step_ns, round(wall / self.step_ns) * self.step_ns)
             runs.append(Measured(begin_ns=self.at, wall_ns=wall, user_ns=wall, system_ns=0))
-        return runs, Beside(None, None, None, None, 1)
+        return runs, MachineTime(None, None, None, None, 1)
 
 
 def of_machine(machine: Machine, *, margin: float = 0.02, most_pairs: int = 200) -> Compared:

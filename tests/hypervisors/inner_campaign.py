@@ -15,14 +15,14 @@ from pathlib import Path
 def main(binary: Path, plan: Path, to: Path) -> None:
     """Run the plan in a store on this machine, and copy that: a database with a log does not work over 9p."""
     began = time.monotonic()
-    from vtare.campaign import Campaign, Silent, StopRequest, Store, binary_and_contract
+    from vtare.campaign import Campaign, NoProgress, StopRequest, Store, binary_and_contract
     from vtare.plan import load_plan
 
     program, contract = binary_and_contract(binary)
     loaded_s = round(time.monotonic() - began, 1)
     store = Path("/run/tmp/store")
     with Store.create(store, load_plan(plan, contract=contract), 1) as opened, StopRequest() as stop:
-        result = Campaign(opened, program, stop, Silent()).run()
+        result = Campaign(opened, program, stop, NoProgress()).run()
     print(json.dumps({"loaded_s": loaded_s, "elapsed_s": round(result.elapsed_s, 1), "done": result.done}), flush=True)
     shutil.copytree(store, to)
 

@@ -22,7 +22,7 @@ from vtare.design import Run
 from vtare.errors import BadInput, MachineCannot
 from vtare.platforms import PlatformFailed, Resources, esxi, leftovers, open_platform, vsphere
 from vtare.platforms.owner import own_prefix
-from vtare.platforms.vsphere import PASSWORD_VARIABLE, Server, session
+from vtare.platforms.vsphere import PASSWORD_VARIABLE, VsphereServer, session
 from vtare.topology.instance_factors import IDLE
 
 pytestmark = pytest.mark.platform
@@ -88,8 +88,8 @@ def plan_table(told: dict[str, Any], tmp_path: Path, **more: str | int) -> dict[
     }
 
 
-def server_of(told: dict[str, Any], **more: Any) -> Server:
-    return Server(told["host"], told["account"], int(told["port"]), **more)
+def server_of(told: dict[str, Any], **more: Any) -> VsphereServer:
+    return VsphereServer(told["host"], told["account"], int(told["port"]), **more)
 
 
 def machines(told: dict[str, Any]) -> dict[str, Any]:

@@ -17,8 +17,8 @@ import pytest
 from machines import wait_until
 
 from vtare.campaign import Files, StopRequest
-from vtare.campaign.execute import Outcome, RunSettings, execute
-from vtare.campaign.forwarding import ForwardingRun, ForwardingSetup, Placement, guests_of
+from vtare.campaign.execute import RunOutcome, RunSettings, execute
+from vtare.campaign.forwarding import ForwardingPlacement, ForwardingRun, ForwardingSetup, guests_of
 from vtare.design import Run
 from vtare.platforms import leftovers, qemu
 from vtare.platforms.guest import request as request_module
@@ -80,7 +80,7 @@ FEW = {
 def setup(static_vtare: Path, namespaces: None) -> Iterator[ForwardingSetup]:
     """A setup whose guests may be machines; removed after the test."""
     setup = ForwardingSetup(static_vtare, own_prefix())
-    reason = setup.missing(Placement("qemu", 2, "linux"))
+    reason = setup.missing(ForwardingPlacement("qemu", 2, "linux"))
     if reason is None and 0 not in os.sched_getaffinity(0):
         reason = "CPU 0 is not for this process"
     if reason is not None:
@@ -90,7 +90,7 @@ def setup(static_vtare: Path, namespaces: None) -> Iterator[ForwardingSetup]:
     assert not [one.name for one in leftovers() if one.name.startswith(f"{own_prefix()}-d")]
 
 
-def measure(made: ForwardingRun, directory: Path) -> Outcome:
+def measure(made: ForwardingRun, directory: Path) -> RunOutcome:
     directory.mkdir()
     run = Run(0, 1, 1, "0123456789abcdef", "e", "throughput", None, {}, dict(FEW))
     settings = RunSettings(seed=1, load=IDLE, settle_s=0.0, timeout_s=900.0)
@@ -105,7 +105,7 @@ def measure(made: ForwardingRun, directory: Path) -> Outcome:
 def test_machines_forward_and_one_that_hangs_is_named(
     setup: ForwardingSetup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted = Placement("qemu", 2, "linux", tester_cpu=0)
+    wanted = ForwardingPlacement("qemu", 2, "linux", tester_cpu=0)
     with setup.entered(wanted, tmp_path) as made:
         outcome = measure(made, tmp_path / "first")
         assert outcome.status == "done", outcome

@@ -22,7 +22,7 @@ import pytest
 from machines import wait_until
 
 from vtare.campaign import Files, StopRequest
-from vtare.campaign.execute import Outcome, RunSettings, execute
+from vtare.campaign.execute import RunOutcome, RunSettings, execute
 from vtare.campaign.programs import CounterPrograms, room_for
 from vtare.campaign.setup import RunSetup
 from vtare.campaign.two_hosts import SIDES, Roles, TwoHostRun, capture_name
@@ -81,7 +81,7 @@ def one_guest(vtare: Path, resources: Resources) -> Iterator[QemuInstance]:
 
 def measure(
     instance: Instance, directory: Path, run: Run, settings: RunSettings, setup: RunSetup | None = None
-) -> Outcome:
+) -> RunOutcome:
     directory.mkdir(exist_ok=True)
     made = RunSetup(instance, instance) if setup is None else setup
     with StopRequest() as stop:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from vtare import parquet_check
 from vtare.contract import load_contract
 from vtare.errors import BadInput
-from vtare.instruments import Asked, instrument
+from vtare.instruments import PlannedRun, instrument
 from vtare.plan import OWN_FACTORS, PAIR, TIMERS_FACTOR, cells_of, is_cell, lay_out, refuse_unknown, round_numbers
 from vtare.stored import is_run_id, parse_json
 from vtare.topology.path import TIMERS
@@ -362,7 +362,7 @@ def expected_run_s(run: Run, plan: Plan) -> float:
     crowd = _threads_per_cpu(run, plan)
     # 40 ms of CPU time to start and calibrate, of which a crowded CPU gives each program its share.
     measuring_s = instrument(run.instrument).expected_s(
-        Asked(run.parameters, run.factors, load_contract().instruments[run.instrument], crowd > 1.0)
+        PlannedRun(run.parameters, run.factors, load_contract().instruments[run.instrument], crowd > 1.0)
     )
     return plan.settle_s + 0.1 + 0.04 * (1.0 + crowd) + measuring_s
 

@@ -27,7 +27,7 @@ from vtare.ab.compare import Asked, against, compare
 from vtare.ab.designs import Orders
 from vtare.ab.figures import COUNTED, judged_first
 from vtare.ab.publish import bencher, benchmark_action, github, junit, markdown
-from vtare.ab.trials import Beside, Measured, Trials
+from vtare.ab.trials import MachineTime, Measured, Trials
 from vtare.ab.verdict import Outcome, beside_text, change_text, document, known_beside, read_limit, sentence
 from vtare.cli import app
 from vtare.errors import BadInput
@@ -117,7 +117,7 @@ def test_where_wall_time_is_too_noisy_cpu_time_may_be_known() -> None:
     class Counted(SimulatedTrials):
         def run(
             self, commands: Sequence[Command], cpus: Sequence[Sequence[int]] | None = None
-        ) -> tuple[list[Measured], Beside]:
+        ) -> tuple[list[Measured], MachineTime]:
             runs, beside = super().run(commands, cpus)
             cpu_ns = {A: 100_000, B: 110_000}
             return [replace(run, user_ns=cpu_ns[it]) for it, run in zip(commands, runs, strict=True)], beside
@@ -169,7 +169,7 @@ def test_a_program_that_fails_ends_the_comparison_with_what_it_said(tmp_path: Pa
                 "exit_code": 3, "signal": None, "timed_out": False, "printed_too_much": False,
             }
         ],
-        "beside": dict.fromkeys(Beside.__slots__, 0),
+        "beside": dict.fromkeys(MachineTime.__slots__, 0),
         "least_byte": 0,
     }  # fmt: skip
     script = tmp_path / "vtare"
@@ -347,7 +347,7 @@ def test_a_figure_without_a_ratio_or_an_interval_is_refused_with_the_reason() ->
     class Still(SimulatedTrials):
         def run(
             self, commands: Sequence[Command], cpus: Sequence[Sequence[int]] | None = None
-        ) -> tuple[list[Measured], Beside]:
+        ) -> tuple[list[Measured], MachineTime]:
             runs, beside = super().run(commands, cpus)
             return [without_switches(run) for run in runs], beside
 
@@ -374,9 +374,9 @@ def test_what_a_quota_withheld_is_named_beside_other_programs() -> None:
     class Limited(SimulatedTrials):
         def run(
             self, commands: Sequence[Command], cpus: Sequence[Sequence[int]] | None = None
-        ) -> tuple[list[Measured], Beside]:
+        ) -> tuple[list[Measured], MachineTime]:
             runs, _ = super().run(commands, cpus)
-            return runs, Beside(0, 10, None, None, 10, quota_ns=9)
+            return runs, MachineTime(0, 10, None, None, 10, quota_ns=9)
 
     found = compare(Limited(1.0, quiet, none, 4), (A, B), COUNTED, Asked(most_pairs=8), rng=np.random.default_rng(1))
     said = beside_text(found)

@@ -19,7 +19,7 @@ from simulated_trials import MACHINE, A, B, Noise, SimulatedTrials, bursts, comp
 from vtare.ab.commands import Command
 from vtare.ab.compare import Asked, Compared, compare
 from vtare.ab.figures import COUNTED, Reader, read_metric
-from vtare.ab.trials import Beside, Measured
+from vtare.ab.trials import MachineTime, Measured
 from vtare.ab.verdict import Outcome, document
 from vtare.terminal.ab import show_compared
 
@@ -31,7 +31,7 @@ class Printing(SimulatedTrials):
 
     def run(
         self, commands: Sequence[Command], cpus: Sequence[Sequence[int]] | None = None
-    ) -> tuple[list[Measured], Beside]:
+    ) -> tuple[list[Measured], MachineTime]:
         runs, beside = super().run(commands, cpus)
         made = []
         for command, run in zip(commands, runs, strict=True):

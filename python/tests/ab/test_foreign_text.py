@@ -30,7 +30,7 @@ from vtare.ab.designs import warm_up
 from vtare.ab.figures import COUNTED, Reader, read_metric
 from vtare.ab.formats import FORMATS
 from vtare.ab.publish import FORMS
-from vtare.ab.trials import Beside, Measured
+from vtare.ab.trials import MachineTime, Measured
 from vtare.ab.verdict import Outcome, document, read_limit
 from vtare.cli import app
 from vtare.errors import BadInput, MachineCannot
@@ -162,7 +162,7 @@ class Leaving(SimulatedTrials):
 
     def run(
         self, commands: Sequence[Command], cpus: Sequence[Sequence[int]] | None = None
-    ) -> tuple[list[Measured], Beside]:
+    ) -> tuple[list[Measured], MachineTime]:
         runs, beside = super().run(commands, cpus)
         self.at += 1
         left, stopped = 2 * (self.at in self.void), 300_000_000 * (self.at in self.halted)

@@ -14,7 +14,7 @@ from vtare.ab.commands import Command
 from vtare.ab.compare import EQUIVALENT_PAIRS, Asked, Compared, Finding, compare
 from vtare.ab.figures import COUNTED, Figure
 from vtare.ab.readings import Reading
-from vtare.ab.trials import Beside, Measured
+from vtare.ab.trials import MachineTime, Measured
 from vtare.ab.verdict import Outcome, document, mean_text, median_text, read_limit, sentence, written
 from vtare.errors import BadInput
 from vtare.stats import Verdict
@@ -28,12 +28,12 @@ def printing(
     class Printing(SimulatedTrials):
         def run(
             self, commands: Sequence[Command], cpus: Sequence[Sequence[int]] | None = None
-        ) -> tuple[list[Measured], Beside]:
+        ) -> tuple[list[Measured], MachineTime]:
             runs = []
             for command in commands:
                 value = round(draw(command, self.rng) / step) * step
                 runs.append(measured(1e6, readings={"t": Reading("t", (value,), "", None, step)}))
-            return runs, Beside(0, None, None, None, 1)
+            return runs, MachineTime(0, None, None, None, 1)
 
     figure = Figure("t", "", lambda run: run.readings["t"].values[0], None, step=lambda run: run.readings["t"].step)
     trials = Printing(1.0, quiet, none, seed)
@@ -80,7 +80,7 @@ def test_the_step_of_a_coarse_clock_is_found_from_the_runs(step_ns: float) -> No
     class Coarse(SimulatedTrials):
         def run(
             self, commands: Sequence[Command], cpus: Sequence[Sequence[int]] | None = None
-        ) -> tuple[list[Measured], Beside]:
+        ) -> tuple[list[Measured], MachineTime]:
             runs, beside = super().run(commands, cpus)
             return [measured(round(run.wall_ns / step_ns) * step_ns) for run in runs], beside
 
@@ -102,7 +102,7 @@ def test_a_machine_with_a_rhythm_makes_no_false_alarms(period: int) -> None:
 
         def run(
             self, commands: Sequence[Command], cpus: Sequence[Sequence[int]] | None = None
-        ) -> tuple[list[Measured], Beside]:
+        ) -> tuple[list[Measured], MachineTime]:
             runs, beside = super().run(commands, cpus)
             self.at += 1
             return [measured(run.wall_ns * (1.3 if self.at % period == 0 else 1.0)) for run in runs], beside
@@ -124,7 +124,7 @@ def test_nothing_is_equivalent_where_rare_runs_are_slower(rare: float, slower: f
     class Rare(SimulatedTrials):
         def run(
             self, commands: Sequence[Command], cpus: Sequence[Sequence[int]] | None = None
-        ) -> tuple[list[Measured], Beside]:
+        ) -> tuple[list[Measured], MachineTime]:
             runs, beside = super().run(commands, cpus)
             times = [slower if command is B and self.rng.random() < rare else 1.0 for command in commands]
             return [measured(run.wall_ns * by) for run, by in zip(runs, times, strict=True)], beside

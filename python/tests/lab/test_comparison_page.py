@@ -17,7 +17,7 @@ from simulated_trials import MACHINE, A, B, SimulatedTrials, compared, none, qui
 from vtare.ab.commands import Command
 from vtare.ab.compare import Asked, compare
 from vtare.ab.figures import COUNTED, Reader, read_metric
-from vtare.ab.trials import Beside, Measured
+from vtare.ab.trials import MachineTime, Measured
 from vtare.ab.verdict import Outcome, read_limit
 from vtare.report.comparison import compared_page
 
@@ -32,7 +32,7 @@ class Noisy(SimulatedTrials):
 
     def run(
         self, commands: Sequence[Command], cpus: Sequence[Sequence[int]] | None = None
-    ) -> tuple[list[Measured], Beside]:
+    ) -> tuple[list[Measured], MachineTime]:
         runs, _ = super().run(commands, cpus)
         printed = []
         for command in commands:
@@ -42,7 +42,7 @@ class Noisy(SimulatedTrials):
         span = max(run.wall_ns for run in runs)
         readings = [self.reader.read(text, command.text) for text, command in zip(printed, commands, strict=True)]
         runs = [replace(run, waited_ns=1_000_000, readings=read) for run, read in zip(runs, readings, strict=True)]
-        return runs, Beside(0, round(1.5 * span), round(0.2 * span), 0, round(span))
+        return runs, MachineTime(0, round(1.5 * span), round(0.2 * span), 0, round(span))
 
 
 def page_of(figures: Sequence[str] = (), *, most_pairs: int = 60) -> str:

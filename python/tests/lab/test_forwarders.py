@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from vtare.campaign.children import RunFailed
-from vtare.campaign.forwarding import ForwardingRun, Placement, guests_of
+from vtare.campaign.forwarding import ForwardingPlacement, ForwardingRun, guests_of
 from vtare.design import Run
 from vtare.errors import BadInput
 from vtare.instruments import PartRows, instrument
@@ -209,7 +209,7 @@ class Died(NamespaceGuests):
 
 def test_a_guest_that_hangs_is_no_result_and_is_asked_once(tmp_path: Path) -> None:
     kind = Died()
-    made = ForwardingRun(Path("vtare"), ForwardingTopology(OWNER, 1, switch="linux", kind=kind), Placement())
+    made = ForwardingRun(Path("vtare"), ForwardingTopology(OWNER, 1, switch="linux", kind=kind), ForwardingPlacement())
     with pytest.raises(RunFailed, match="guest d0: no answer"):
         made.check(tmp_path)
     assert (made.cause(), kind.asked) == ("guest d0: no answer within 60 s", 1)
@@ -262,9 +262,9 @@ def test_a_runs_room_follows_from_its_factors_and_its_tester_has_a_cpu_of_its_ow
         "frame_byte": experiment.factor("frame_byte").levels[1].label,
     }
     run = row(labels, {"frame_byte": [9000], "cpu": 0})
-    assert Placement.of(run, experiment) == Placement("netns", 8, "linux", 9000, 1, 0)
-    assert Placement.of(row({}, {"cpu": 2}), experiment) == Placement("netns", 12, None, 1518, 1, 2)
-    assert Placement.of(row({}, {}), experiment).cpu is None
+    assert ForwardingPlacement.of(run, experiment) == ForwardingPlacement("netns", 8, "linux", 9000, 1, 0)
+    assert ForwardingPlacement.of(row({}, {"cpu": 2}), experiment) == ForwardingPlacement("netns", 12, None, 1518, 1, 2)
+    assert ForwardingPlacement.of(row({}, {}), experiment).cpu is None
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,8 @@ import vtare
 from vtare.campaign.allowance import allowance
 from vtare.design import Run, make_design
 from vtare.fleet.agent_answers import BadAnswer, read_announced, read_document, take_files
-from vtare.fleet.agent_requests import Agent, BadRequest, Registry, answer, handshake
-from vtare.fleet.certificates import Certificates, Pair, host_of
+from vtare.fleet.agent_requests import AgentConnection, BadRequest, Registry, answer, handshake
+from vtare.fleet.certificates import Certificates, KeyPair, host_of
 from vtare.fleet.plain_dask import REFUSED, PickleRefused, allow_pickles, refuse_pickles
 from vtare.plan import parse_plan
 
@@ -164,7 +164,7 @@ def test_an_agent_registers_its_own_host_and_asks_for_nothing_else(changed: dict
     registry = Registry()
     registry.add("good", "tls://10.0.0.9:1")
     with pytest.raises(BadRequest):
-        Agent("evil", registry).request({**REGISTER, **changed})
+        AgentConnection("evil", registry).request({**REGISTER, **changed})
     assert registry.host_of("tls://10.0.0.1:1") is None
 
 
@@ -183,7 +183,7 @@ def test_an_agent_registers_its_own_host_and_asks_for_nothing_else(changed: dict
     ],
 )
 def test_a_registered_worker_reports_of_its_own_tasks_and_nothing_else(message: Any) -> None:
-    agent = Agent("evil", Registry())
+    agent = AgentConnection("evil", Registry())
     assert agent.request(REGISTER)["metrics"] != REGISTER["metrics"]
     with pytest.raises(BadRequest):
         agent.request([message])
@@ -191,7 +191,7 @@ def test_a_registered_worker_reports_of_its_own_tasks_and_nothing_else(message: 
 
 def test_no_object_of_an_agent_is_in_what_the_scheduler_takes() -> None:
     registry = Registry()
-    agent = Agent("evil", registry)
+    agent = AgentConnection("evil", registry)
     found = agent.request(REGISTER)
     assert (found["services"], found["extra"], found["resources"]) == ({}, {}, {"host-evil": 1})
     bomb, task = object(), {"key": "a", "run_id": 1, "stimulus_id": "s", "nbytes": 1}
@@ -211,7 +211,7 @@ def test_no_object_of_an_agent_is_in_what_the_scheduler_takes() -> None:
     assert handshake({"compression": "zlib", "op": "x"})["compression"] is None
 
 
-def connected(server: Pair, trusted_there: str, client: Pair, trusted_here: str) -> dict[str, Any] | None:
+def connected(server: KeyPair, trusted_there: str, client: KeyPair, trusted_here: str) -> dict[str, Any] | None:
     """Whom the server of a connection sees; None where either end refuses it."""
     contexts = []
     for purpose, pair, trusted in (
@@ -250,8 +250,8 @@ def test_agents_trust_the_lab_alone_and_a_certificate_names_its_host(
     monkeypatch.chdir(tmp_path)
     made = Certificates()
     scheduler, good, evil = made.scheduler()["tls"], made.agent("good")["tls"], made.of_host("evil")
-    lab = Pair(scheduler["scheduler"]["cert"], scheduler["scheduler"]["key"])
-    pair = Pair(good["worker"]["cert"], good["worker"]["key"])
+    lab = KeyPair(scheduler["scheduler"]["cert"], scheduler["scheduler"]["key"])
+    pair = KeyPair(good["worker"]["cert"], good["worker"]["key"])
     # The scheduler and an agent talk in both directions.
     assert host_of(connected(lab, scheduler["ca-file"], evil, good["ca-file"])) == "evil"
     assert host_of(connected(pair, good["ca-file"], lab, scheduler["ca-file"])) is None

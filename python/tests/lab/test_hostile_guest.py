@@ -22,7 +22,7 @@ from vtare.platforms.guest.errors import GuestFailed, GuestRefused
 from vtare.platforms.guest.exchange import MOST_UNASKED_BYTE
 from vtare.platforms.guest.frames import Frame, Kind, encode
 from vtare.platforms.guest.instance import GuestFiles
-from vtare.platforms.guest.request import Request
+from vtare.platforms.guest.request import GuestRequest
 from vtare.platforms.intake import (
     MOST_OUTPUT_BYTE,
     Incoming,
@@ -185,7 +185,7 @@ def test_answers_that_nobody_takes_are_not_kept() -> None:
     ours, theirs = socket.socketpair()
     agent = Agent(ours, "g")
     try:
-        with Request(agent) as question:
+        with GuestRequest(agent) as question:
             theirs.sendall(on_the_line([say(Kind.ANSWER, question.job, {})] * 17))
             deadline = time.monotonic() + 30
             while agent.lost is None and time.monotonic() < deadline:

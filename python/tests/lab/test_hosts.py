@@ -18,7 +18,7 @@ from vtare.overhead import Flow, RoundTrips
 from vtare.plan import Plan, parse_plan
 from vtare.platforms import PlatformFailed
 from vtare.platforms.host import HostInstance
-from vtare.topology.clock_relation import ClockRelation, Comparison, read_relations
+from vtare.topology.clock_relation import ClockComparison, ClockRelation, read_relations
 from vtare.topology.named_hosts import HostSpec, device_towards
 
 if TYPE_CHECKING:
@@ -112,13 +112,13 @@ def test_no_packet_arrives_before_it_is_sent_and_that_bounds_the_other_clock() -
     rows = [(sent, ahead + sent + there, ahead + sent + there + 5_000, sent + there + 5_000 + back)
             for sent, there, back in ((0, 30_000, 20_000), (200_000, 10_000, 40_000))]  # fmt: skip
     found = compared(trips(rows))
-    assert found == Comparison(1_100_000, 7_000_000 - 20_000, 7_000_000 + 10_000)
+    assert found == ClockComparison(1_100_000, 7_000_000 - 20_000, 7_000_000 + 10_000)
 
 
 def test_clocks_that_moved_against_each_other_are_bounded_by_the_quickest_round_trip() -> None:
     # Ahead by 0 at first, by 100 us later; 5 us each way, then 6.
     rows = [(0, 1_005_000, 1_005_000, 10_000), (50_000, 1_156_000, 1_156_000, 62_000)]
-    assert compared(trips(rows)) == Comparison(1_025_000, -5_000, 5_000)
+    assert compared(trips(rows)) == ClockComparison(1_025_000, -5_000, 5_000)
 
 
 def test_without_a_reply_nothing_is_known_of_the_other_clock() -> None:
@@ -127,7 +127,7 @@ def test_without_a_reply_nothing_is_known_of_the_other_clock() -> None:
 
 
 def test_between_two_comparisons_the_clocks_keep_their_rates(tmp_path: Path) -> None:
-    relation = ClockRelation((Comparison(0, -10, 30), Comparison(1000, 90, 110)))
+    relation = ClockRelation((ClockComparison(0, -10, 30), ClockComparison(1000, 90, 110)))
     assert relation.ahead(np.array([-5.0, 0.0, 500.0, 1000.0, 2000.0])).tolist() == [10.0, 10.0, 55.0, 100.0, 100.0]
     assert relation.bound_ns == 20.0
     assert ClockRelation().ahead(np.array([3.0])).tolist() == [0.0]

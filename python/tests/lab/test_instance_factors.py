@@ -18,7 +18,7 @@ from vtare.contract import load_contract
 from vtare.errors import BadInput, MachineCannot
 from vtare.plan import Plan, parse_plan
 from vtare.plan.checks import Checks
-from vtare.plan.readers import Reader, background_load, load
+from vtare.plan.readers import LevelReader, background_load, load
 from vtare.platforms import Need, Resources
 from vtare.platforms import owner as owner_module
 from vtare.platforms.owner import own_prefix, owner_of, still_runs
@@ -93,14 +93,14 @@ LOADS = [
 ]
 
 
-def level_of(read: Reader, found: object) -> tuple[str, object]:
+def level_of(read: LevelReader, found: object) -> tuple[str, object]:
     level = read(Checks(Path("plan.toml"), load_contract()), found, "factor[0]")
     return level.label, level.value
 
 
 @pytest.mark.parametrize("read", [load, background_load])
 @pytest.mark.parametrize(("found", "label", "value"), LOADS)
-def test_both_factors_have_one_vocabulary_of_loads(read: Reader, found: object, label: str, value: Load) -> None:
+def test_both_factors_have_one_vocabulary_of_loads(read: LevelReader, found: object, label: str, value: Load) -> None:
     assert level_of(read, found) == (label, value)
     assert jsonschema.Draft7Validator(read.schema).is_valid(found)
 
@@ -130,7 +130,9 @@ def test_traffic_needs_another_host() -> None:
         ({"kind": "cpu", "rate": "1 Mbit/s"}, "unknown key 'rate'"),
     ],
 )
-def test_a_load_that_cannot_be_made_is_refused_with_what_is_wanted(read: Reader, found: object, wanted: str) -> None:
+def test_a_load_that_cannot_be_made_is_refused_with_what_is_wanted(
+    read: LevelReader, found: object, wanted: str
+) -> None:
     with pytest.raises(BadInput, match=wanted):
         level_of(read, found)
 

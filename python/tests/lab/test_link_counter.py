@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from vtare.errors import BadInput
-from vtare.topology.clock_relation import CLOCKS_SCHEMA, ClockRelation, Comparison
+from vtare.topology.clock_relation import CLOCKS_SCHEMA, ClockComparison, ClockRelation
 from vtare.topology.link_counter import BEHIND_THE_LINK, LINK_COUNTER_LOG, NAMES, Account, read_account
 from vtare.topology.path import PathSpec, Phase
 from vtare.topology.truth import Truth, judge, read_link_counter, read_path, read_truth
@@ -171,7 +171,7 @@ def between_machines(directory: Path, *, cross_byte: int, works: Sequence[bool] 
         (directory / f"{stem}.json").write_text(json.dumps({"counted": True}))
     hosts = {
         role: ClockRelation(tuple(
-            Comparison(at, ahead - UNSURE_NS, ahead + UNSURE_NS) for at in (START - 10**6, START + 10**9)
+            ClockComparison(at, ahead - UNSURE_NS, ahead + UNSURE_NS) for at in (START - 10**6, START + 10**9)
         )).document()
         for role, ahead in AHEAD.items()
     }  # fmt: skip

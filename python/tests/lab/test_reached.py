@@ -11,9 +11,9 @@ from vtare import platforms
 from vtare.errors import MachineCannot
 from vtare.platforms import PlatformFailed, Resources, cloud, netns, reached, remove_leftovers
 from vtare.platforms.network import Site
-from vtare.platforms.notes import Notes
+from vtare.platforms.notes import PlatformNotes
 from vtare.platforms.owner import own_prefix
-from vtare.platforms.reached import MadePlatform, Reached
+from vtare.platforms.reached import MachineConnections, MadePlatform
 from vtare.platforms.ssh import SshInstance
 
 OWNER = "vtare-1-2"
@@ -65,7 +65,7 @@ def way_with(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_a_machine_whose_sshd_is_only_starting_is_asked_again(way_with: Any) -> None:
     hosts = way_with(refused(), refused(), None)
-    ways = Reached(Path("/vtare"), OWNER, {"user": "root"})
+    ways = MachineConnections(Path("/vtare"), OWNER, {"user": "root"})
     ways.reach("mine", "10.0.0.1", {})
     ways.leave()
     ways.leave()
@@ -75,7 +75,7 @@ def test_a_machine_whose_sshd_is_only_starting_is_asked_again(way_with: Any) -> 
 def test_a_machine_that_answers_no_is_not_asked_again(way_with: Any) -> None:
     hosts = way_with(denied())
     with pytest.raises(MachineCannot, match="Permission denied"):
-        Reached(Path("/vtare"), OWNER, {"host": "other way"}).reach("mine", "10.0.0.1", {})
+        MachineConnections(Path("/vtare"), OWNER, {"host": "other way"}).reach("mine", "10.0.0.1", {})
     assert hosts == ["other way"]
 
 
@@ -83,7 +83,7 @@ def test_a_machine_that_never_answers_costs_its_run(way_with: Any, monkeypatch: 
     way_with(refused())
     monkeypatch.setattr(reached, "LISTENS_S", -1.0)
     with pytest.raises(PlatformFailed, match=r"mine: nobody answers at 10.0.0.1 .*Connection refused"):
-        Reached(Path("/vtare"), OWNER, {}).reach("mine", "10.0.0.1", {})
+        MachineConnections(Path("/vtare"), OWNER, {}).reach("mine", "10.0.0.1", {})
 
 
 def test_machines_are_made_in_order_and_deleted_though_one_resists(way_with: Any) -> None:
@@ -118,7 +118,7 @@ def test_machines_are_made_in_order_and_deleted_though_one_resists(way_with: Any
 
 def test_a_note_stays_until_its_machine_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    notes = Notes("cloud")
+    notes = PlatformNotes("cloud")
     assert notes.leftovers("machine", notes.drop) == ()
     mine, gone = f"{own_prefix()}-cloud-0", "vtare-999999999-1-cloud-0"
     for name in (mine, gone):
@@ -143,7 +143,7 @@ def test_a_campaign_leaves_machines_elsewhere_to_vtare_clean(tmp_path: Path, mon
     monkeypatch.setattr(netns, "leftovers", lambda: ())
     tried: list[str] = []
     monkeypatch.setattr(cloud, "_delete", tried.append)
-    Notes("cloud").write("vtare-999999999-1-cloud-0", {"driver": "dummy"})
+    PlatformNotes("cloud").write("vtare-999999999-1-cloud-0", {"driver": "dummy"})
     assert remove_leftovers(elsewhere=False) == ()
     assert tried == []
     assert [one.name for one in remove_leftovers()] == tried == ["vtare-999999999-1-cloud-0"]

@@ -22,7 +22,7 @@ from vtare.stats import Verdict
 from vtare.summary import Summary, summarise
 from vtare.summary.cells import CELL_COLUMNS, ControlRow, OutlierRow, control_drift
 from vtare.summary.contrasts import ComparisonRow
-from vtare.summary.factors import Differing, InteractionRow, Level, LevelRow, RankTestRow
+from vtare.summary.factors import ComparedLevel, Differing, InteractionRow, LevelRow, RankTestRow
 from vtare.summary.figures import FIGURE_COLUMNS
 from vtare.summary.rows import columns_of, frame_of, rows_of
 
@@ -410,7 +410,7 @@ def test_rows_come_out_of_their_frame_as_they_went_in() -> None:
     assert frame["platform"].to_list() == [None]
     assert rows_of(ComparisonRow, frame) == [row]
     tested = RankTestRow(
-        experiment="e", factor="load", where=(Level("method", "usleep"),), figure="median", test="friedman",
+        experiment="e", factor="load", where=(ComparedLevel("method", "usleep"),), figure="median", test="friedman",
         statistic=1.0, p_value=0.2, p_adjusted=None, p_text="0.2", family="f", adjustment="holm", exact=None, n_runs=4,
         levels=("idle", "cpu"), pairs=(Differing("idle", "cpu", 0.01),), refused=None,
     )  # fmt: skip

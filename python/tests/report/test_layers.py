@@ -164,7 +164,7 @@ def test_too_few_runs_show_nothing_and_state_why(one_run: Any) -> None:
 
 def tail_of(here: list[float], there: list[float]) -> ComparisonRow:
     """The row of `layers` that two cells with these p99 of their runs get."""
-    about = contrasts.Place("e", "sleep", {"load": "cpu"}, "load", "cpu", "idle")
+    about = contrasts.ComparedCells("e", "sleep", {"load": "cpu"}, "load", "cpu", "idle")
     found = contrasts.contrast_of_runs(
         dict(enumerate(here)), dict(enumerate(there)), about, "f", Analysis(), quantity="miss_ns"
     )

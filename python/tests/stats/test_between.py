@@ -26,7 +26,7 @@ from vtare.errors import BadInput
 from vtare.instruments import metric
 from vtare.plan import Analysis
 from vtare.stats import Verdict
-from vtare.summary.between import REFUSED, BetweenRow, Changed, Place, compare_stores, judge
+from vtare.summary.between import REFUSED, BetweenRow, Changed, LoneCell, compare_stores, judge
 from vtare.summary.campaigns import Shift
 from vtare.summary.cells import Cell, compared_figure
 from vtare.terminal.between import figure_text, show_between
@@ -254,7 +254,7 @@ def test_cells_that_only_one_side_has_are_listed(make: Make) -> None:
             samples_of(b, at).unlink()
     found = compare_stores([a], [b])
     assert [row.labels["method"] for row in found.cells] == ["usleep"]
-    assert found.only_before == (Place("sleeps", {"method": "clock_nanosleep", "target_ns": "1 ms"}),)
+    assert found.only_before == (LoneCell("sleeps", {"method": "clock_nanosleep", "target_ns": "1 ms"}),)
     assert found.only_after == ()
     assert len(found.left_out_after) == 4
     assert all("the file is gone" in reason for reason in found.left_out_after)

@@ -25,7 +25,7 @@ from vtare.plan import load_plan, shipped_plans
 from vtare.stats import self_test
 from vtare.summary import summarise
 from vtare.summary.cells import Cell
-from vtare.summary.power import Question, largest_family, needs_by_figure, needs_from_pilot, needs_from_spread
+from vtare.summary.power import PowerQuestion, largest_family, needs_by_figure, needs_from_pilot, needs_from_spread
 from vtare.terminal.power import show_needs
 
 Make = Callable[..., Path]
@@ -238,7 +238,7 @@ def test_runs_of_two_schema_versions_are_not_mixed(lab_command: Lab, make: Make)
 
 def test_a_pilot_states_how_many_runs_and_readings_it_takes(make: Make) -> None:
     pilot = make("pilot", blocks=12, between=0.05, inside=0.2, memory=0.0)
-    needs = needs_from_pilot(pilot, Question(10.0, 0.8, 0.05, 12))
+    needs = needs_from_pilot(pilot, PowerQuestion(10.0, 0.8, 0.05, 12))
     assert [one.labels["method"] for one in needs] == ["usleep", "clock_nanosleep"]
     for one in needs:
         assert one.spread_percent == pytest.approx(5.3, rel=0.5)
@@ -257,7 +257,7 @@ def test_a_pilot_states_how_many_runs_and_readings_it_takes(make: Make) -> None:
 
 def test_a_stated_spread_gives_the_numbers_of_the_formula() -> None:
     plan = load_plan(shipped_plans()["quickstart"])
-    needs = needs_from_spread(plan, 5.0, Question(10.0, 0.8, 0.05, plan.blocks))
+    needs = needs_from_spread(plan, 5.0, PowerQuestion(10.0, 0.8, 0.05, plan.blocks))
     assert [one.experiment for one in needs] == [experiment.name for experiment in plan.experiments]
     for one, experiment in zip(needs, plan.experiments, strict=True):
         assert one.comparisons == largest_family(experiment)
@@ -311,7 +311,7 @@ def test_a_plan_of_power_has_a_row_for_each_figure_that_a_cell_is_compared_by() 
         return Cell({"method": method}, figures=list(runs), blocks=list(range(6)), run_ids=[""] * 6)
 
     cells = [cell("usleep", 1.0), cell("adaptive", 1.0), cell("spin", 0.1)]
-    question = Question(5.0, 0.8, 0.05, 6)
+    question = PowerQuestion(5.0, 0.8, 0.05, 6)
     rows = needs_by_figure(cells[0], cells[1:], 2, question, "sleeps")
     assert [row.quantity for row in rows] == ["miss_ns", "late_fraction"]
     median, late = rows

@@ -10,7 +10,7 @@ import numpy as np
 from vtare.ab.commands import Command
 from vtare.ab.compare import Asked, Compared, compare
 from vtare.ab.figures import COUNTED
-from vtare.ab.trials import Beside, Measured
+from vtare.ab.trials import MachineTime, Measured
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -45,7 +45,7 @@ class Calls:
 
     def run(
         self, commands: Sequence[Command], cpus: Sequence[Sequence[int]] | None = None
-    ) -> tuple[list[Measured], Beside]:
+    ) -> tuple[list[Measured], MachineTime]:
         """Call the function of each command as often as a run does; what one call took is the figure."""
         runs = []
         for command in commands:
@@ -55,7 +55,7 @@ class Calls:
                 function()
             wall, cpu = time.perf_counter_ns() - begin, time.process_time_ns() - cpu
             runs.append(Measured(begin_ns=begin, wall_ns=wall / times, user_ns=cpu / times, system_ns=0))
-        return runs, Beside(None, None, None, None, 1)
+        return runs, MachineTime(None, None, None, None, 1)
 
 
 def compare_calls(

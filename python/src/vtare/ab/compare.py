@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from vtare.ab.commands import Command
     from vtare.ab.figures import Figure
-    from vtare.ab.trials import Beside, Measured
+    from vtare.ab.trials import MachineTime, Measured
 
 LEAST_PAIRS: Final = 8
 EQUIVALENT_PAIRS: Final = 32
@@ -169,7 +169,7 @@ def compare(
     )  # fmt: skip
     if chosen.design == "sequential":
         return _one_after_the_other(trials, commands, figures, asked, chosen, begin, show)
-    looks = _Looks(figures[0], commands, asked, begin)
+    looks = _StoppingRule(figures[0], commands, asked, begin)
     pairs: list[Pair] = []
     stopped: StoppedWord | None = None
     void = halted = in_a_row = 0
@@ -212,7 +212,7 @@ def _refuse_void(commands: Sequence[Command], runs: Sequence[Measured], in_a_row
     )
 
 
-def _whole_run(trials: Runner, command: Command) -> tuple[Measured, Beside]:
+def _whole_run(trials: Runner, command: Command) -> tuple[Measured, MachineTime]:
     """A run that leaves no process behind; one that does is repeated."""
     for in_a_row in range(1, _MOST_VOID + 1):
         (run,), beside = trials.run([command])
@@ -222,7 +222,7 @@ def _whole_run(trials: Runner, command: Command) -> tuple[Measured, Beside]:
     return run, beside
 
 
-class _Looks:
+class _StoppingRule:
     """When to look at the first figure, and when that is enough."""
 
     def __init__(self, figure: Figure, commands: Sequence[Command], asked: Asked, begin: float) -> None:

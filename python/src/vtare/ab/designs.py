@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from vtare.ab.commands import Command
     from vtare.ab.figures import Figure
-    from vtare.ab.trials import Beside, Measured
+    from vtare.ab.trials import MachineTime, Measured
 
 DesignWord = Literal["duet", "interleaved", "sequential"]
 DESIGNS: Final[tuple[DesignWord, ...]] = ("duet", "interleaved", "sequential")
@@ -39,7 +39,7 @@ class Runner(Protocol):
 
     def run(
         self, commands: Sequence[Command], cpus: Sequence[Sequence[int]] | None = None
-    ) -> tuple[list[Measured], Beside]:
+    ) -> tuple[list[Measured], MachineTime]:
         """Run commands at once, each on its CPUs (all where None), and return what each took, in their order."""
 
 
@@ -52,7 +52,7 @@ class Pair:
 
     runs: tuple[Measured, ...]
     order: tuple[int, ...]
-    beside: tuple[Beside, ...]
+    beside: tuple[MachineTime, ...]
 
     @property
     def span_ns(self) -> float:

@@ -123,7 +123,7 @@ def judged_first(name: str | None, printed: Sequence[Figure]) -> list[Figure]:
 
 
 @dataclass(frozen=True, slots=True)
-class Metric:
+class MetricOption:
     """One `--metric`: what reads the figures of a run from what it printed."""
 
     name: str
@@ -134,7 +134,7 @@ class Metric:
 _TAILS: Final = {"median": 0.5, "p90": 0.9, "p99": 0.99}
 
 
-def read_metric(text: str, *, locale: str | None = None) -> Metric:
+def read_metric(text: str, *, locale: str | None = None) -> MetricOption:
     """Return what reads `NAME=REGEX`, `NAME=json:PATH` or `NAME=FORMAT` (one of `FORMATS`).
 
     `NAME=all:REGEX` and a path with `[*]` take every number as a reading: three figures, median, p90 and p99 of a run.
@@ -156,7 +156,7 @@ def read_metric(text: str, *, locale: str | None = None) -> Metric:
     if locale is not None and locale not in LOCALES:
         raise BadInput(f"--locale: '{locale}' is not known. Choose one of {', '.join(LOCALES)}")
     if how in FORMATS:
-        return Metric(name, partial(_read_named, name, how))
+        return MetricOption(name, partial(_read_named, name, how))
     if how.startswith("json:"):
         read = path(how.removeprefix("json:"), name, locale=locale)
         tails = "[*]" in how
@@ -164,7 +164,7 @@ def read_metric(text: str, *, locale: str | None = None) -> Metric:
         _refuse_word(name, how)
         read = pattern(how.removeprefix("all:"), name, locale=locale)
         tails = how.startswith("all:")
-    return Metric(name, partial(_read_all if tails else _read_last, read), tails)
+    return MetricOption(name, partial(_read_all if tails else _read_last, read), tails)
 
 
 def _read_all(read: Callable[[str], Reading], printed: str) -> list[Reading]:
@@ -201,7 +201,7 @@ def _refuse_word(name: str, how: str) -> None:
 class Reader:
     """Reads the figures of every run, which must be the same ones in the same units."""
 
-    def __init__(self, metrics: Sequence[Metric]) -> None:
+    def __init__(self, metrics: Sequence[MetricOption]) -> None:
         """Begin without a run."""
         self._metrics = tuple(metrics)
         self._first: tuple[str, Readings] | None = None

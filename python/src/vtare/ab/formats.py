@@ -8,18 +8,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare.ab.json_figures import kind, mean_of, member, members, number_of, numbers_of, parse_json, text_of
-from vtare.ab.readings import NoReading, Number, Reading, Unit, read_number, read_unit, with_unit
+from vtare.ab.readings import NoReading, Number, Reading, ReadingUnit, read_number, read_unit, with_unit
 from vtare.ab.text_figures import without_escapes
 from vtare.stored import plain_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-_SECOND: Final = Unit("ns", 1e9, False)
-_PERCENT: Final = Unit("%", 1.0, None)
+_SECOND: Final = ReadingUnit("ns", 1e9, False)
+_PERCENT: Final = ReadingUnit("%", 1.0, None)
 
 
-def _reading(name: str, number: Number, unit: Unit) -> Reading:
+def _reading(name: str, number: Number, unit: ReadingUnit) -> Reading:
     return with_unit([(number, unit)], name)
 
 
@@ -44,7 +44,7 @@ def _pyperf(printed: str) -> list[Reading]:
                   for number in numbers_of(run["values"], "values")]  # fmt: skip
         if not values:
             raise NoReading("no run of the benchmark has values")
-        unit = {"second": _SECOND, "byte": Unit("B", 1.0, False), "integer": Unit()}.get(
+        unit = {"second": _SECOND, "byte": ReadingUnit("B", 1.0, False), "integer": ReadingUnit()}.get(
             text_of(about, "unit", "second")
         )
         if unit is None:
@@ -110,7 +110,7 @@ def _of_repetitions(name: str, rows: Sequence[dict[str, Any]]) -> Reading:
             raise NoReading(f"benchmark '{name}': found the time unit '{text_of(row, 'time_unit')}'")
         time = number_of(member(row, "real_time"), "real_time")
         numbers.append(Number(time.value * unit.factor, time.step * unit.factor))
-    return _reading(name, mean_of(numbers), Unit("ns", 1.0, False))
+    return _reading(name, mean_of(numbers), ReadingUnit("ns", 1.0, False))
 
 
 def _pytest_benchmark(printed: str) -> list[Reading]:
@@ -140,7 +140,7 @@ def _criterion(printed: str) -> list[Reading]:
     return [_reading("", mean_of(per_turn), _NANOSECOND)]
 
 
-_NANOSECOND: Final = Unit("ns", 1.0, False)
+_NANOSECOND: Final = ReadingUnit("ns", 1.0, False)
 #: The name, which has a line of its own where it is long, and the estimate between its bounds.
 _CRITERION_TIME: Final = re.compile(r"^(\S.*?)?\s+time:\s+\[\S+ \S+ (\S+) (\S+) \S+ \S+\]")
 
@@ -176,7 +176,7 @@ _GO_FAILED: Final = re.compile(r"\s*--- (FAIL|SKIP): (Benchmark.*)|(panic: .*|FA
 
 def _go(printed: str) -> list[Reading]:
     """The lines of `go test -bench`: name, number of turns, then each value with its unit."""
-    values: dict[tuple[str, str, str], list[tuple[Number, Unit]]] = {}
+    values: dict[tuple[str, str, str], list[tuple[Number, ReadingUnit]]] = {}
     text = _go_text(without_escapes(printed))
     package, packages = "", {found.strip() for found in re.findall(r"^pkg: (.+)$", text, re.MULTILINE)}
     for line in text.splitlines():
@@ -211,7 +211,7 @@ def _go_text(text: str) -> str:
     return "".join(row["Output"] for row in rows if isinstance(row, dict) and isinstance(row.get("Output"), str))
 
 
-def _mean_reading(name: str, numbers: Sequence[tuple[Number, Unit]]) -> Reading:
+def _mean_reading(name: str, numbers: Sequence[tuple[Number, ReadingUnit]]) -> Reading:
     found = with_unit(numbers, name)
     return replace(found, values=(math.fsum(found.values) / len(found.values),))
 
@@ -226,7 +226,7 @@ def _iperf3(printed: str) -> list[Reading]:
     if isinstance(document, dict) and isinstance(document.get("error"), str):
         raise NoReading(f"the program reports: {plain_text(document['error'])[:200]}")
     end = member(document, "end")
-    rate = Unit("bit/s", 1.0, True)
+    rate = ReadingUnit("bit/s", 1.0, True)
     readings: list[Reading] = []
     for key, name in _IPERF3_SUMS:
         if any(one.name == name for one in readings):
@@ -234,7 +234,7 @@ def _iperf3(printed: str) -> list[Reading]:
         if isinstance(end, dict) and isinstance(end.get(key), dict) and "bits_per_second" in end[key]:
             readings.append(_reading(name, number_of(end[key]["bits_per_second"], "bits_per_second"), rate))
     datagrams = end.get("sum") if isinstance(end, dict) else None
-    for key, name, unit in (("jitter_ms", "jitter", Unit("ns", 1e6, False)), ("lost_percent", "lost", _LOST)):
+    for key, name, unit in (("jitter_ms", "jitter", ReadingUnit("ns", 1e6, False)), ("lost_percent", "lost", _LOST)):
         if isinstance(datagrams, dict) and key in datagrams:
             readings.append(_reading(name, number_of(datagrams[key], key), unit))
     if not readings:
@@ -258,7 +258,7 @@ _IPERF3_SUMS: Final = (
     *(("sum_received", "received"), ("sum_sent", "sent"), ("sum", "received")),
     *(("sum_received_bidir_reverse", "received back"), ("sum_sent_bidir_reverse", "sent back")),
 )
-_LOST: Final = Unit("%", 1.0, False)
+_LOST: Final = ReadingUnit("%", 1.0, False)
 #: wrk writes sizes in units of 1024, as K, M and G.
 _WRK_SIZES: Final = {"": 1.0, "K": 2.0**10, "M": 2.0**20, "G": 2.0**30, "T": 2.0**40}
 
@@ -272,7 +272,7 @@ def _wrk(printed: str) -> list[Reading]:
     if re.search(r"^\s*0 requests in ", text, re.MULTILINE):
         raise NoReading("the program reports: 0 requests")
     if rate := re.search(r"^Requests/sec:\s+(\S+)", text, re.MULTILINE):
-        readings.append(_reading("requests", read_number(rate[1]), Unit("request/s", 1.0, True)))
+        readings.append(_reading("requests", read_number(rate[1]), ReadingUnit("request/s", 1.0, True)))
     for name, number, unit in [
         *(("latency mean", *row) for row in re.findall(r"^\s+Latency\s+([\d.]+)([a-z]+)\s", text, re.MULTILINE)[:1]),
         *((f"latency p{float(share):g}", value, unit)
@@ -280,7 +280,7 @@ def _wrk(printed: str) -> list[Reading]:
     ]:  # fmt: skip
         readings.append(_reading(name, read_number(number), read_unit("min" if unit == "m" else unit)))
     if moved := re.search(r"^Transfer/sec:\s+([\d.]+)([KMGT]?)B", text, re.MULTILINE):
-        readings.append(_reading("transfer", read_number(moved[1]), Unit("B/s", _WRK_SIZES[moved[2]], True)))
+        readings.append(_reading("transfer", read_number(moved[1]), ReadingUnit("B/s", _WRK_SIZES[moved[2]], True)))
     if not readings or readings[0].name != "requests":
         raise NoReading(_without_lines(printed, "'Requests/sec:'"))
     return readings
@@ -317,7 +317,7 @@ def _perf_stat(printed: str) -> list[Reading]:
             missing = f"perf reports '{plain_text(event.value.strip('<>'))}'"
             readings.append(Reading(plain_text(event.name), (), missing=missing))
             continue
-        unit = read_unit(event.unit) if event.unit else Unit("", 1.0, None)
+        unit = read_unit(event.unit) if event.unit else ReadingUnit("", 1.0, None)
         readings.append(_reading(plain_text(event.name), read_number(event.value), unit))
     if not any(reading.values for reading in readings):
         raise NoReading(f"no event was counted: {readings[0].missing} for '{readings[0].name}'")

@@ -7,7 +7,7 @@ import math
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from vtare.ab.readings import NoReading, Number, Reading, Unit, read_number, with_unit
+from vtare.ab.readings import NoReading, Number, Reading, ReadingUnit, read_number, with_unit
 from vtare.ab.text_figures import whole_text, without_escapes
 from vtare.errors import BadInput
 from vtare.kernel_files import free_memory_byte
@@ -171,8 +171,8 @@ def path(text: str, name: str, *, locale: str | None) -> Callable[[str], Reading
     return read
 
 
-def _with_unit(value: Any, what: str, locale: str | None) -> tuple[Number, Unit]:
-    return whole_text(value, locale) if isinstance(value, str) else (number_of(value, what), Unit())
+def _with_unit(value: Any, what: str, locale: str | None) -> tuple[Number, ReadingUnit]:
+    return whole_text(value, locale) if isinstance(value, str) else (number_of(value, what), ReadingUnit())
 
 
 def _followed(value: Any, steps: Sequence[str]) -> list[Any]:

@@ -19,7 +19,7 @@ class NoReading(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class ReadingUnit:
     """A unit: the symbol that values are counted in, how many of it this unit is, and which direction is better."""
 
     symbol: str = ""
@@ -66,7 +66,7 @@ _SCALED: Final = re.compile(rf"({'|'.join(sorted(_PREFIXES, key=len, reverse=Tru
 _OPERATIONS: Final = frozenset({"op", "iter", "iteration", "call", "req", "request", "invocation", "item"})
 
 
-def read_unit(text: str) -> Unit:
+def read_unit(text: str) -> ReadingUnit:
     """Return the unit that a text names; a word that is no known unit is a unit of its own.
 
     >>> read_unit("us/op"), read_unit("ops/ms").factor, read_unit("MiB/s").symbol
@@ -74,13 +74,13 @@ def read_unit(text: str) -> Unit:
     """
     text = text.strip().replace("\N{MICRO SIGN}", "u").replace("\N{GREEK SMALL LETTER MU}", "u")
     if (time := _time(text)) is not None:
-        return Unit("ns", time, False)
+        return ReadingUnit("ns", time, False)
     above, slash, below = text.partition("/")
     if slash:
         return _quotient(above, below, text)
     if text in _PREFIXES:
-        return Unit("", _PREFIXES[text])
-    return _scaled(text) or Unit(text)
+        return ReadingUnit("", _PREFIXES[text])
+    return _scaled(text) or ReadingUnit(text)
 
 
 def _time(text: str) -> float | None:
@@ -88,23 +88,25 @@ def _time(text: str) -> float | None:
     return _TIMES.get(text.lower().removesuffix("s")) if found is None and len(text) > 2 else found
 
 
-def _quotient(above: str, below: str, text: str) -> Unit:
+def _quotient(above: str, below: str, text: str) -> ReadingUnit:
     """Something per time is a rate, of which more is better; a cost per operation is a cost."""
     per = _time(below)
     if per is None:
-        cost = read_unit(above) if above else Unit()
+        cost = read_unit(above) if above else ReadingUnit()
         direction = False if below in _OPERATIONS else cost.more_is_better
-        return replace(cost, more_is_better=direction) if cost.symbol in ("ns", "B") else Unit(text, 1.0, direction)
-    counted = _scaled(above) or (Unit("1") if above in ("", "1") else Unit(above))
-    return Unit(f"{counted.symbol or '1'}/s", counted.factor * 1e9 / per, True)
+        return (
+            replace(cost, more_is_better=direction) if cost.symbol in ("ns", "B") else ReadingUnit(text, 1.0, direction)
+        )
+    counted = _scaled(above) or (ReadingUnit("1") if above in ("", "1") else ReadingUnit(above))
+    return ReadingUnit(f"{counted.symbol or '1'}/s", counted.factor * 1e9 / per, True)
 
 
-def _scaled(text: str) -> Unit | None:
+def _scaled(text: str) -> ReadingUnit | None:
     found = _SCALED.fullmatch(text)
     if found is None:
         return None
     symbol = _BASES[found[2]]
-    return Unit(symbol, _PREFIXES[found[1]], True if symbol.endswith("/s") else None)
+    return ReadingUnit(symbol, _PREFIXES[found[1]], True if symbol.endswith("/s") else None)
 
 
 def is_known(text: str) -> bool:
@@ -181,7 +183,7 @@ def _why_no_number(text: str, shown: str, locale: str | None) -> str:
     return f"{shown} is not a number as a whole"
 
 
-def with_unit(numbers: Sequence[tuple[Number, Unit]], name: str) -> Reading:
+def with_unit(numbers: Sequence[tuple[Number, ReadingUnit]], name: str) -> Reading:
     """Return the reading of numbers with their units.
 
     Raises:

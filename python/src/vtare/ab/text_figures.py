@@ -11,7 +11,7 @@ from vtare.ab.readings import (
     NoReading,
     Number,
     Reading,
-    Unit,
+    ReadingUnit,
     is_known,
     read_number,
     read_unit,
@@ -89,25 +89,25 @@ def _groups(compiled: Any, plain: str) -> Iterator[tuple[Any, tuple[int, int]]]:
             yield match, span
 
 
-def _number(plain: str, span: tuple[int, int], match: Any, locale: str | None) -> tuple[Number, Unit]:
+def _number(plain: str, span: tuple[int, int], match: Any, locale: str | None) -> tuple[Number, ReadingUnit]:
     begin, end = span
     number, unit = whole_text(plain[begin:end], locale)
     end = begin + len(plain[begin:end].rstrip())
     _refuse_part(plain, begin, end, match.span(0))
-    if unit == Unit():
+    if unit == ReadingUnit():
         return number, _unit_beside(plain[end : end + 40])
     return number, _scaled_by(unit, plain[end : end + 40])
 
 
-def _scaled_by(unit: Unit, after: str) -> Unit:
+def _scaled_by(unit: ReadingUnit, after: str) -> ReadingUnit:
     """A unit; where it only counts in thousands or the like, of the unit behind it: `12 k req/s`."""
     if unit.symbol or unit.factor == 1.0:
         return unit
     more = _unit_beside(after)
-    return Unit(more.symbol, unit.factor * more.factor, more.more_is_better)
+    return ReadingUnit(more.symbol, unit.factor * more.factor, more.more_is_better)
 
 
-def whole_text(text: str, locale: str | None) -> tuple[Number, Unit]:
+def whole_text(text: str, locale: str | None) -> tuple[Number, ReadingUnit]:
     """Return a text that is a number, with the unit behind it where it has one.
 
     Raises:
@@ -115,7 +115,7 @@ def whole_text(text: str, locale: str | None) -> tuple[Number, Unit]:
     """
     split = _SPLIT.fullmatch(text.strip())
     if split is None or (split[2] and not is_known(split[2])):
-        return read_number(text, locale), Unit()
+        return read_number(text, locale), ReadingUnit()
     return read_number(split[1], locale), read_unit(split[2])
 
 
@@ -139,18 +139,18 @@ def _refuse_part(plain: str, begin: int, end: int, whole: tuple[int, int]) -> No
         )
 
 
-def _unit_beside(after: str) -> Unit:
+def _unit_beside(after: str) -> ReadingUnit:
     """The unit right after a number, or a known one after a blank; any other word there is none."""
     joined = after[:1] not in ("", " ", "\t")
     found = _WORD.match(after.lstrip(" \t"))
     if found is None:
-        return Unit()
+        return ReadingUnit()
     word = found[0].rstrip("/")
     if word.lower() in _LARGE:
         raise NoReading(f"the number is followed by '{word}'. Print it in digits")
     if joined or is_known(word):
-        unit = read_unit(word) if _LETTERS.search(word) or word == "%" else Unit()
+        unit = read_unit(word) if _LETTERS.search(word) or word == "%" else ReadingUnit()
         return _scaled_by(unit, after.lstrip(" \t")[found.end() :])
     scaled = re.fullmatch(r"([kKMGT]i?|[mun\u00b5\u03bc])([A-Z][A-Za-z]*(?:/[A-Za-z]+)?|[a-z]+/[a-z]+)", word)
     # A word such as `Mfoo/s` may be scaled in another run: kept as it is, so that units that differ are seen.
-    return Unit(word) if scaled else Unit()
+    return ReadingUnit(word) if scaled else ReadingUnit()

@@ -67,7 +67,7 @@ COUNTED_FIELDS: Final = tuple(one.name for one in fields(Measured) if one.name !
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class MachineTime:
     """What the machine did in the meantime, all CPUs together, ns; None where the system does not report it."""
 
     steal_ns: int | None
@@ -108,7 +108,7 @@ class Trials:
 
     def run(
         self, commands: Sequence[Command], cpus: Sequence[Sequence[int]] | None = None
-    ) -> tuple[list[Measured], Beside]:
+    ) -> tuple[list[Measured], MachineTime]:
         """Run commands at once, each on its CPUs (all where None), and return what each took, in their order.
 
         Raises:
@@ -136,7 +136,7 @@ class Trials:
             if self._read is not None and not run.left_behind:
                 run = replace(run, readings=self._read(_output(command, out), command.text))
             measured.append(run)
-        return measured, Beside(**answer["beside"])
+        return measured, MachineTime(**answer["beside"])
 
     def _ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None

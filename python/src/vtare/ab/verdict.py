@@ -289,7 +289,7 @@ def written(found: Compared) -> Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class FailLimit:
     """`--fail-if`: the word of a verdict, and the share that the whole interval must be beyond."""
 
     word: str
@@ -327,7 +327,7 @@ class Limit:
         return bool(figure.more_is_better) if self.word in ("faster", "better") else self.word == "higher"
 
 
-def read_limit(text: str) -> Limit:
+def read_limit(text: str) -> FailLimit:
     """Return the limit `slower by 5 %`, or `slower` for any that is shown.
 
     >>> read_limit("slower by 5 %").share
@@ -342,7 +342,7 @@ def read_limit(text: str) -> Limit:
             f"--fail-if: '{text}' is no limit. Example: 'slower by 5 %'. Other words: faster, worse, better, higher, "
             "lower"
         )
-    return Limit(found.group(1), float(found.group(2) or 0) / 100.0, text.strip())
+    return FailLimit(found.group(1), float(found.group(2) or 0) / 100.0, text.strip())
 
 
 def noise(found: Compared) -> dict[str, float | None]:
@@ -362,7 +362,7 @@ class Outcome:
     found: Compared
     seed: int
     machine: Mapping[str, Any]
-    limits: tuple[Limit, ...] = ()
+    limits: tuple[FailLimit, ...] = ()
 
 
 def _answered(found: Compared) -> Answered:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from vtare.campaign.executor import Campaign
     from vtare.campaign.files import Files
     from vtare.campaign.journal import Entry, Journal, Stopped, not_needed
-    from vtare.campaign.progress import Forecast, Progress, Silent
+    from vtare.campaign.progress import Forecast, NoProgress, Progress
     from vtare.campaign.results import CampaignResult
     from vtare.campaign.stop import StopRequest
     from vtare.campaign.store import Store, Tidied, default_store, forget_keys, read_store
@@ -24,8 +24,8 @@ __all__ = [
     "Files",
     "Forecast",
     "Journal",
+    "NoProgress",
     "Progress",
-    "Silent",
     "StopRequest",
     "Stopped",
     "Store",
@@ -47,7 +47,7 @@ __getattr__ = attributes(
         "results": ("CampaignResult",),
         "files": ("Files",),
         "journal": ("Entry", "Journal", "Stopped", "not_needed"),
-        "progress": ("Forecast", "Progress", "Silent"),
+        "progress": ("Forecast", "Progress", "NoProgress"),
         "stop": ("StopRequest",),
         "store": ("Store", "Tidied", "default_store", "forget_keys", "read_store"),
         "verify": ("Verification",),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from vtare.contract import columns, load_contract
-from vtare.instruments import Asked, instrument
+from vtare.instruments import PlannedRun, instrument
 
 if TYPE_CHECKING:
     from vtare.design import Run
@@ -54,7 +54,7 @@ def expected_byte(run: Run, expected_s: float) -> int:
 
 
 def _rows(run: Run, timeout_s: float) -> float:
-    asked = Asked(run.parameters, run.factors, load_contract().instruments[run.instrument])
+    asked = PlannedRun(run.parameters, run.factors, load_contract().instruments[run.instrument])
     return instrument(run.instrument).most_rows(asked, timeout_s)
 
 

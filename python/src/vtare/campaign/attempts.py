@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from vtare.campaign.execute import Outcome, RunSettings, execute
+from vtare.campaign.execute import RunOutcome, RunSettings, execute
 from vtare.campaign.forwarding import ForwardingSetup
 from vtare.campaign.one_host import OneHostSetup
 from vtare.campaign.setup import Setup, close_quietly
@@ -59,7 +59,7 @@ class Attempts:
         self._forwarding = ForwardingSetup(binary, owner, settings)
         self._current: Setup[Any] | None = None
 
-    def attempt(self, run: Run, directory: Path) -> Outcome:
+    def attempt(self, run: Run, directory: Path) -> RunOutcome:
         """Make one run, with its files in `directory`, which must exist, and return how it ended.
 
         Raises:
@@ -72,14 +72,14 @@ class Attempts:
             wanted = setup.wanted(run, experiment)
             reason = setup.missing(wanted)
             if reason is not None:
-                return Outcome("skipped", 0.0, reason=reason)
+                return RunOutcome("skipped", 0.0, reason=reason)
             with setup.entered(wanted, directory) as made:
                 settings = self._settings(run)
                 outcome = execute(run, settings, directory, setup=made, files=self._files, stop=self._stop)
         except MachineCannot as error:
-            return Outcome("skipped", 0.0, reason=str(error), lost=isinstance(error, HostLost))
+            return RunOutcome("skipped", 0.0, reason=str(error), lost=isinstance(error, HostLost))
         except (NetworkError, PlatformFailed) as error:
-            outcome = Outcome("failed", 0.0, reason=str(error))
+            outcome = RunOutcome("failed", 0.0, reason=str(error))
         if outcome.status == "failed":
             outcome = replace(outcome, lost=setup.lost())
             # An instance may hang, or be gone: the next run gets others.

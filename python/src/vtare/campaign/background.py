@@ -150,7 +150,7 @@ class Neighbours:
         }
 
 
-class Processes:
+class PlainProcesses:
     """In place of a platform: plain processes on a machine that the plan names."""
 
     name: Final = "host"
@@ -173,7 +173,11 @@ class Processes:
 
 @contextmanager
 def neighbours(
-    spec: Background, platform: Platform | Processes, site: Site | None, servers: BesideServers, resources: Resources
+    spec: Background,
+    platform: Platform | PlainProcesses,
+    site: Site | None,
+    servers: BesideServers,
+    resources: Resources,
 ) -> Iterator[Neighbours]:
     """Start the background instances of one run and end them after it, whatever happens.
 

@@ -40,7 +40,7 @@ _REASON: Final = 600
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunOutcome:
     """How a run ended. `reason` and `log_tail` are None for done runs; `exit_code` None where no program ended.
 
     `lost`: a host was not reached, or a connection to one was lost, so that another attempt may succeed.
@@ -78,7 +78,7 @@ def execute(
     setup: RunSetup,
     files: Files,
     stop: StopRequest,
-) -> Outcome:
+) -> RunOutcome:
     """Execute one run in `directory`, which must exist, and return how it ended. `setup` is what the run has.
 
     Raises:
@@ -116,8 +116,8 @@ def execute(
         cause = setup.cause() if failure.status == "failed" else None
         if cause is not None and cause != reason:
             reason = f"{cause}; {reason}"
-        return Outcome(failure.status, time.monotonic() - begin, failure.exit_code, reason, tail)
-    return Outcome("done", time.monotonic() - begin, code)
+        return RunOutcome(failure.status, time.monotonic() - begin, failure.exit_code, reason, tail)
+    return RunOutcome("done", time.monotonic() - begin, code)
 
 
 def check_files(directory: Path, run: Run, most: Allowance) -> None:

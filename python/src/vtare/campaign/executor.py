@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING
 
 from vtare.campaign.attempts import Attempts
-from vtare.campaign.progress import Pace, Progress, Silent
+from vtare.campaign.progress import NoProgress, Pace, Progress
 from vtare.campaign.results import CampaignResult, enough, explained, keep, left, result_of
 from vtare.errors import Interrupted
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from vtare.campaign.execute import Outcome
+    from vtare.campaign.execute import RunOutcome
     from vtare.campaign.results import Precise
     from vtare.campaign.stop import StopRequest
     from vtare.campaign.store import Store, Tidied
@@ -50,7 +50,7 @@ class Campaign:
         self._store = store
         self._binary = binary
         self._stop = stop
-        self._progress = progress or Silent()
+        self._progress = progress or NoProgress()
         self._attempts = Attempts(store.plan, store.seed, binary, store.files, stop)
         self._pace = Pace(store.plan)
 
@@ -91,7 +91,7 @@ class Campaign:
         """Whether the plan's rule states to stop after this block; kept in the journal then."""
         return enough(self._store, self._precise, block)
 
-    def _one(self, run: Run) -> Outcome:
+    def _one(self, run: Run) -> RunOutcome:
         """Make one run and bring its result to the disk, or nothing of it."""
         store = self._store
         temporary = store.temporary(run.run_id)

@@ -57,7 +57,7 @@ def guests_of(
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class ForwardingPlacement:
     """The topology of a run: kind and number of guests, what joins them, the largest frame, the CPUs of either part.
 
     `cpu` takes frames to the guests, `tester_cpu` is the tester's.
@@ -93,7 +93,7 @@ def _other_cpu(cpu: int | None) -> int | None:
     return None if cpu is None or not others else others[-1]
 
 
-class ForwardingSetup(Setup[Placement]):
+class ForwardingSetup(Setup[ForwardingPlacement]):
     """The topology of guests of one campaign, made when first needed and removed at its end."""
 
     def __init__(self, binary: Path, owner: str, settings: Mapping[str, Settings] | None = None) -> None:
@@ -101,16 +101,16 @@ class ForwardingSetup(Setup[Placement]):
         self._binary = binary
         self._owner = owner
         self._settings = settings or {}
-        self._placement: Placement | None = None
+        self._placement: ForwardingPlacement | None = None
         self._topology: ForwardingTopology | None = None
 
-    def wanted(self, run: Run, experiment: Experiment | None) -> Placement:
+    def wanted(self, run: Run, experiment: Experiment | None) -> ForwardingPlacement:
         """See `Setup.wanted`."""
         if experiment is None:
             raise ValueError("a control run is on one host")
-        return Placement.of(run, experiment)
+        return ForwardingPlacement.of(run, experiment)
 
-    def missing(self, wanted: Placement) -> str | None:
+    def missing(self, wanted: ForwardingPlacement) -> str | None:
         """Why this machine cannot make such a topology, or None where it can."""
         kind = self._kind(wanted)
         if kind is None:
@@ -119,7 +119,7 @@ class ForwardingSetup(Setup[Placement]):
         return None if reason is None else f"guests that forward: {reason}"
 
     @contextmanager
-    def entered(self, wanted: Placement, directory: Path) -> Iterator[ForwardingRun]:
+    def entered(self, wanted: ForwardingPlacement, directory: Path) -> Iterator[ForwardingRun]:
         """Have the topology ready for one run. See `Setup.entered`."""
         yield ForwardingRun(self._binary, self._topology_for(wanted), wanted)
 
@@ -129,7 +129,7 @@ class ForwardingSetup(Setup[Placement]):
         if topology is not None:
             topology.remove()
 
-    def _topology_for(self, placement: Placement) -> ForwardingTopology:
+    def _topology_for(self, placement: ForwardingPlacement) -> ForwardingTopology:
         if self._topology is not None and self._placement == placement:
             return self._topology
         close_quietly(self.close)
@@ -146,13 +146,13 @@ class ForwardingSetup(Setup[Placement]):
         self._topology, self._placement = topology, placement
         return topology
 
-    def _kind(self, placement: Placement) -> Guests | None:
+    def _kind(self, placement: ForwardingPlacement) -> Guests | None:
         settings = self._settings.get(placement.platform)
         return guests_of(
             placement.platform, self._binary, self._owner, resources=placement.resources, settings=settings
         )
 
-    def _plan(self, placement: Placement, kind: Guests) -> ForwardingTopology:
+    def _plan(self, placement: ForwardingPlacement, kind: Guests) -> ForwardingTopology:
         return ForwardingTopology(
             self._owner,
             placement.guests,
@@ -167,7 +167,7 @@ class ForwardingSetup(Setup[Placement]):
 class ForwardingRun(RunSetup):
     """What one run has beside the measurement: the topology; a load runs on the host of the guests."""
 
-    def __init__(self, binary: Path, topology: ForwardingTopology, placement: Placement) -> None:
+    def __init__(self, binary: Path, topology: ForwardingTopology, placement: ForwardingPlacement) -> None:
         """Work in this topology, which is made. The tester measures: both ports are its own."""
         super().__init__(NetnsInstance(binary, topology.tester, None, 0), HostInstance(binary))
         self._topology = topology
@@ -213,4 +213,4 @@ class ForwardingRun(RunSetup):
         return self._gone
 
 
-__all__ = ["ForwardingRun", "ForwardingSetup", "Placement"]
+__all__ = ["ForwardingPlacement", "ForwardingRun", "ForwardingSetup"]

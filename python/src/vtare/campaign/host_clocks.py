@@ -12,7 +12,7 @@ from vtare.campaign.children import Helper, RunFailed, beginning, end, wait_read
 from vtare.errors import BadInput, Interrupted
 from vtare.overhead import RoundTrips, read_round_trips
 from vtare.process import ending_text
-from vtare.topology.clock_relation import CLOCKS_FILE, CLOCKS_SCHEMA, ClockRelation, Comparison
+from vtare.topology.clock_relation import CLOCKS_FILE, CLOCKS_SCHEMA, ClockComparison, ClockRelation
 from vtare.topology.named_hosts import SENDER
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class HostClocks:
         """Compare those of these servers, by role."""
         self._sender = servers.get(SENDER)
         self._others = {role: server for role, server in servers.items() if server is not self._sender}
-        self._found: dict[str, list[Comparison]] = {role: [] for role in self._others}
+        self._found: dict[str, list[ClockComparison]] = {role: [] for role in self._others}
 
     @property
     def several(self) -> bool:
@@ -68,7 +68,7 @@ class HostClocks:
             Interrupted: a stop was requested.
         """
         for role, server in self._others.items():
-            best: Comparison | None = None
+            best: ClockComparison | None = None
             for _ in range(_TRIES):
                 found = self._compared(role, server, directory, key, stop)
                 if best is None or (found is not None and found.width_ns < best.width_ns):
@@ -86,7 +86,9 @@ class HostClocks:
             document = {"schema": CLOCKS_SCHEMA, "hosts": hosts}
             files.write(directory / CLOCKS_FILE, json.dumps(document, indent=2).encode())
 
-    def _compared(self, role: str, server: Server, directory: Path, key: Path, stop: StopRequest) -> Comparison | None:
+    def _compared(
+        self, role: str, server: Server, directory: Path, key: Path, stop: StopRequest
+    ) -> ClockComparison | None:
         assert self._sender is not None
         out, log = directory / f"clock-{role}.parquet", directory / f"compare-{role}.log"
         words = ["rtt", f"{server.address}:{CLOCK_PORT}", *_PACKETS, "--key-file", str(key), "--out", str(out)]
@@ -110,7 +112,7 @@ class HostClocks:
                     left.unlink()
 
 
-def compared(trips: RoundTrips) -> Comparison | None:
+def compared(trips: RoundTrips) -> ClockComparison | None:
     """How far the far end's clock is ahead, from the stamps of round trips; None where no packet came back.
 
     Raises:
@@ -130,4 +132,4 @@ def compared(trips: RoundTrips) -> Comparison | None:
     if low > high:
         # The clocks moved against each other by more than the delays: the quickest round trip alone.
         low, high = rows.sort(pl.col("high") - pl.col("low")).select("low", "high").row(0)
-    return Comparison(round(float(rows["sent"].mean())), int(low), int(high))  # type: ignore[arg-type]
+    return ClockComparison(round(float(rows["sent"].mean())), int(low), int(high))  # type: ignore[arg-type]

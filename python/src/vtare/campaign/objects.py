@@ -120,7 +120,7 @@ def at_work(path: Path) -> Iterator[Files]:
         listed = found.listed()
         if found.fetch_state():
             found.fetch_runs(listed)
-        files = _Files(found)
+        files = _CopiedFiles(found)
         files.put_missing(listed)
         try:
             yield files
@@ -131,7 +131,7 @@ def at_work(path: Path) -> Iterator[Files]:
         found.unlock()
 
 
-class _Files(Files):
+class _CopiedFiles(Files):
     """Operations after which S3 has what the working copy has."""
 
     def __init__(self, store: ObjectStore) -> None:

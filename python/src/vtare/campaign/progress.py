@@ -10,7 +10,7 @@ from vtare.design import expected_run_s
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vtare.campaign.execute import Outcome
+    from vtare.campaign.execute import RunOutcome
     from vtare.design import Run
     from vtare.plan import Plan
 
@@ -35,7 +35,7 @@ class Progress(Protocol):
         """One run is about to start."""
         ...
 
-    def run_ended(self, run: Run, outcome: Outcome, forecast: Forecast) -> None:
+    def run_ended(self, run: Run, outcome: RunOutcome, forecast: Forecast) -> None:
         """One run has ended, in whatever way."""
         ...
 
@@ -44,7 +44,7 @@ class Progress(Protocol):
         ...
 
 
-class Silent:
+class NoProgress:
     """Reports nothing."""
 
     def started(self, forecast: Forecast) -> None:
@@ -53,7 +53,7 @@ class Silent:
     def run_started(self, run: Run, forecast: Forecast) -> None:
         """Report nothing."""
 
-    def run_ended(self, run: Run, outcome: Outcome, forecast: Forecast) -> None:
+    def run_ended(self, run: Run, outcome: RunOutcome, forecast: Forecast) -> None:
         """Report nothing."""
 
     def ended(self) -> None:
@@ -76,7 +76,7 @@ class Pace:
         self._todo = {run.run_id: expected_run_s(run, self._plan) for run in todo}
         self._total = total
 
-    def ended(self, run: Run, outcome: Outcome) -> None:
+    def ended(self, run: Run, outcome: RunOutcome) -> None:
         """One of them has ended."""
         self._expected_s += self._todo.pop(run.run_id)
         self._taken_s += outcome.elapsed_s

@@ -14,7 +14,7 @@ from vtare.stored import MANIFEST, manifest_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from vtare.campaign.execute import Outcome
+    from vtare.campaign.execute import RunOutcome
     from vtare.campaign.journal import HostEvent
     from vtare.campaign.store import Store, Tidied
     from vtare.design import Run
@@ -73,7 +73,7 @@ def enough(store: Store, precise: Precise | None, block: int) -> bool:
     return True
 
 
-def keep(store: Store, run: Run, outcome: Outcome, temporary: Path, events: Sequence[HostEvent] = ()) -> None:
+def keep(store: Store, run: Run, outcome: RunOutcome, temporary: Path, events: Sequence[HostEvent] = ()) -> None:
     """Bring a run that has ended to the disk: its directory where it is done, then the journal's row with `events`.
 
     Raises:
@@ -93,7 +93,7 @@ def keep(store: Store, run: Run, outcome: Outcome, temporary: Path, events: Sequ
     )
 
 
-def _failed_here(outcome: Outcome) -> bool:
+def _failed_here(outcome: RunOutcome) -> bool:
     """Whether a run failed whose program wrote to the disk of the store."""
     return outcome.status == "failed" and not outcome.away
 

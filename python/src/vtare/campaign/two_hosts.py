@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from vtare.campaign.background import BesideServers, Neighbours, Processes, neighbours
+from vtare.campaign.background import BesideServers, Neighbours, PlainProcesses, neighbours
 from vtare.campaign.children import Helper, RunFailed, beginning, blame_helpers, end, has_line, wait_ready
 from vtare.campaign.host_clocks import HostClocks
 from vtare.campaign.path_helpers import PathHelpers, path_of
@@ -225,7 +225,7 @@ class TwoHostSetup(Setup[Roles]):
         # What they send goes to the other server itself.
         (sink,) = (server for other, server in servers.items() if other != side)
         beside = BesideServers(sink=sink, files=servers[side])
-        platform = Processes(servers[side]) if self._named else self._platform(roles.background_platform)
+        platform = PlainProcesses(servers[side]) if self._named else self._platform(roles.background_platform)
         with neighbours(roles.background, platform, hosts.site(side), beside, _background_resources(roles)) as made:
             yield made
 

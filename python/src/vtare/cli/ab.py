@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vtare.ab.figures import Figure
-    from vtare.ab.verdict import Limit
+    from vtare.ab.verdict import FailLimit
 
 
 def ab(
@@ -191,7 +191,7 @@ def ab(
         raise typer.Exit(1)
 
 
-def _figures(judge: str | None, printed: Sequence[Figure], limits: Sequence[Limit]) -> list[Figure]:
+def _figures(judge: str | None, printed: Sequence[Figure], limits: Sequence[FailLimit]) -> list[Figure]:
     """All figures, the one that is judged in front; it must be one that the limits can be about."""
     from vtare.ab.figures import judged_first
 

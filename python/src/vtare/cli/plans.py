@@ -237,7 +237,7 @@ def _show_power(
             + ("neither a pilot nor a spread" if pilot is None else "a pilot and a spread")
             + f", expected one: `vtare plan {plan} --power --pilot STORE`, or --spread PERCENT of run medians"
         )
-    question = planning.Question(shift, chance / 100.0, checked.analysis.alpha, checked.blocks)
+    question = planning.PowerQuestion(shift, chance / 100.0, checked.analysis.alpha, checked.blocks)
     if spread is not None:
         needs = planning.needs_from_spread(checked, spread, question)
     else:

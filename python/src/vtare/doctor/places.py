@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from vtare.campaign.forwarding import ForwardingSetup, Placement
+from vtare.campaign.forwarding import ForwardingPlacement, ForwardingSetup
 from vtare.doctor.machine import PACKETS
 from vtare.errors import BadInput
 from vtare.instruments import RECORDS
@@ -62,7 +62,7 @@ def _place(kind: str, binary: Path, ways: Ways, lacking: Mapping[str, str | None
     instruments = {}
     for record in RECORDS:
         if record.hosts == "ports":
-            placed = Placement(platform=kind)
+            placed = ForwardingPlacement(platform=kind)
             reason = ForwardingSetup(binary, _OWNER).missing(placed) if kind in forward else only
         else:
             reason = between[record.hosts] or lacking.get(record.name)

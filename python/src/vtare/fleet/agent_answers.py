@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from vtare import documents
 from vtare.campaign.children import RunFailed
-from vtare.campaign.execute import LOG_TAIL_BYTE, Outcome, check_files
+from vtare.campaign.execute import LOG_TAIL_BYTE, RunOutcome, check_files
 from vtare.fleet.agent_tasks import PIECE_BYTE
 from vtare.platforms.intake import MOST_OUTPUT_BYTE, Incoming, printable
 from vtare.stored import MANIFEST, odd_entry
@@ -38,7 +38,7 @@ class BadAnswer(ValueError):
 class Announced:
     """How a run ended, by the word of an agent, and the sizes of its files; None where they are in the store."""
 
-    outcome: Outcome
+    outcome: RunOutcome
     files: Mapping[str, int] | None
 
 
@@ -84,7 +84,7 @@ def read_announced(data: object, run: Run, most: Allowance) -> Announced:
     return Announced(outcome, files)
 
 
-def _outcome(found: Any, *, away: bool) -> Outcome:
+def _outcome(found: Any, *, away: bool) -> RunOutcome:
     if not isinstance(found, dict):
         raise BadAnswer("found no outcome")
     status, elapsed_s, code = (found.get(key) for key in ("status", "elapsed_s", "exit_code"))
@@ -98,9 +98,9 @@ def _outcome(found: Any, *, away: bool) -> Outcome:
     if any(text is not None and not isinstance(text, str) for text in texts):
         raise BadAnswer("found a reason that is no text")
     if status == "done":
-        return Outcome("done", float(elapsed_s), code, away=away)
+        return RunOutcome("done", float(elapsed_s), code, away=away)
     reason, tail = (str(text or "") for text in texts)
-    return Outcome(
+    return RunOutcome(
         _STATUSES[status],
         float(elapsed_s),
         code,

@@ -110,7 +110,7 @@ class Registry:
             del known[:-_MOST_ADDRESSES]
 
 
-class Agent:
+class AgentConnection:
     """One connection that the agent of a host has opened."""
 
     def __init__(self, host: str, registry: Registry) -> None:
@@ -211,4 +211,4 @@ def _answered(message: Mapping[str, Any]) -> dict[str, Any]:
     return {"reply": bool(message.get("reply", True))}
 
 
-__all__ = ["MOST_MESSAGE_BYTE", "RESOURCE", "Agent", "BadRequest", "Registry", "answer", "handshake"]
+__all__ = ["MOST_MESSAGE_BYTE", "RESOURCE", "AgentConnection", "BadRequest", "Registry", "answer", "handshake"]

@@ -12,9 +12,9 @@ import secrets
 import time
 from typing import TYPE_CHECKING
 
-from vtare.campaign.execute import Outcome
+from vtare.campaign.execute import RunOutcome
 from vtare.campaign.journal import Entry, HostEvent
-from vtare.campaign.progress import Pace, Progress, Silent
+from vtare.campaign.progress import NoProgress, Pace, Progress
 from vtare.campaign.results import enough, explained, keep, left, result_of
 from vtare.design import groups_of
 from vtare.errors import Interrupted
@@ -61,7 +61,7 @@ class FleetCampaign:
         self._machines = machines
         self._binary = binary
         self._stop = stop
-        self._progress = progress or Silent()
+        self._progress = progress or NoProgress()
         self._precise = precise
         self._tidied = tidied or (lambda _: None)
         self._only = only
@@ -170,13 +170,13 @@ class FleetCampaign:
                 case GiveUp(run_id, reason, tried):
                     status: Status = "failed" if tried else "skipped"
                     self._store.journal.record(Entry(run_id, status, None, reason, None, None))
-                    self._report_end(run_id, Outcome(status, 0.0, reason=reason))
+                    self._report_end(run_id, RunOutcome(status, 0.0, reason=reason))
 
-    def _keep(self, run_id: str, attempt: int, outcome: Outcome, events: Sequence[HostEvent]) -> None:
+    def _keep(self, run_id: str, attempt: int, outcome: RunOutcome, events: Sequence[HostEvent]) -> None:
         keep(self._store, self._runs[run_id], outcome, self._directory(run_id, attempt), events)
         self._report_end(run_id, outcome)
 
-    def _report_end(self, run_id: str, outcome: Outcome) -> None:
+    def _report_end(self, run_id: str, outcome: RunOutcome) -> None:
         self._pace.ended(self._runs[run_id], outcome)
         self._progress.run_ended(self._runs[run_id], outcome, self._forecast())
 

@@ -26,7 +26,7 @@ _KEY_USES: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class KeyPair:
     """A certificate and its key, as PEM."""
 
     certificate: str
@@ -46,9 +46,9 @@ class Certificates:
         self._agents = _Authority(_AGENTS)
         self._client = self._lab.sign("client")
         self._scheduler = self._lab.sign("scheduler")
-        self._hosts: dict[str, Pair] = {}
+        self._hosts: dict[str, KeyPair] = {}
 
-    def of_host(self, name: str) -> Pair:
+    def of_host(self, name: str) -> KeyPair:
         """The certificate of the agent on a host."""
         if name not in self._hosts:
             self._hosts[name] = self._agents.sign(name)
@@ -83,12 +83,12 @@ class _Authority:
         self._key = self._new_key()
         self.pem = self._pem(self._certificate(self._name, self._key, authority=True))
 
-    def sign(self, name: str) -> Pair:
+    def sign(self, name: str) -> KeyPair:
         """Make a key, and a certificate with this name that can sign nothing itself."""
         key = self._new_key()
         forms = self._serialization
         private = key.private_bytes(forms.Encoding.PEM, forms.PrivateFormat.PKCS8, forms.NoEncryption())
-        return Pair(self._pem(self._certificate(self._named(name), key, authority=False)), str(private.decode()))
+        return KeyPair(self._pem(self._certificate(self._named(name), key, authority=False)), str(private.decode()))
 
     def _named(self, name: str) -> Any:
         return self._x509.Name([self._x509.NameAttribute(self._x509.NameOID.COMMON_NAME, name)])
@@ -141,9 +141,9 @@ def _common_name(parts: Any) -> str:
     return found[0]
 
 
-def _configuration(authorities: str, role: str, pair: Pair) -> dict[str, Any]:
+def _configuration(authorities: str, role: str, pair: KeyPair) -> dict[str, Any]:
     tls = {"ca-file": authorities, role: {"cert": pair.certificate, "key": pair.key}}
     return {"tls": tls, "require-encryption": True}
 
 
-__all__ = ["Certificates", "Pair", "host_of"]
+__all__ = ["Certificates", "KeyPair", "host_of"]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from vtare.campaign.allowance import allowance
 from vtare.campaign.attempts import timeout_s
-from vtare.campaign.execute import Outcome
+from vtare.campaign.execute import RunOutcome
 from vtare.errors import BadInput, PlatformFailed
 from vtare.fleet.agent_answers import BadAnswer, read_announced, read_document, take_files
 from vtare.fleet.agent_requests import RESOURCE
@@ -128,7 +128,9 @@ class Cluster:
                 take_files(announced, Path(job.directory), job.run, most, piece, host)
             return Result(announced.outcome)
         except (BadAnswer, PlatformFailed) as error:
-            return Result(Outcome("failed", 0.0, reason=f"{host}: its agent's answer is refused: {error}", away=True))
+            return Result(
+                RunOutcome("failed", 0.0, reason=f"{host}: its agent's answer is refused: {error}", away=True)
+            )
 
     def _piece(self, host: str, job: Job, brought: Future[Any], name: str, offset: int) -> object:
         return self._fetched(self._submit(host, read_piece, job.directory, name, offset), brought)

@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from importlib import import_module
 from typing import Any, Final, NoReturn
 
-from vtare.fleet.agent_requests import MOST_MESSAGE_BYTE, Agent, BadRequest, Registry, answer, handshake
+from vtare.fleet.agent_requests import MOST_MESSAGE_BYTE, AgentConnection, BadRequest, Registry, answer, handshake
 from vtare.fleet.certificates import host_of
 
 # Dask has types here and there, which would make the checks depend on its version.
@@ -35,7 +35,7 @@ _left: ContextVar[list[int] | None] = ContextVar("left", default=None)
 _registry: Final = Registry()
 
 
-class _Connection(tcp.TLS):  # type: ignore[misc]
+class _CheckedConnection(tcp.TLS):  # type: ignore[misc]
     """A connection whose messages are checked where its other end is an agent."""
 
     #: The host whose agent is at the other end; None where the lab is.
@@ -67,7 +67,7 @@ class _Connection(tcp.TLS):  # type: ignore[misc]
             _left.reset(token)
 
 
-class Incoming(_Connection):
+class OpenedConnection(_CheckedConnection):
     """A connection that the lab or an agent has opened."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
@@ -78,14 +78,14 @@ class Incoming(_Connection):
         except ValueError:
             self.abort()
             raise
-        self._agent = None if self.host is None else Agent(self.host, _registry)
+        self._agent = None if self.host is None else AgentConnection(self.host, _registry)
 
     def _check(self, message: Any) -> Any:
         assert self._agent is not None
         return self._agent.request(message)
 
 
-class Outgoing(_Connection):
+class Outgoing(_CheckedConnection):
     """A connection to an agent, which is asked for results at the address that it has registered."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
@@ -131,7 +131,7 @@ class GuardedScheduler(distributed.Scheduler):  # type: ignore[misc]
 
 def _install() -> None:
     """Put the bounds into Dask's own connections, for this process."""
-    tcp.TLSListener.comm_class, tcp.TLSConnector.comm_class = Incoming, Outgoing
+    tcp.TLSListener.comm_class, tcp.TLSConnector.comm_class = OpenedConnection, Outgoing
     read, unpickle, unfold = tcp.read_bytes_rw, protocol_pickle.loads, protocol_core.decompress
 
     async def read_bounded(stream: Any, byte: int) -> Any:

@@ -88,10 +88,10 @@ def load_hosts(path: Path) -> tuple[FleetHost, ...]:
         raise BadInput(f"{path}: not UTF-8 text (byte {error.start}); save the file as UTF-8") from error
     except (ValueError, RecursionError) as error:
         raise BadInput(f"{path}: not TOML: {error}") from error
-    return _Reader(path).hosts(table)
+    return _HostsReader(path).hosts(table)
 
 
-class _Reader:
+class _HostsReader:
     def __init__(self, path: Path) -> None:
         self._path = path
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from vtare.campaign.execute import Outcome
+    from vtare.campaign.execute import RunOutcome
     from vtare.design import Run
     from vtare.fleet.scheduler import Start
 
@@ -22,7 +22,7 @@ class Made:
 
     run_id: str
     attempt: int
-    outcome: Outcome
+    outcome: RunOutcome
 
 
 Report = Made | Lost | Answered | Silent

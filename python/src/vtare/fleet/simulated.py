@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from vtare.campaign.execute import Outcome
+from vtare.campaign.execute import RunOutcome
 from vtare.campaign.files import Files
 from vtare.fleet.machines import Made, Report
 from vtare.fleet.scheduler import Answered, Lost, Silent
@@ -69,7 +69,7 @@ class SimulatedFiles(Files):
 
 
 @dataclass(slots=True)
-class _Job:
+class _SimulatedJob:
     """An attempt as it really is. `lab` is the number of the lab process that started it."""
 
     run: Run
@@ -81,9 +81,9 @@ class _Job:
 
 
 @dataclass(slots=True)
-class _Host:
+class _SimulatedHost:
     cut_until_s: float = 0.0
-    jobs: list[_Job] = field(default_factory=list)
+    jobs: list[_SimulatedJob] = field(default_factory=list)
 
 
 class SimulatedMachines:
@@ -105,7 +105,7 @@ class SimulatedMachines:
         self.overlaps: list[str] = []
         self._expected_s = expected_s
         self._random = random.Random(seed)
-        self._hosts = {host: _Host() for host in hosts}
+        self._hosts = {host: _SimulatedHost() for host in hosts}
         self._now_s = 0.0
         self._agenda: list[tuple[float, int, Callable[[], Report | None]]] = []
         self._number = 0
@@ -133,7 +133,7 @@ class SimulatedMachines:
 
     def start(self, start: Start, run: Run, directory: Path) -> None:
         """See `Machines.start`."""
-        job = _Job(run, start.attempt, start.held, directory, self._lab)
+        job = _SimulatedJob(run, start.attempt, start.held, directory, self._lab)
         for name in job.hosts:
             host = self._hosts[name]
             if host.jobs:
@@ -199,15 +199,15 @@ class SimulatedMachines:
         lab = self._lab
         return lambda: happens() if lab == self._lab else None
 
-    def _alive(self) -> list[_Job]:
+    def _alive(self) -> list[_SimulatedJob]:
         return list({id(job): job for host in self._hosts.values() for job in host.jobs}.values())
 
-    def _leave(self, job: _Job) -> None:
+    def _leave(self, job: _SimulatedJob) -> None:
         for name in job.hosts:
             if job in self._hosts[name].jobs:
                 self._hosts[name].jobs.remove(job)
 
-    def _end_soon(self, job: _Job) -> None:
+    def _end_soon(self, job: _SimulatedJob) -> None:
         """What runs on the hosts ends within seconds, or where one is cut off, when its keeper misses the lab."""
         for name in job.hosts:
             cut_s = self._hosts[name].cut_until_s - self._now_s
@@ -216,7 +216,7 @@ class SimulatedMachines:
                 lambda name=name: self._gone(job, name),  # type: ignore[misc]
             )
 
-    def _gone(self, job: _Job, name: str) -> None:
+    def _gone(self, job: _SimulatedJob, name: str) -> None:
         if job in self._hosts[name].jobs:
             self._hosts[name].jobs.remove(job)
 
@@ -226,7 +226,7 @@ class SimulatedMachines:
             return Silent(name, "no route to it")
         return Silent(name, "what an earlier run left there has not ended") if host.jobs else Answered(name)
 
-    def _made(self, job: _Job) -> Report | None:
+    def _made(self, job: _SimulatedJob) -> Report | None:
         """A run ends by itself and is whole, if its worker still is."""
         if job.reported:
             return None
@@ -234,16 +234,16 @@ class SimulatedMachines:
         self._leave(job)
         (job.directory / "run.json").write_text(json.dumps({"run_id": job.run.run_id}))
         (job.directory / "samples.parquet").write_bytes(b"simulated")
-        return Made(job.run.run_id, job.attempt, Outcome("done", self._expected_s(job.run), 0))
+        return Made(job.run.run_id, job.attempt, RunOutcome("done", self._expected_s(job.run), 0))
 
-    def _lose(self, job: _Job, hosts: frozenset[str]) -> Report | None:
+    def _lose(self, job: _SimulatedJob, hosts: frozenset[str]) -> Report | None:
         if job.reported:
             return None
         job.reported = True
         self._end_soon(job)
         return Lost(job.run.run_id, job.attempt, hosts)
 
-    def _cut(self, job: _Job, name: str, end_s: float) -> None:
+    def _cut(self, job: _SimulatedJob, name: str, end_s: float) -> None:
         """A host is cut off: for less than anybody notices, or for longer."""
         lasts_s = self._random.choice((5.0, 40.0, 300.0))
         self._hosts[name].cut_until_s = max(self._hosts[name].cut_until_s, self._now_s + lasts_s)

@@ -29,7 +29,7 @@ from vtare.platforms.owner import own_prefix
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vtare.campaign.execute import Outcome
+    from vtare.campaign.execute import RunOutcome
     from vtare.design import Run
     from vtare.fleet.hosts import FleetHost
     from vtare.plan import Plan
@@ -64,7 +64,7 @@ class Job:
 class Result:
     """How an attempt ended, and the hosts that were lost in it."""
 
-    outcome: Outcome
+    outcome: RunOutcome
     lost: frozenset[str] = frozenset()
 
 
@@ -130,7 +130,7 @@ def _binary(stated: str) -> Path:
     return Path(stated) if Path(stated).is_file() else find_binary()
 
 
-def _lost(job: Job, outcome: Outcome) -> frozenset[str]:
+def _lost(job: Job, outcome: RunOutcome) -> frozenset[str]:
     """The hosts of an attempt that do not answer after it; all where they do, but a connection was lost in it."""
     silent = frozenset(host.name for host in job.hosts if "reason" in probe(host, job.binary))
     return silent or frozenset(host.name for host in job.hosts if outcome.lost)

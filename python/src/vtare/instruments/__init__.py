@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 from vtare.errors import BadInput, did_you_mean
 from vtare.instruments.model import (
-    Asked,
     Exceed,
     Flaw,
     Hosts,
@@ -19,6 +18,7 @@ from vtare.instruments.model import (
     LatencyPair,
     Metric,
     PartRows,
+    PlannedRun,
     Reached,
     Value,
     end_column,
@@ -87,7 +87,22 @@ def control_instrument() -> Instrument:
 
 
 __all__ = [
-    "COMMON", "RECORDS", "Asked", "Exceed", "Flaw", "Hosts", "Instrument", "LatencyPair", "Metric",
-    "PartRows", "Reached", "Value", "control_instrument", "end_column", "instrument", "later", "metric",
+    "COMMON",
+    "RECORDS",
+    "Exceed",
+    "Flaw",
+    "Hosts",
+    "Instrument",
+    "LatencyPair",
+    "Metric",
+    "PartRows",
+    "PlannedRun",
+    "Reached",
+    "Value",
+    "control_instrument",
+    "end_column",
+    "instrument",
+    "later",
+    "metric",
     "order_of",
 ]  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from vtare.instruments.model import QUIET, Asked, Exceed, Flaw, Instrument, Metric, Reached, Value, later
+from vtare.instruments.model import QUIET, Exceed, Flaw, Instrument, Metric, PlannedRun, Reached, Value, later
 
 #: What an estimate takes by each method, s: about the median over paths of 0.3 to 10 Gbit/s on a machine of two CPUs.
 #: `most_ns` ends all of them; `pathrate` used up the 15 s it was given.
@@ -42,7 +42,7 @@ _DISTURBANCES: Final = {
 }
 
 
-def _expected_s(asked: Asked) -> float:
+def _expected_s(asked: PlannedRun) -> float:
     """Each estimate takes what its method takes, at most the time it may."""
     value = asked.value
     is_shaped = not value("peer") and asked.factors.get("bottleneck") != "link"
@@ -58,7 +58,7 @@ def _expected_s(asked: Asked) -> float:
     return around_s + min(many, float("inf") if seconds is None else float(seconds) + each / 2.0)
 
 
-def _most_rows(asked: Asked, timeout_s: float) -> float:
+def _most_rows(asked: PlannedRun, timeout_s: float) -> float:
     return timeout_s * _ESTIMATE_PER_S
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from vtare.instruments.model import Asked, Exceed, Instrument, Metric, Value
+from vtare.instruments.model import Exceed, Instrument, Metric, PlannedRun, Value
 
 #: The most packets that a capture point keeps in 1 s.
 _PACKET_PER_S: Final = 1_000_000
 
 
-def _expected_s(asked: Asked) -> float:
+def _expected_s(asked: PlannedRun) -> float:
     return float((os.cpu_count() or 1) * asked.limit_s)
 
 
-def _most_rows(asked: Asked, timeout_s: float) -> float:
+def _most_rows(asked: PlannedRun, timeout_s: float) -> float:
     seconds = min(timeout_s, asked.value("seconds") or timeout_s)
     return float(asked.value("packets") or seconds * _PACKET_PER_S)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from vtare.instruments.model import Asked, Exceed, Instrument, Metric, PartRows, Value
+from vtare.instruments.model import Exceed, Instrument, Metric, PartRows, PlannedRun, Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,14 +16,14 @@ _START_S: Final = {"rust": 0.2, "c": 0.3, "java": 1.5}
 _OTHER_START_S: Final = 0.5
 
 
-def _expected_s(asked: Asked) -> float:
+def _expected_s(asked: PlannedRun) -> float:
     value = asked.value
     calls = value("batches") * value("calls")
     start = _START_S.get(value("language"), _OTHER_START_S)
     return float(start + calls * value("unit_ms") * 1e-3 * (2 ** (value("max_exponent") + 1) - 1))
 
 
-def _most_rows(asked: Asked, timeout_s: float) -> float:
+def _most_rows(asked: PlannedRun, timeout_s: float) -> float:
     return float(asked.value("batches") * asked.value("calls") * (asked.value("max_exponent") + 1))
 
 

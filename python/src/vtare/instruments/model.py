@@ -140,7 +140,7 @@ class Reached:
     limits: Mapping[str, str] = field(default_factory=dict)
 
 
-class Known(Protocol):
+class StatedParameter(Protocol):
     """What the binary states of a parameter."""
 
     @property
@@ -153,7 +153,7 @@ class Known(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PlannedRun:
     """What a run asks for: `parameters` that the plan sets, as the binary takes them, and `factors`' levels.
 
     `known` has what the binary states of every parameter. `crowded`: there are more busy threads than CPUs.
@@ -161,7 +161,7 @@ class Asked:
 
     parameters: Mapping[str, Any]
     factors: Mapping[str, str]
-    known: Mapping[str, Known]
+    known: Mapping[str, StatedParameter]
     crowded: bool = False
 
     def value(self, name: str) -> Any:
@@ -222,8 +222,8 @@ class Instrument:
     quantity: str
     value: Value
     parts: tuple[str, ...]
-    expected_s: Callable[[Asked], float]
-    most_rows: Callable[[Asked, float], float]
+    expected_s: Callable[[PlannedRun], float]
+    most_rows: Callable[[PlannedRun, float], float]
     metrics: tuple[Metric, ...]
     figures: Callable[[PartRows], Mapping[str, Any]] | None = None
     in_order: bool = False
@@ -260,6 +260,17 @@ def later(place: str) -> Callable[[PartRows], Mapping[str, Any]]:
 
 
 __all__ = [
-    "QUIET", "Asked", "Exceed", "Flaw", "Hosts", "Instrument", "LatencyPair", "Metric", "PartRows", "Reached",
-    "Value", "end_column", "later",
+    "QUIET",
+    "Exceed",
+    "Flaw",
+    "Hosts",
+    "Instrument",
+    "LatencyPair",
+    "Metric",
+    "PartRows",
+    "PlannedRun",
+    "Reached",
+    "Value",
+    "end_column",
+    "later",
 ]  # fmt: skip

@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Final
 
-from vtare.instruments.model import Asked, Instrument, Metric, PartRows, Value
+from vtare.instruments.model import Instrument, Metric, PartRows, PlannedRun, Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-def _expected_s(asked: Asked) -> float:
+def _expected_s(asked: PlannedRun) -> float:
     return float(len(asked.value("cpu") or range(os.cpu_count() or 1)) * asked.limit_s)
 
 
-def _most_rows(asked: Asked, timeout_s: float) -> float:
+def _most_rows(asked: PlannedRun, timeout_s: float) -> float:
     # Gaps follow one another, on one CPU after the other.
     return float(timeout_s * 1e9 / asked.value("threshold_ns") + 1)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from vtare.instruments.model import Asked, Instrument, Metric, PartRows, Value
+from vtare.instruments.model import Instrument, Metric, PartRows, PlannedRun, Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,12 +17,12 @@ _AROUND_S: Final = 1.3
 _ROWS: Final = 2 * 3
 
 
-def _expected_s(asked: Asked) -> float:
+def _expected_s(asked: PlannedRun) -> float:
     """A path of some Mbit/s or more takes about half of the time that it may."""
     return _AROUND_S + float(asked.value("most_ns")) / 2e9
 
 
-def _most_rows(_asked: Asked, _timeout_s: float) -> float:
+def _most_rows(_asked: PlannedRun, _timeout_s: float) -> float:
     return float(_ROWS)
 
 

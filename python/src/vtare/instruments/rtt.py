@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from vtare.instruments.model import Asked, Exceed, Flaw, Instrument, Metric, Reached, Value, later
+from vtare.instruments.model import Exceed, Flaw, Instrument, Metric, PlannedRun, Reached, Value, later
 
 #: The most packets that are sent to a peer in 1 s (crates/vtare/src/rtt/parameters.rs).
 _PACKET_PER_S: Final = 1_000_000
@@ -14,7 +14,7 @@ _AROUND_S: Final = 0.6
 _FLOOD_GAP_S: Final = 1e-4
 
 
-def _expected_s(asked: Asked) -> float:
+def _expected_s(asked: PlannedRun) -> float:
     value = asked.value
     gap_s = value("gap_ns") * 1e-9 if value("gap_ns") else 1.0 / value("rate_packet_per_s")
     packets = float("inf") if value("packets") is None else value("packets")
@@ -22,11 +22,11 @@ def _expected_s(asked: Asked) -> float:
     return _AROUND_S + (shortest if math.isfinite(shortest) else float(asked.known["seconds"].default))
 
 
-def _most_rows(asked: Asked, timeout_s: float) -> float:
+def _most_rows(asked: PlannedRun, timeout_s: float) -> float:
     return asked.count("peer") * _packets(asked, timeout_s)
 
 
-def _packets(asked: Asked, timeout_s: float) -> float:
+def _packets(asked: PlannedRun, timeout_s: float) -> float:
     """The most packets to one peer."""
     value = asked.value
     per_s = 1e9 / value("gap_ns") if value("gap_ns") else value("rate_packet_per_s")

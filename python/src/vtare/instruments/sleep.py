@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from vtare.instruments.model import QUIET, Asked, Exceed, Flaw, Instrument, Metric, PartRows, Value
+from vtare.instruments.model import QUIET, Exceed, Flaw, Instrument, Metric, PartRows, PlannedRun, Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-def _expected_s(asked: Asked) -> float:
+def _expected_s(asked: PlannedRun) -> float:
     late_s = 0.01 if asked.crowded else 1e-4
     samples = asked.value("samples")
     one = sum(min(samples * (t * 1e-9 + late_s), asked.limit_s) for t in asked.value("target_ns"))
     return float(asked.count("method") * one)
 
 
-def _most_rows(asked: Asked, timeout_s: float) -> float:
+def _most_rows(asked: PlannedRun, timeout_s: float) -> float:
     return float(asked.count("method") * asked.count("target_ns") * asked.value("samples"))
 
 

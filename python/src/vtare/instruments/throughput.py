@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from vtare.instruments.model import QUIET, Asked, Exceed, Flaw, Instrument, LatencyPair, Metric, Value, later
+from vtare.instruments.model import QUIET, Exceed, Flaw, Instrument, LatencyPair, Metric, PlannedRun, Value, later
 
 #: Trials in 1 s at most.
 _TRIAL_PER_S: Final = 1_000
@@ -14,7 +14,7 @@ _BURSTS: Final = 15
 _WATCHED_S: Final = 10.0
 
 
-def _expected_s(asked: Asked) -> float:
+def _expected_s(asked: PlannedRun) -> float:
     """Three sums of trials for each goal of a search, trials for latency, bursts, soak, recovery; void ones, too."""
     value = asked.value
     cells = asked.count("frame_byte") * asked.count("loaded")
@@ -29,7 +29,7 @@ def _expected_s(asked: Asked) -> float:
     return float(2.0 + cells * (2.0 + value("searches") * one + latency + bursts + soak + recovery))
 
 
-def _most_rows(asked: Asked, timeout_s: float) -> float:
+def _most_rows(asked: PlannedRun, timeout_s: float) -> float:
     return timeout_s * _TRIAL_PER_S
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from vtare.instruments.model import QUIET, Asked, Exceed, Flaw, Instrument, Metric, PartRows, Value
+from vtare.instruments.model import QUIET, Exceed, Flaw, Instrument, Metric, PartRows, PlannedRun, Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,13 +17,13 @@ _TAIL_ROWS: Final = 500_000
 _PS_PER_NS: Final = 1000
 
 
-def _expected_s(asked: Asked) -> float:
+def _expected_s(asked: PlannedRun) -> float:
     limit = asked.limit_s
     one = asked.value("samples") * _READ_S
     return float(asked.count("source") * (limit if asked.crowded and math.isfinite(limit) else min(one, limit)))
 
 
-def _most_rows(asked: Asked, timeout_s: float) -> float:
+def _most_rows(asked: PlannedRun, timeout_s: float) -> float:
     kept = min(asked.value("samples"), _TAIL_ROWS + _PS_PER_NS * asked.value("tail_ns"))
     return float(asked.count("source") * kept)
 

@@ -13,9 +13,9 @@ from vtare.lazy import attributes
 if TYPE_CHECKING:
     from vtare.papers.catalogue import (
         BrokenTable,
+        CatalogueEntry,
         Paper,
         PublishedTable,
-        Table,
         UnknownTable,
         find,
         list_papers,
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     )
 
 _HOME = {
-    "catalogue": ("BrokenTable", "Paper", "PublishedTable", "Table", "UnknownTable", "find", "list_papers", "load"),
+    "catalogue": (
+        "BrokenTable", "CatalogueEntry", "Paper", "PublishedTable", "UnknownTable", "find", "list_papers", "load",
+    ),
     "claims": ("Claim", "Reanalysis", "reanalyse"),
     "pages": ("page", "write_pages"),
     "standing": (
@@ -43,6 +45,7 @@ _HOME = {
 
 __all__ = [
     "BrokenTable",
+    "CatalogueEntry",
     "Claim",
     "CvStanding",
     "Paper",
@@ -50,7 +53,6 @@ __all__ = [
     "PublishedTable",
     "Reanalysis",
     "Standing",
-    "Table",
     "UnknownTable",
     "find",
     "list_papers",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from vtare.errors import BadInput, did_you_mean
-from vtare.papers.columns import Column, column
+from vtare.papers.columns import CatalogueColumn, column
 from vtare.papers.published import read_rows
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class CatalogueEntry:
     """One published table: `name` is its file in `papers/data`, `rows` how many it has."""
 
     name: str
@@ -30,16 +30,16 @@ class Paper:
 
     name: str
     citation: str
-    tables: tuple[Table, ...]
+    tables: tuple[CatalogueEntry, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedTable:
     """A table, read and checked: numbers are numbers, an empty field is null."""
 
-    table: Table
+    table: CatalogueEntry
     paper: Paper
-    columns: tuple[Column, ...]
+    columns: tuple[CatalogueColumn, ...]
     frame: pl.DataFrame
 
 
@@ -51,6 +51,7 @@ class BrokenTable(BadInput):
     """A table in the package does not hold what it should. Remedy: install the package again."""
 
 
+_STATEMENTS: Final = "sentences that claims are checked by, each with its place and words"
 PAPERS: Final = (
     Paper(
         "kirova2019",
@@ -58,10 +59,14 @@ PAPERS: Final = (
         "Virtualization "
         "Methods on Timing Precision and Performance of High-Speed Applications. Future Internet 11 (2019) 179.",
         (
-            Table("kirova2019_table1_timer_cost", "cost of one clock read, 2 functions x 5 platforms x 3 loads", 30),
-            Table("kirova2019_table2_sleep_miss", "miss of a sleep, 2 functions x 5 platforms x 3 loads", 30),
-            Table("kirova2019_prose", "figures stated in the text, beside the table they should agree with", 96),
-            Table("kirova2019_statements", "sentences that claims are checked by, each with its place and words", 100),
+            CatalogueEntry(
+                "kirova2019_table1_timer_cost", "cost of one clock read, 2 functions x 5 platforms x 3 loads", 30
+            ),
+            CatalogueEntry("kirova2019_table2_sleep_miss", "miss of a sleep, 2 functions x 5 platforms x 3 loads", 30),
+            CatalogueEntry(
+                "kirova2019_prose", "figures stated in the text, beside the table they should agree with", 96
+            ),
+            CatalogueEntry("kirova2019_statements", _STATEMENTS, 100),
         ),
     ),
     Paper(
@@ -70,9 +75,9 @@ PAPERS: Final = (
         "Virtual "
         "and Physical Machines. ESOCC 2013, LNCS 8135, pp. 172-179.",
         (
-            Table("lampe2013_table1_cv", "coefficient of variation, 16 configurations x 10 arguments", 160),
-            Table("lampe2013_prose", "design, p-values and claims of the text, and whether they hold", 20),
-            Table("lampe2013_statements", "sentences that claims are checked by, each with its place and words", 18),
+            CatalogueEntry("lampe2013_table1_cv", "coefficient of variation, 16 configurations x 10 arguments", 160),
+            CatalogueEntry("lampe2013_prose", "design, p-values and claims of the text, and whether they hold", 20),
+            CatalogueEntry("lampe2013_statements", _STATEMENTS, 18),
         ),
     ),
     Paper(
@@ -81,10 +86,12 @@ PAPERS: Final = (
         "investigation of "
         "Round-Trip Time and virtualization.",
         (
-            Table("oliveira_rtt_tables", "share of virtualization in the round-trip time, tables 3 to 6 and text", 55),
-            Table("oliveira_factor_levels", "factors of the experiments and their levels", 26),
-            Table("oliveira_tables1_2_testbed", "hardware and software of the test bed", 12),
-            Table("oliveira_statements", "sentences that claims are checked by, each with its place and words", 42),
+            CatalogueEntry(
+                "oliveira_rtt_tables", "share of virtualization in the round-trip time, tables 3 to 6 and text", 55
+            ),
+            CatalogueEntry("oliveira_factor_levels", "factors of the experiments and their levels", 26),
+            CatalogueEntry("oliveira_tables1_2_testbed", "hardware and software of the test bed", 12),
+            CatalogueEntry("oliveira_statements", _STATEMENTS, 42),
         ),
     ),
     Paper(
@@ -93,9 +100,9 @@ PAPERS: Final = (
         "estimation tools in "
         "a high-speed network environment. Scientific Works of ONAT 2017, no. 2, pp. 160-168.",
         (
-            Table("kachan_prose", "figures stated in the text", 16),
-            Table("kachan_table2_config", "default and tuned settings of the tools", 11),
-            Table("kachan2017_statements", "sentences that claims are checked by, each with its place and words", 13),
+            CatalogueEntry("kachan_prose", "figures stated in the text", 16),
+            CatalogueEntry("kachan_table2_config", "default and tuned settings of the tools", 11),
+            CatalogueEntry("kachan2017_statements", _STATEMENTS, 13),
         ),
     ),
     Paper(
@@ -103,11 +110,11 @@ PAPERS: Final = (
         "J. M. Batalla et al.: Validation of virtualization platforms for I-IoT purposes. J Supercomput 74 (2018) "
         "4227.",
         (
-            Table(
+            CatalogueEntry(
                 "batalla_jain_index", "Jain's index of the loads for k of 12 loaded machines, recomputed exactly", 12
             ),
-            Table("batalla_prose", "figures stated in the text", 28),
-            Table("batalla2018_statements", "sentences that claims are checked by, each with its place and words", 21),
+            CatalogueEntry("batalla_prose", "figures stated in the text", 28),
+            CatalogueEntry("batalla2018_statements", _STATEMENTS, 21),
         ),
     ),
 )
@@ -118,7 +125,7 @@ def list_papers() -> tuple[Paper, ...]:
     return PAPERS
 
 
-def find(name: str) -> tuple[Paper, tuple[Table, ...]]:
+def find(name: str) -> tuple[Paper, tuple[CatalogueEntry, ...]]:
     """The paper of this name with all its tables, or the paper of the table of this name with just that one.
 
     Raises:
@@ -157,7 +164,7 @@ def load(name: str) -> PublishedTable:
     return PublishedTable(table=table, paper=paper, columns=columns, frame=_frame(table.name, columns, rows))
 
 
-def _frame(table: str, columns: Sequence[Column], rows: Sequence[dict[str, str]]) -> pl.DataFrame:
+def _frame(table: str, columns: Sequence[CatalogueColumn], rows: Sequence[dict[str, str]]) -> pl.DataFrame:
     import polars as pl
 
     types = {"text": pl.String(), "integer": pl.Int64(), "real": pl.Float64()}
@@ -176,7 +183,7 @@ def _frame(table: str, columns: Sequence[Column], rows: Sequence[dict[str, str]]
     return pl.DataFrame(series)
 
 
-def _value(text: str, col: Column) -> str | int | float | None:
+def _value(text: str, col: CatalogueColumn) -> str | int | float | None:
     if not text.strip():
         return None
     if col.kind == "integer":

@@ -9,7 +9,7 @@ Kind = Literal["text", "integer", "real"]
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class CatalogueColumn:
     """One column: `kind` is how its values are read, `unit` is `1` for pure numbers and empty for texts."""
 
     name: str
@@ -114,7 +114,7 @@ _SPECIAL: Final[dict[tuple[str, str], tuple[Kind, str, str]]] = {
 }
 
 
-def column(table: str, name: str) -> Column:
+def column(table: str, name: str) -> CatalogueColumn:
     """The description of one column of one table.
 
     Raises:
@@ -124,4 +124,4 @@ def column(table: str, name: str) -> Column:
     found = own or _SPECIAL.get((table, name)) or _COMMON.get(name)
     if found is None:
         raise KeyError(f"{table}: column {name!r} has no description in vtare/papers/columns.py")
-    return Column(name, *found)
+    return CatalogueColumn(name, *found)

@@ -16,7 +16,7 @@ from vtare.stored import plain_text
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class KeyPosition:
     """A key path of a plan, as messages begin: `plan.toml:12:9: experiment[0].factors.load[1]`.
 
     The text is searched for the position only where a message is made. `key`: the key itself is meant, not its value.
@@ -44,9 +44,9 @@ class Checks:
         #: The plan's own platforms with their settings; none until their tables are read.
         self.platforms: dict[str, dict[str, str | int]] = {}
 
-    def at(self, path: str, *, key: bool = False) -> Place:
+    def at(self, path: str, *, key: bool = False) -> KeyPosition:
         """Where a key path is, for messages."""
-        return Place(self.source, self.text_of_plan, path, key)
+        return KeyPosition(self.source, self.text_of_plan, path, key)
 
     def error(self, path: str, message: str, *, key: bool = False) -> BadInput:
         """The error for the value at a key path, or for the `key`: what was found and what was wanted."""

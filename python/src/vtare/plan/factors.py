@@ -11,7 +11,7 @@ from typing import Final
 
 from vtare.instruments import Hosts
 from vtare.plan import readers
-from vtare.plan.readers import Reader, choice, cpu, instance, integer, platform, rate, responder
+from vtare.plan.readers import LevelReader, choice, cpu, instance, integer, platform, rate, responder
 from vtare.quantities import symbol_of
 from vtare.topology.guest_slots import MOST_GUESTS, SWITCHES
 from vtare.topology.path import ARRIVALS, BOTTLENECKS, TIMERS
@@ -46,7 +46,7 @@ class FactorSpec:
     """
 
     name: str
-    read: Reader
+    read: LevelReader
     about: str
     hosts: tuple[Hosts, ...] | None = None
     applies_to: AppliesTo = AppliesTo.EVERY_RUN

@@ -72,7 +72,7 @@ def parse_plan(text: str, *, source: Path, contract: Contract | None = None) -> 
     """Check the text of a plan. `source` is only named in errors. See `load_plan`."""
     # Here, not above: the list of shipped plans needs neither factors nor platforms.
     from vtare.contract import load_contract
-    from vtare.plan.reader import Reader
+    from vtare.plan.reader import PlanReader
 
     try:
         table = tomllib.loads(text)
@@ -82,7 +82,7 @@ def parse_plan(text: str, *, source: Path, contract: Contract | None = None) -> 
         # An integer of thousands of digits is no TOMLDecodeError.
         what, line, column = _stated(str(error), text)
         raise BadInput(f"{source}{line}{column}: not valid TOML: {what}") from error
-    return Reader(source, contract or load_contract(), text).plan(table, text)
+    return PlanReader(source, contract or load_contract(), text).plan(table, text)
 
 
 def _stated(error: str, text: str) -> tuple[str, str, str]:

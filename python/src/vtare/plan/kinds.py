@@ -18,7 +18,7 @@ NAME_PATTERN: Final = r"^\s*[\w-]*[^\W_][\w-]*\s*$"
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ValueKind:
     """One kind of value: `read` checks what stands at a key path, `schema` states the same as JSON Schema."""
 
     read: Callable[[Checks, Any, str], Any]
@@ -29,7 +29,7 @@ class Kind:
 class Key:
     """One key of a table: what it holds, what that is in a sentence, and what stands for it where it is left out."""
 
-    kind: Kind
+    kind: ValueKind
     about: str
     default: Any = None
     needed: bool = False
@@ -61,36 +61,36 @@ def quantity_schema(unit: Unit | None) -> Schema:
     return {"type": "string", "pattern": pattern_of(unit)}
 
 
-def quantity(parameter: str) -> Kind:
+def quantity(parameter: str) -> ValueKind:
     """A quantity in the unit that the name of a parameter states."""
     unit = unit_of(parameter)
-    return Kind(lambda checks, found, path: checks.quantity(found, path, unit), quantity_schema(unit))
+    return ValueKind(lambda checks, found, path: checks.quantity(found, path, unit), quantity_schema(unit))
 
 
-def integer(low: int, high: int) -> Kind:
+def integer(low: int, high: int) -> ValueKind:
     """An integer in a range, its ends included."""
-    return Kind(
+    return ValueKind(
         lambda checks, found, path: checks.integer(found, path, low=low, high=high),
         {"type": "integer", "minimum": low, "maximum": high},
     )
 
 
-def number(low: float, high: float) -> Kind:
+def number(low: float, high: float) -> ValueKind:
     """A number in a range, its ends not included."""
-    return Kind(
+    return ValueKind(
         lambda checks, found, path: checks.number(found, path, low, high),
         {"type": "number", "exclusiveMinimum": low, "exclusiveMaximum": high},
     )
 
 
-def choice(*words: str) -> Kind:
+def choice(*words: str) -> ValueKind:
     """One of these words."""
-    return Kind(lambda checks, found, path: checks.choice(found, words, path), {"enum": list(words)})
+    return ValueKind(lambda checks, found, path: checks.choice(found, words, path), {"enum": list(words)})
 
 
-def table(keys: Table) -> Kind:
+def table(keys: Table) -> ValueKind:
     """A table with these keys and no others."""
-    return Kind(lambda checks, found, path: read_table(checks, found, keys, path), table_schema(keys))
+    return ValueKind(lambda checks, found, path: read_table(checks, found, keys, path), table_schema(keys))
 
 
 def table_schema(keys: Table) -> Schema:
@@ -109,23 +109,25 @@ def described(key: Key) -> Schema:
     return {"description": key.about, **default, **key.kind.schema}
 
 
-TEXT: Final = Kind(lambda checks, found, path: checks.text(found, path), {"type": "string", "pattern": r"\S"})
-MACHINE_NAME: Final = Kind(
+TEXT: Final = ValueKind(lambda checks, found, path: checks.text(found, path), {"type": "string", "pattern": r"\S"})
+MACHINE_NAME: Final = ValueKind(
     lambda checks, found, path: checks.endpoint(found, path, "address"), {"type": "string", "pattern": MACHINE}
 )
-DEVICE_NAME: Final = Kind(
+DEVICE_NAME: Final = ValueKind(
     lambda checks, found, path: checks.endpoint(found, path, "interface"), {"type": "string", "pattern": DEVICE}
 )
-NAME: Final = Kind(lambda checks, found, path: checks.name(found, path), {"type": "string", "pattern": NAME_PATTERN})
-WORDS: Final = Kind(
+NAME: Final = ValueKind(
+    lambda checks, found, path: checks.name(found, path), {"type": "string", "pattern": NAME_PATTERN}
+)
+WORDS: Final = ValueKind(
     lambda checks, found, path: checks.texts(found, path, 'a program and its words, such as ["iperf3", "--version"]'),
     {"type": "array", "items": TEXT.schema, "minItems": 1},
 )
 #: Names of factors.
-FACTOR_NAMES: Final = Kind(
+FACTOR_NAMES: Final = ValueKind(
     lambda checks, found, path: checks.texts(found, path, 'a list of factors such as ["platform"]'),
     {"type": "array", "items": TEXT.schema, "minItems": 1},
 )
 SECONDS: Final = quantity("seconds")
 #: What is checked by the reader alone.
-ANY: Final = Kind(lambda checks, found, path: found, {})
+ANY: Final = ValueKind(lambda checks, found, path: found, {})

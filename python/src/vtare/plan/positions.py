@@ -40,7 +40,7 @@ class Positions:
 
     def __post_init__(self) -> None:
         """Go through the text once."""
-        with suppress(_Ended, RecursionError):
+        with suppress(_NotToml, RecursionError):
             self._document()
 
     def of(self, path: str, *, key: bool = False) -> Position | None:
@@ -99,7 +99,7 @@ class Positions:
             quoted = self._take(_STRING)
             parts.append((_plain(quoted) if quoted else self._take(_BARE_KEY), at))
             if not parts[-1][0] and not quoted:
-                raise _Ended
+                raise _NotToml
             self._take(_SPACE)
             if not self._here("."):
                 return parts
@@ -117,7 +117,7 @@ class Positions:
                 self._here(",")
                 self._take(_BLANK)
         elif not self._take(_STRING) and not self._take(_SCALAR):
-            raise _Ended
+            raise _NotToml
 
     def _items(self, path: str) -> None:
         number = 0
@@ -145,10 +145,10 @@ class Positions:
     def _expect(self, mark: str) -> None:
         self._take(_SPACE)
         if not self._here(mark):
-            raise _Ended
+            raise _NotToml
 
 
-class _Ended(Exception):
+class _NotToml(Exception):
     """The text is not what TOML allows here."""
 
 

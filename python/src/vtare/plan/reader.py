@@ -38,7 +38,7 @@ _MADE_FOR_A_RUN: Final = (
 )
 
 
-class Reader(Levels):
+class PlanReader(Levels):
     """Walks the TOML tables and keeps the key path for messages."""
 
     #: That of the plan; None until its tables are read.

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from vtare.plan import kinds
 from vtare.plan.checks import Checks
-from vtare.plan.kinds import Key, Kind, Schema, quantity_schema, read_table, table_schema
+from vtare.plan.kinds import Key, Schema, ValueKind, quantity_schema, read_table, table_schema
 from vtare.plan.level import Level
 from vtare.platforms import KINDS
 from vtare.quantities import QuantityError, unit_of
@@ -22,7 +22,7 @@ from vtare.topology.path import DEFAULT_MTU_BYTE, rate_label, read_rate, read_st
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class LevelReader:
     """Reads levels: called with the checks of the plan, what was found and its key path.
 
     `schema` states what may be found, as JSON Schema.
@@ -36,9 +36,9 @@ class Reader:
         return self.read(checks, found, path)
 
 
-def reader(schema: Schema) -> Callable[[Callable[[Checks, Any, str], Level]], Reader]:
+def reader(schema: Schema) -> Callable[[Callable[[Checks, Any, str], Level]], LevelReader]:
     """Make a reader of a function."""
-    return lambda read: Reader(read, schema)
+    return lambda read: LevelReader(read, schema)
 
 
 #: The level of `responder_platform` that is the platform of the sender.
@@ -57,7 +57,7 @@ _SECOND: Final = unit_of("seconds")
 _RATE: Final = unit_of("rate_bit_per_s")
 
 
-def choice(*words: str) -> Reader:
+def choice(*words: str) -> LevelReader:
     """A reader of one of these words."""
 
     @reader({"enum": list(words)})
@@ -67,7 +67,7 @@ def choice(*words: str) -> Reader:
     return read
 
 
-def integer(low: int, high: int) -> Reader:
+def integer(low: int, high: int) -> LevelReader:
     """A reader of an integer in a range, its ends included."""
 
     @reader(kinds.integer(low, high).schema)
@@ -78,7 +78,7 @@ def integer(low: int, high: int) -> Reader:
     return read
 
 
-def rate(least_bit_per_s: int) -> Reader:
+def rate(least_bit_per_s: int) -> LevelReader:
     """A reader of a rate in bit/s."""
 
     @reader(quantity_schema(_RATE))
@@ -92,7 +92,7 @@ def rate(least_bit_per_s: int) -> Reader:
     return read
 
 
-def instance(factor: str) -> Reader:
+def instance(factor: str) -> LevelReader:
     """A reader of what instances are given, or what runs in the background (`vtare.topology.instance_factors`)."""
 
     @reader(level_schema(factor))
@@ -125,15 +125,15 @@ def responder(checks: Checks, found: Any, path: str) -> Level:
     return Level(found, found) if found == SAME else platform(checks, found, path)
 
 
-def _loads(*wanted: str) -> Reader:
+def _loads(*wanted: str) -> LevelReader:
     """A reader of loads of these kinds: a word, or a table of what may be stated of one."""
     words = kinds.choice(*wanted, *_OLD_LOADS)
-    word = Kind(lambda checks, found, path: _load_word(checks, found, wanted, path), words.schema)
+    word = ValueKind(lambda checks, found, path: _load_word(checks, found, wanted, path), words.schema)
     offered = rate(1000)
     every = {
         "kind": Key(word, "What the load uses.", needed=True),
         "threads": Key(kinds.integer(1, 100_000), "How many threads."),
-        "rate": Key(Kind(lambda *found: offered(*found).value, offered.schema), "The rate that it offers."),
+        "rate": Key(ValueKind(lambda *found: offered(*found).value, offered.schema), "The rate that it offers."),
         "label": Key(kinds.TEXT, "How tables call it."),
     }
 

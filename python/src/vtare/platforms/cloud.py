@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from vtare.errors import BadInput, MachineCannot, PlatformFailed
 from vtare.platforms.lacks import library, together
-from vtare.platforms.notes import Notes
+from vtare.platforms.notes import PlatformNotes
 from vtare.platforms.owner import Leftover
 from vtare.platforms.protocol import Resources
 from vtare.platforms.reached import MadePlatform, unnamed
@@ -29,7 +29,7 @@ _KEY: Final = "VTARE_CLOUD_KEY"
 _SECRET: Final = "VTARE_CLOUD_SECRET"
 _NO_KEY: Final = f"the key of the cloud is missing; set {_KEY} and, where there is one, {_SECRET}"
 _RUNNING_S: Final = 600
-_NOTES: Final = Notes("cloud")
+_NOTES: Final = PlatformNotes("cloud")
 
 
 class CloudPlatform(MadePlatform):

@@ -14,13 +14,13 @@ import secrets
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare.errors import BadInput, MachineCannot, PlatformFailed
-from vtare.platforms.esxi_machine import CARDS, Order, Place, address_of, is_marked
+from vtare.platforms.esxi_machine import CARDS, Order, VmTemplate, address_of, is_marked
 from vtare.platforms.lacks import together
-from vtare.platforms.notes import Notes
+from vtare.platforms.notes import PlatformNotes
 from vtare.platforms.owner import Leftover
 from vtare.platforms.protocol import Resources, Settings
 from vtare.platforms.reached import MadePlatform, unnamed
-from vtare.platforms.vsphere import HTTPS_PORT, Server, missing_library, password_of, plain_thumbprint, session
+from vtare.platforms.vsphere import HTTPS_PORT, VsphereServer, missing_library, password_of, plain_thumbprint, session
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +34,7 @@ _ORDER: Final = ("template", "run_on", "datastore", "network")
 _TLS: Final = ("checked", "insecure")
 _LARGEST_PORT: Final = 65_535
 _MEBIBYTE: Final = 1 << 20
-_NOTES: Final = Notes("esxi")
+_NOTES: Final = PlatformNotes("esxi")
 
 
 class EsxiPlatform(MadePlatform):
@@ -91,20 +91,20 @@ class EsxiPlatform(MadePlatform):
                 self._reached.reach(name, address_of(machine, name), place.facts(machine)) for name, machine in made
             ]
 
-    def _one(self, vsphere: Vsphere, place: Place, resources: Resources, index: int) -> tuple[str, Any]:
+    def _one(self, vsphere: Vsphere, place: VmTemplate, resources: Resources, index: int) -> tuple[str, Any]:
         name = f"{self._owner}-esxi-{self._token}-{index}"
         mark = secrets.token_hex(16)
         _NOTES.write(name, {"mark": mark, "server": vsphere.server.document()})
         self._removals.callback(_delete, name)
         return name, place.make(name, mark, resources)
 
-    def _place(self, vsphere: Vsphere) -> Place:
+    def _place(self, vsphere: Vsphere) -> VmTemplate:
         own = self._own
-        return Place(vsphere, Order(own["template"], own.get("run_on"), own.get("datastore"), own.get("network")))
+        return VmTemplate(vsphere, Order(own["template"], own.get("run_on"), own.get("datastore"), own.get("network")))
 
-    def _server(self) -> Server:
+    def _server(self) -> VsphereServer:
         own = self._own
-        return Server(
+        return VsphereServer(
             own["server"],
             own["account"],
             self._port,
@@ -125,7 +125,7 @@ def _delete(name: str) -> None:
     note = _NOTES.read(name)
     if note is None:
         return
-    with session(Server(**note["server"])) as vsphere:
+    with session(VsphereServer(**note["server"])) as vsphere:
         from pyVmomi import vim
 
         found = vsphere.find(vim.VirtualMachine, name)

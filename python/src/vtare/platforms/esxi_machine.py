@@ -37,7 +37,7 @@ class Order:
     network: str | None = None
 
 
-class Place:
+class VmTemplate:
     """A template with the host, the pool and the datastore for its machines, looked up in one session."""
 
     def __init__(self, vsphere: Vsphere, order: Order) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
-class Notes:
+class PlatformNotes:
     """The notes of one kind of platform: `$XDG_STATE_HOME/vtare/KIND`, else `~/.local/state/vtare/KIND`."""
 
     def __init__(self, kind: str) -> None:

@@ -25,7 +25,7 @@ LISTENS_S: Final = 300.0
 _AGAIN_S: Final = 0.5
 
 
-class Reached:
+class MachineConnections:
     """The connections to machines that one platform has made; `login` are settings as `ssh` takes them.
 
     `host` may be left out: it is the machine's own address, else another way to it.
@@ -95,12 +95,12 @@ class MadePlatform(BasePlatform[SshInstance]):
     OWN: ClassVar[tuple[str, ...]] = ()
 
     def _checked(self, settings: dict[str, str | int]) -> dict[str, str | int]:
-        """The platform's own settings; those of the way in go to `Reached`."""
+        """The platform's own settings; those of the way in go to `MachineConnections`."""
         own = {key: settings.pop(key) for key in self.OWN if key in settings}
         for key, value in own.items():
             if (reason := refusal(key, value)) is not None:
                 raise BadInput(f"platform '{self.name}': {key}: {reason}")
-        self._reached = Reached(self._binary, self._owner, settings)
+        self._reached = MachineConnections(self._binary, self._owner, settings)
         return own
 
     def need(self, resources: Resources = DEFAULT_RESOURCES) -> Need:

@@ -21,7 +21,7 @@ from vtare.platforms.binary import digest, not_static
 from vtare.platforms.endpoint_names import refusal
 from vtare.platforms.intake import Incoming, printable
 from vtare.platforms.lacks import together
-from vtare.platforms.notes import Notes
+from vtare.platforms.notes import PlatformNotes
 from vtare.platforms.owner import Leftover, own_prefix, owner_of, still_runs
 from vtare.platforms.protocol import DEFAULT_RESOURCES, Need, Resources, Settings
 from vtare.platforms.remote import Login, Machine, missing_library
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from vtare.platforms.network import Site
 
 _TEXTS: Final = ("host", "user", "key_file", "known_hosts", "host_key_alias", "address", "interface", "directory")
-_NOTES: Final = Notes("ssh")
+_NOTES: Final = PlatformNotes("ssh")
 _LARGEST_PORT: Final = 65_535
 #: Names of the notes of machines that this process is connected to.
 _open: Final[set[str]] = set()

@@ -35,7 +35,7 @@ _OTHERS: Final = 0o077
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class VsphereServer:
     """How to reach an ESXi host or a vCenter; without the password, so that it can be noted.
 
     Its certificate is checked against `thumbprint` (SHA-256 of the certificate, in hexadecimal) where there is one,
@@ -69,7 +69,7 @@ def missing_library() -> str | None:
     return library("pyVmomi", "pyvmomi")
 
 
-def password_of(server: Server) -> str:
+def password_of(server: VsphereServer) -> str:
     """The password, from the file that the plan names, else from the environment.
 
     Raises:
@@ -96,7 +96,7 @@ def password_of(server: Server) -> str:
 class Vsphere:
     """An open session."""
 
-    def __init__(self, instance: Any, server: Server) -> None:
+    def __init__(self, instance: Any, server: VsphereServer) -> None:
         """Take over a service instance that is logged in."""
         self.content = instance.RetrieveContent()
         self.about = self.content.about
@@ -181,7 +181,7 @@ class Vsphere:
 
 
 @contextmanager
-def session(server: Server) -> Iterator[Vsphere]:
+def session(server: VsphereServer) -> Iterator[Vsphere]:
     """A session, from login to logout.
 
     Raises:
@@ -237,7 +237,7 @@ def fault_text(error: Any) -> str:
     return type(error).__name__
 
 
-def _trust(server: Server) -> ssl.SSLContext:
+def _trust(server: VsphereServer) -> ssl.SSLContext:
     """What the server's certificate must be, for all connections of a session.
 
     A certificate known by its thumbprint is fetched, compared, and then the only one that is trusted: the library

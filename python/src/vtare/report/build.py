@@ -12,7 +12,7 @@ from vtare.report import text
 from vtare.report.content import Content, content_of
 from vtare.report.facts import own_kernels
 from vtare.report.frame import lab_version
-from vtare.report.page import Page
+from vtare.report.page import HtmlPage
 from vtare.report.page import render as render_page
 from vtare.summary.quality import HIDES, flawed
 
@@ -35,7 +35,7 @@ def build(summary: Summary, *, live: bool = False) -> str:
 def render(content: Content, *, live: bool = False) -> str:
     """The HTML text of a report's content."""
     summary, found = content.summary, content.answer
-    return render_page(Page(
+    return render_page(HtmlPage(
         title=f"{summary.plan.name}: vtare report",
         origin=f"vtare report · {summary.plan.name}",
         about=_where(summary),

@@ -12,7 +12,7 @@ from vtare.ab.verdict import NOISE, letter, suffix_of, written
 from vtare.report import text
 from vtare.report.facts import facts_of_machine
 from vtare.report.frame import lab_version
-from vtare.report.page import Page, render
+from vtare.report.page import HtmlPage, render
 from vtare.report.parts import Column, Facts, FigureText, Notes, Panel, Question, Section, Table
 from vtare.report.text import Shown, missing, words
 from vtare.summary.shift import ORDER, shift_function
@@ -41,7 +41,7 @@ def compared_page(outcome: Outcome) -> str:
         if questions
     ]  # fmt: skip
     machine = ", ".join(str(outcome.machine.get(key) or "unknown") for key in ("hostname", "cpu_model", "kernel"))
-    return render(Page(
+    return render(HtmlPage(
         title=f"{_title(found)}: vtare ab",
         origin="vtare ab",
         about=machine,

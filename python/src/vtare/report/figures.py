@@ -16,7 +16,7 @@ from vtare.report.layout import figure_name
 from vtare.report.parts import Panel, Question
 from vtare.summary.cells import ControlRow
 from vtare.summary.rows import rows_of
-from vtare.summary.work import BoxRow
+from vtare.summary.work import PartBox
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -183,7 +183,7 @@ def _box_figures(layout: Layout, measured: pl.DataFrame) -> Question:
         row = dict(zip(layout.keys, key, strict=True))
         boxes = tuple(
             plots.RunBox(**{name: getattr(box, name) for name in ("min", "q1", "median", "q3", "max", "p99")})
-            for box in sorted(rows_of(BoxRow, part), key=lambda box: box.run_id)
+            for box in sorted(rows_of(PartBox, part), key=lambda box: box.run_id)
         )
         panel = row[layout.panel] if layout.panel is not None else None
         box = plots.BoxRow(layout.series_text(row), str(row[layout.series]), boxes, layout.group_text(row))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from vtare.report.layout import Layout
     from vtare.summary import Summary
-    from vtare.summary.factors import Level
+    from vtare.summary.factors import ComparedLevel
 
 MOST_ROWS: Final = 40
 """A figure with more rows is no longer read at a glance: the rest is in the table."""
@@ -245,7 +245,7 @@ def level_figures(summary: Summary, layout: Layout) -> Question | None:
         return None
     panels = []
     alpha = summary.plan.analysis.alpha
-    by_place: dict[tuple[Level, ...], list[LevelRow]] = {}
+    by_place: dict[tuple[ComparedLevel, ...], list[LevelRow]] = {}
     for row in known:
         by_place.setdefault(row.where, []).append(row)
     for where, part in by_place.items():

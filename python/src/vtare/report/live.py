@@ -44,7 +44,7 @@ _VERSION: Final = "@PAGE@"
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class CampaignState:
     """How far the campaign is: a `mark` that changes with every entry of the journal, and the counts of runs."""
 
     mark: str
@@ -52,7 +52,7 @@ class State:
     counts: dict[str, int]
 
 
-def state_of(store: Path) -> State:
+def state_of(store: Path) -> CampaignState:
     """Read how far a campaign is, without locking it.
 
     Raises:
@@ -60,7 +60,7 @@ def state_of(store: Path) -> State:
     """
     found = read_state(store)
     mark = "\n".join(f"{run_id} {entry.status} {entry.attempts}" for run_id, entry in sorted(found.entries.items()))
-    return State(mark, len(found.runs), dict(Counter(map(found.word, found.runs))))
+    return CampaignState(mark, len(found.runs), dict(Counter(map(found.word, found.runs))))
 
 
 class LivePage:
@@ -95,7 +95,7 @@ class LivePage:
     def look(self) -> dict[str, Any]:
         """How far the campaign and the page are, as the JSON-ready document `vtare.live/1`."""
         with self._lock:
-            state: State | None = None
+            state: CampaignState | None = None
             store_error: str | None = None
             try:
                 state = state_of(self._store)
@@ -145,7 +145,7 @@ class LivePage:
         """A file and not a pipe: nobody reads while the child works, and a full pipe would block it."""
         return Path(self._directory.name) / "errors"
 
-    def _is_due(self, state: State) -> bool:
+    def _is_due(self, state: CampaignState) -> bool:
         if self._child is not None or state.mark == self._mark_shown or not state.counts.get("done"):
             return False
         return self._ended_s is None or self._now() - self._ended_s >= self._every_s

@@ -13,7 +13,7 @@ from vtare.report import text
 from vtare.report.figures import slug
 from vtare.report.frame import lab_version
 from vtare.report.layout import figure_name, key_name
-from vtare.report.page import Page, render
+from vtare.report.page import HtmlPage, render
 from vtare.report.parts import Column, Panel, Question, Section, Table
 from vtare.report.text import Shown
 from vtare.watch.over_time import answer, of_runs
@@ -83,7 +83,7 @@ def page(store: Path, found: OverTime) -> str:
     ]
     headline = shown.pop(0) if first else None
     most = max(len(one.values) for one in found.series)
-    return render(Page(
+    return render(HtmlPage(
         title=f"{store.name} over time: vtare report",
         origin=f"vtare report · {store.name}",
         about=f"{len(found.series)} figures over at most {most} {found.unit}s",

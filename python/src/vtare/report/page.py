@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class HtmlPage:
     """What an HTML document shows: the first screen (answer, figure, table, what is not certain), then sections.
 
     `origin` and `about` stand above the `question`, `footer` at the end. A `live` page also asks the server it came
@@ -50,7 +50,7 @@ class Page:
         return blocks if self.headline is None else [self.headline, *blocks]
 
 
-def render(page: Page) -> str:
+def render(page: HtmlPage) -> str:
     """The HTML text of a page."""
     questions = page.questions()
     charts = embed(questions)
@@ -88,4 +88,4 @@ def _marked(sentence: Sentence) -> Markup:
     return Markup("").join(pieces)
 
 
-__all__ = ["Page", "render"]
+__all__ = ["HtmlPage", "render"]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from vtare.report.layout import Layout
     from vtare.report.pages import CellColumn
     from vtare.summary import Summary
-    from vtare.summary.factors import Level
+    from vtare.summary.factors import ComparedLevel
 
 
 def json_value(column: Column, cell: Shown) -> float | str | None:
@@ -208,7 +208,7 @@ def change_text(layout: Layout, factor: str, level: str, baseline: str) -> str:
     return f"{key_name(factor)}: {layout.level(factor, level)} against {layout.level(factor, baseline)}"
 
 
-def place_text(summary: Summary, where: Sequence[Level]) -> str:
+def place_text(summary: Summary, where: Sequence[ComparedLevel]) -> str:
     """The place of a test in words: `load idle, target 1 ms`."""
     return ", ".join(key_text(summary.numbers, one.key, one.label) for one in where) or "everywhere"
 

@@ -138,7 +138,7 @@ from vtare.summary.measured import read_measured
 from vtare.summary.mesh import meshes
 from vtare.summary.model import LoadMade, MachineFacts, Note, Summary
 from vtare.summary.rows import frame_of
-from vtare.summary.work import RUN_COLUMNS, BoxRow
+from vtare.summary.work import RUN_COLUMNS, PartBox
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -202,7 +202,7 @@ def summarise(store: Path) -> Summary:
         ),
         sample_set=samples,
         estimates=estimates,
-        boxes=work.frame(BoxRow, work.boxes),
+        boxes=work.frame(PartBox, work.boxes),
         stopped=measured.stopped,
         derived=derived,
         meshes=meshes(plan, work.run_rows, seed),

@@ -27,7 +27,7 @@ from vtare.stats import Verdict
 from vtare.summary.campaigns import LEAST_CAMPAIGNS, LEAST_PAIRS, Shift, campaigns_needed, interleaved, shift_between
 from vtare.summary.cells import Cell, compared_figure
 from vtare.summary.contrasts import ASK_FOR_LESS, RAISE_LIMIT, TAILS, step_of
-from vtare.summary.measured import Measured, read_measured, refuse_empty
+from vtare.summary.measured import MeasuredStore, read_measured, refuse_empty
 from vtare.summary.rows import values_of
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class BetweenRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LoneCell:
     """A cell that one side alone has."""
 
     experiment: str
@@ -141,8 +141,8 @@ class Between:
     cells: tuple[BetweenRow, ...]
     tails: tuple[BetweenRow, ...]
     changed: tuple[Changed, ...]
-    only_before: tuple[Place, ...]
-    only_after: tuple[Place, ...]
+    only_before: tuple[LoneCell, ...]
+    only_after: tuple[LoneCell, ...]
     left_out_before: tuple[str, ...]
     left_out_after: tuple[str, ...]
 
@@ -199,7 +199,7 @@ class Between:
         }
 
 
-def _document(row: BetweenRow | Place | Changed) -> dict[str, Any]:
+def _document(row: BetweenRow | LoneCell | Changed) -> dict[str, Any]:
     return {name: value for name, value in values_of(row).items() if name != "tail" or value is not None}
 
 
@@ -280,7 +280,7 @@ class _Side:
     quantum_ns: float = 0.0
 
     @classmethod
-    def of(cls, campaigns: Sequence[Measured]) -> _Side:
+    def of(cls, campaigns: Sequence[MeasuredStore]) -> _Side:
         side = cls()
         starts = _starts(campaigns)
         order = sorted(range(len(campaigns)), key=lambda at: starts[at])
@@ -295,7 +295,7 @@ class _Side:
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
+class _RawRow:
     """A row before adjustment, with what tells how many campaigns would do.
 
     `spread` is the standard deviation of a campaign's logarithm (of a pair's difference), known with `freedom` degrees
@@ -308,7 +308,7 @@ class _Made:
     slack: stats.StepSlack = stats.NO_SLACK
 
 
-def _with_needs(made: Sequence[_Made], analysis: Analysis) -> list[BetweenRow]:
+def _with_needs(made: Sequence[_RawRow], analysis: Analysis) -> list[BetweenRow]:
     """The rows of a family with the campaigns that each needs: a verdict is adjusted over all of them."""
     size = sum(one.row.p_value is not None for one in made)
     margin = math.log(analysis.margin_ratio)
@@ -326,13 +326,13 @@ def _with_needs(made: Sequence[_Made], analysis: Analysis) -> list[BetweenRow]:
     return rows
 
 
-def _compared(key: _Key, figure: str, old: _Side, new: _Side, analysis: Analysis, *, paired: bool) -> _Made | None:
+def _compared(key: _Key, figure: str, old: _Side, new: _Side, analysis: Analysis, *, paired: bool) -> _RawRow | None:
     """One figure of one cell on both sides, before adjustment; None where a side has it in no run."""
     cell = next(iter(new.cells[key].values()))
     quantity = figure if figure not in ("median", *TAILS) else str(cell.figures[0]["quantity"])
     if (why := _why_not(key, figure, old, new)) is not None:
         without = replace(_without(key, cell.labels, quantity, old, new, analysis), reason=why)
-        return _Made(_of_bounds(without, key, figure, old, new, analysis))
+        return _RawRow(_of_bounds(without, key, figure, old, new, analysis))
     here, there = ({at: known for at, cell in side.cells[key].items() if (known := cell.compared(figure))}
                    for side in (new, old))  # fmt: skip
     if not here or not there:
@@ -379,7 +379,7 @@ def _compared(key: _Key, figure: str, old: _Side, new: _Side, analysis: Analysis
         margin_ratio=analysis.margin_ratio,
     )
     freedom = len(here) - 1 if paired else len(here) + len(there) - 2
-    return _Made(row, found.spread if on_log else None, float(freedom), slack)
+    return _RawRow(row, found.spread if on_log else None, float(freedom), slack)
 
 
 def _of_bounds(row: BetweenRow, key: _Key, figure: str, old: _Side, new: _Side, analysis: Analysis) -> BetweenRow:
@@ -489,7 +489,7 @@ def _verdict(row: BetweenRow, p: float | None, analysis: Analysis) -> tuple[Verd
     return Verdict.INCONCLUSIVE, _new_campaigns(str(row.campaigns_needed), analysis)
 
 
-def _starts(campaigns: Sequence[Measured]) -> list[int]:
+def _starts(campaigns: Sequence[MeasuredStore]) -> list[int]:
     """When each campaign's first run started, in ns of the wall clock."""
     return [min(int(file.footer.get("started_unix_ns") or 0) for file in one.samples.files) for one in campaigns]
 
@@ -523,8 +523,8 @@ def _listed(stores: Sequence[Path]) -> str:
     return ", ".join(str(store) for store in stores)
 
 
-def _place(key: _Key, side: _Side) -> Place:
-    return Place(key[0], next(iter(side.cells[key].values())).labels)
+def _place(key: _Key, side: _Side) -> LoneCell:
+    return LoneCell(key[0], next(iter(side.cells[key].values())).labels)
 
 
 def _named(cells: Mapping[_Key, Any]) -> str:
@@ -540,9 +540,9 @@ def _refuse_same_paths(stores: Sequence[Path]) -> None:
         seen[path] = store
 
 
-def _refuse_same_runs(campaigns: Sequence[Measured]) -> None:
+def _refuse_same_runs(campaigns: Sequence[MeasuredStore]) -> None:
     """A copy of a store must not pass as another campaign: its runs would count twice."""
-    owners: dict[int, Measured] = {}
+    owners: dict[int, MeasuredStore] = {}
     for one in campaigns:
         started = {int(at) for file in one.samples.files if (at := file.footer.get("started_unix_ns")) is not None}
         others = Counter(str(owners[start].store) for start in started if start in owners)
@@ -554,7 +554,7 @@ def _refuse_same_runs(campaigns: Sequence[Measured]) -> None:
         owners.update(dict.fromkeys(started, one))
 
 
-def _changed(olds: Sequence[Measured], news: Sequence[Measured]) -> Iterator[Changed]:
+def _changed(olds: Sequence[MeasuredStore], news: Sequence[MeasuredStore]) -> Iterator[Changed]:
     for words, (part, key) in _FACTS:
         before, after = (
             sorted({str(file.footer.get(part, {}).get(key)) for one in side for file in one.samples.files})

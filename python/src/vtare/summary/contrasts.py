@@ -34,7 +34,7 @@ TAIL_NAMES: Final = {"p99": "p99", "p999": "p99.9"}
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ComparedCells:
     """What is compared: the cell with these labels with the one that has `baseline` in place of `level`."""
 
     experiment: str
@@ -136,7 +136,7 @@ class Contrast:
     the order of the two, `comparison` is that of what is known at least (at most), and `side` states which.
     """
 
-    about: Place
+    about: ComparedCells
     family: str
     quantity: str
     comparison: stats.Comparison | None
@@ -157,7 +157,9 @@ class Contrast:
         return self.comparison.p if (self.comparison.shift > 0) == (self.side == "at least") else 1.0
 
 
-def pairs(cells: Sequence[Cell], baselines: Mapping[str, str], at: Experiment) -> Iterator[tuple[Cell, Cell, Place]]:
+def pairs(
+    cells: Sequence[Cell], baselines: Mapping[str, str], at: Experiment
+) -> Iterator[tuple[Cell, Cell, ComparedCells]]:
     """Each cell with the one that differs only in one factor, which there has the baseline level, and its place.
 
     Factors nested in that one differ too, from their baseline to none.
@@ -173,9 +175,9 @@ def pairs(cells: Sequence[Cell], baselines: Mapping[str, str], at: Experiment) -
                 yield cell, other, place_at(at, cell, factor, cell.labels[factor], baseline)
 
 
-def place_at(at: Experiment, cell: Cell, factor: str, level: str, baseline: str) -> Place:
+def place_at(at: Experiment, cell: Cell, factor: str, level: str, baseline: str) -> ComparedCells:
     """The place of a comparison of a cell of an experiment."""
-    return Place(at.name, at.instrument, cell.labels, factor, level, baseline)
+    return ComparedCells(at.name, at.instrument, cell.labels, factor, level, baseline)
 
 
 def compare(
@@ -192,7 +194,7 @@ def compare(
 def contrast_of(
     cell: Cell,
     other: Cell,
-    about: Place,
+    about: ComparedCells,
     family: str,
     analysis: Analysis,
     *,
@@ -224,7 +226,7 @@ def contrast_of(
     )  # fmt: skip
 
 
-def why_not(cell: Cell, other: Cell, figure: str, about: Place) -> str | None:
+def why_not(cell: Cell, other: Cell, figure: str, about: ComparedCells) -> str | None:
     """Why a figure of two cells is not compared: bounds, or a level that was not reached; None where it is."""
     sides = ((about.level, cell), (about.baseline, other))
     found = [f"{why} at {level}" for level, one in sides if (why := one.unusable(figure)) is not None]
@@ -233,8 +235,8 @@ def why_not(cell: Cell, other: Cell, figure: str, about: Place) -> str | None:
 
 
 def _of_bounds(
-    cell: Cell, other: Cell, about: Place, family: str, analysis: Analysis, figure: str, quantity: str, reason: str, *,
-    step: float, paired: bool,
+    cell: Cell, other: Cell, about: ComparedCells, family: str, analysis: Analysis, figure: str, quantity: str,
+    reason: str, *, step: float, paired: bool,
 ) -> Contrast | None:  # fmt: skip
     """The contrast of what two cells know at least (at most), where that can show which is higher; else None."""
     here, there = cell.known_by_block(figure), other.known_by_block(figure)
@@ -249,7 +251,7 @@ def _of_bounds(
 def contrast_of_runs(
     here: Mapping[int, float],
     there: Mapping[int, float],
-    about: Place,
+    about: ComparedCells,
     family: str,
     analysis: Analysis,
     *,
@@ -412,7 +414,7 @@ def _bound_row(
     )
 
 
-def _where(place: Place) -> dict[str, Any]:
+def _where(place: ComparedCells) -> dict[str, Any]:
     """The fields of a row that its place gives."""
     return {field.name: getattr(place, field.name) for field in fields(place)}
 
@@ -470,7 +472,7 @@ def compare_tails(
 
 
 def tail_rows(
-    found: Sequence[tuple[Cell, Cell, Place, str]],
+    found: Sequence[tuple[Cell, Cell, ComparedCells, str]],
     tail: str,
     analysis: Analysis,
     *,
@@ -498,7 +500,7 @@ def rows_of_tails(contrasts: Sequence[Contrast], tail: str, analysis: Analysis) 
     ]
 
 
-def _without_tail(cell: Cell, other: Cell, about: Place, family: str, tail: str) -> ComparisonRow:
+def _without_tail(cell: Cell, other: Cell, about: ComparedCells, family: str, tail: str) -> ComparisonRow:
     """The row of two cells of which one has no run with this figure."""
     known = [len(one.known(tail)) for one in (cell, other)]
     why = "no run has this figure on one side"

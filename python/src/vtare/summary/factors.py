@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class ComparedLevel:
     """One of the other levels of a test: text is made where it is shown."""
 
     key: str
@@ -42,7 +42,7 @@ class _Tested:
     """What every test states: a figure of runs, at one place of the other factors. `refused`: why it was not made."""
 
     experiment: str
-    where: tuple[Level, ...]
+    where: tuple[ComparedLevel, ...]
     figure: str
     p_value: float | None
     p_adjusted: float | None
@@ -101,8 +101,8 @@ LEVEL_FIGURES: Final = (
 )  # fmt: skip
 
 
-def _where(labels: Sequence[tuple[str, str]]) -> tuple[Level, ...]:
-    return tuple(Level(key, label) for key, label in labels)
+def _where(labels: Sequence[tuple[str, str]]) -> tuple[ComparedLevel, ...]:
+    return tuple(ComparedLevel(key, label) for key, label in labels)
 
 
 def strata_of(
@@ -240,7 +240,7 @@ def interactions(
     Without complete blocks the spread of runs is no error of an interaction of whole-plot factors: it is refused.
     """
     family = f"{experiment.name}: interactions"
-    found: list[tuple[tuple[Level, ...], str, str, stats.InteractionTest]] = []
+    found: list[tuple[tuple[ComparedLevel, ...], str, str, stats.InteractionTest]] = []
     nested = [name for name in factors if name in experiment.nested]
     crossed = [name for name in factors if name not in nested]
     usual = {name: experiment.factor(name).baseline for name in nested}
@@ -289,9 +289,9 @@ def _refused_between_plots(test: stats.InteractionTest) -> stats.InteractionTest
 
 def _interactions_among(
     cells: Sequence[Cell], factors: Sequence[str], usual: Mapping[str, str], family: str
-) -> list[tuple[tuple[Level, ...], str, str, stats.InteractionTest]]:
+) -> list[tuple[tuple[ComparedLevel, ...], str, str, stats.InteractionTest]]:
     """The tests of factors that are crossed, with their place, the figure and its scale."""
-    found: list[tuple[tuple[Level, ...], str, str, stats.InteractionTest]] = []
+    found: list[tuple[tuple[ComparedLevel, ...], str, str, stats.InteractionTest]] = []
     own = [cell for cell in cells if all(factor in cell.labels for factor in factors)]
     present = [factor for factor in factors if len({cell.labels[factor] for cell in own}) > 1]
     if len(present) < 2:
@@ -399,7 +399,7 @@ class _About:
 
     experiment: str
     factor: str
-    where: tuple[Level, ...]
+    where: tuple[ComparedLevel, ...]
     figure: str
     family: str
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredStore:
     """One store. `samples.problems` lists the runs that cannot be used, `work` holds the figures of the others."""
 
     store: Path
@@ -33,7 +33,7 @@ class Measured:
     stopped: Stopped | None = None
 
 
-def read_measured(store: Path, *, resample: bool = False) -> Measured:
+def read_measured(store: Path, *, resample: bool = False) -> MeasuredStore:
     """Read every finished run of a store, cell by cell; with `resample`, keep resamples of their readings.
 
     Raises:
@@ -45,10 +45,10 @@ def read_measured(store: Path, *, resample: bool = False) -> Measured:
     finished = [run for run in runs if run.run_id in entries and entries[run.run_id].status == "done"]
     work = CellWork(plan, seed, resample=resample)
     samples = work.read(open_samples(store, plan, finished))
-    return Measured(store, plan, tuple(runs), seed, entries, samples, work, stopped)
+    return MeasuredStore(store, plan, tuple(runs), seed, entries, samples, work, stopped)
 
 
-def refuse_empty(measured: Measured) -> None:
+def refuse_empty(measured: MeasuredStore) -> None:
     """Refuse a store without a run that can be used, with the reason of the first that cannot.
 
     Raises:

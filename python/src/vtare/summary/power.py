@@ -15,7 +15,7 @@ from scipy import stats as scipy_stats
 from vtare import stats
 from vtare.summary.cells import COMPARED_PARTS, Cell, compared_figure
 from vtare.summary.contrasts import pairs
-from vtare.summary.measured import Measured, read_measured, refuse_empty
+from vtare.summary.measured import MeasuredStore, read_measured, refuse_empty
 
 if TYPE_CHECKING:
     from vtare.plan import Experiment, Plan
@@ -55,7 +55,7 @@ class Needs:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class PowerQuestion:
     """What is asked: the shift to find (in percent), with which power, and whether to allow for many comparisons."""
 
     shift_percent: float
@@ -69,7 +69,7 @@ class Question:
         return math.log1p(self.shift_percent / 100.0)
 
 
-def needs_from_pilot(store: Path, question: Question) -> tuple[Needs, ...]:
+def needs_from_pilot(store: Path, question: PowerQuestion) -> tuple[Needs, ...]:
     """What each cell of a pilot store needs.
 
     Raises:
@@ -90,7 +90,7 @@ def needs_from_pilot(store: Path, question: Question) -> tuple[Needs, ...]:
     return tuple(found)
 
 
-def needs_from_spread(plan: Plan, spread_percent: float, question: Question) -> tuple[Needs, ...]:
+def needs_from_spread(plan: Plan, spread_percent: float, question: PowerQuestion) -> tuple[Needs, ...]:
     """What each experiment of a plan needs when its run medians differ by `spread_percent`."""
     found = []
     for experiment in plan.experiments:
@@ -130,7 +130,7 @@ def needs_by_figure(
     cell: Cell,
     partners: Sequence[Cell],
     comparisons: int,
-    question: Question,
+    question: PowerQuestion,
     experiment: str,
     *,
     costs: tuple[float | None, float | None] = (None, None),
@@ -149,7 +149,7 @@ def needs_by_figure(
 
 
 def _needs_by(
-    figure: str, cell: Cell, partners: Sequence[Cell], comparisons: int, question: Question, experiment: str,
+    figure: str, cell: Cell, partners: Sequence[Cell], comparisons: int, question: PowerQuestion, experiment: str,
     costs: tuple[float | None, float | None],
 ) -> Needs:  # fmt: skip
     samples = stats.median(cell.known("n")).value
@@ -209,7 +209,7 @@ def _paired_spread(cell: Cell, figure: str, partners: Sequence[Cell]) -> tuple[f
     return max((one for one in found if one[0] > 0.0), default=None)
 
 
-def _costs(pilot: Measured, cell: Cell) -> tuple[float | None, float | None]:
+def _costs(pilot: MeasuredStore, cell: Cell) -> tuple[float | None, float | None]:
     """What a fresh start and one reading of a cell cost, in seconds: medians over its runs."""
     starts, readings = [], []
     for run_id, figures in zip(cell.run_ids, cell.figures, strict=True):
@@ -220,7 +220,7 @@ def _costs(pilot: Measured, cell: Cell) -> tuple[float | None, float | None]:
     return stats.median(starts).value, stats.median(readings).value
 
 
-def _runs(spread: float, comparisons: int, question: Question, *, freedom: float | None = None) -> int | None:
+def _runs(spread: float, comparisons: int, question: PowerQuestion, *, freedom: float | None = None) -> int | None:
     return stats.runs_per_cell(
         shift_sd=question.shift_log / spread,
         alpha=question.alpha,
@@ -230,14 +230,14 @@ def _runs(spread: float, comparisons: int, question: Question, *, freedom: float
     )
 
 
-def _found_percent(spread: float, comparisons: int, question: Question) -> float | None:
+def _found_percent(spread: float, comparisons: int, question: PowerQuestion) -> float | None:
     shift = stats.detectable_shift_sd(
         question.blocks, alpha=question.alpha, wanted_power=question.power, comparisons=comparisons
     )
     return None if shift is None else 100.0 * math.expm1(min(shift * spread, 50.0))
 
 
-def document(question: Question, needs: Sequence[Needs], *, plan: str, pilot: Path | None) -> dict[str, Any]:
+def document(question: PowerQuestion, needs: Sequence[Needs], *, plan: str, pilot: Path | None) -> dict[str, Any]:
     """The answer as one JSON-ready document of schema `vtare.power/1`."""
     return {
         "schema": SCHEMA,

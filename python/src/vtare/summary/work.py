@@ -32,7 +32,7 @@ RUN_COLUMNS: Final[dict[str, Any]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BoxRow(Box):
+class PartBox(Box):
     """The box of one part of a run."""
 
     run_id: str
@@ -55,7 +55,7 @@ class CellFound:
     """What reading those runs gave: rows of the runs, what box plots show of them, the cells, and runs left out."""
 
     run_rows: list[dict[str, Any]]
-    boxes: list[BoxRow]
+    boxes: list[PartBox]
     cells: list[cell_work.Cell]
     problems: list[Problem]
 
@@ -81,7 +81,7 @@ def read_cell(task: CellTask) -> CellFound:
                 continue
             if part.box is not None:
                 box = {of.name: getattr(part.box, of.name) for of in fields(part.box)}
-                found.boxes.append(BoxRow(run_id=run.run_id, experiment=run.experiment, labels=labels, **box))
+                found.boxes.append(PartBox(run_id=run.run_id, experiment=run.experiment, labels=labels, **box))
             key = tuple(part.labels.values())
             if key not in opened:
                 rng = cell_work.rng_for(task.seed, task.experiment, repr(sorted(labels.items())))
@@ -106,7 +106,7 @@ class CellWork:
         self.plan = plan
         self.seed = seed
         self.run_rows: list[dict[str, Any]] = []
-        self.boxes: list[BoxRow] = []
+        self.boxes: list[PartBox] = []
         self.cells: dict[str, list[cell_work.Cell]] = {e.name: [] for e in plan.experiments}
         self.quantum_ns = 0.0
         parts = (part for e in plan.experiments for part in e.record.parts)

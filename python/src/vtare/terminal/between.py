@@ -22,7 +22,7 @@ from vtare.terminal.tables import print_lines, print_table
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from vtare.summary.between import Between, BetweenRow, Place
+    from vtare.summary.between import Between, BetweenRow, LoneCell
 
 
 #: Cells that a screen has room for, beside what is printed of them all.
@@ -164,7 +164,7 @@ def _rule(found: Between) -> str:
     )
 
 
-def _fixed(rows: Iterable[BetweenRow | Place]) -> dict[str, frozenset[str]]:
+def _fixed(rows: Iterable[BetweenRow | LoneCell]) -> dict[str, frozenset[str]]:
     """What is the same in all cells of an experiment, by the experiment: no row needs to repeat it."""
     levels: dict[str, dict[str, set[str]]] = {}
     for row in rows:
@@ -173,7 +173,7 @@ def _fixed(rows: Iterable[BetweenRow | Place]) -> dict[str, frozenset[str]]:
     return {name: frozenset(key for key, found in keys.items() if len(found) == 1) for name, keys in levels.items()}
 
 
-def _where(row: BetweenRow | Place, fixed: Mapping[str, frozenset[str]]) -> str:
+def _where(row: BetweenRow | LoneCell, fixed: Mapping[str, frozenset[str]]) -> str:
     """A cell in words: `300-mbit, cross 150 Mbit/s, method yaz`."""
     name = row.experiment
     varying = {key: label for key, label in row.labels.items() if key not in fixed.get(name, frozenset())}

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from vtare.summary.power import Needs, Question
+    from vtare.summary.power import Needs, PowerQuestion
 
 
-def show_needs(console: Console, question: Question, needs: Sequence[Needs]) -> None:
+def show_needs(console: Console, question: PowerQuestion, needs: Sequence[Needs]) -> None:
     """Print what each cell needs, a figure a row, and the number of blocks that is enough for all."""
     console.print(
         f"runs per cell that find a shift of {question.shift_percent:g} % with power {100 * question.power:g} % at "

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import TaskID
 
-    from vtare.campaign.execute import Outcome
+    from vtare.campaign.execute import RunOutcome
     from vtare.campaign.progress import Forecast
     from vtare.design import Run
 
@@ -69,7 +69,7 @@ class TerminalProgress:
         """Show what runs now."""
         self._update(forecast, f"block {run.block}: {run_words(run)}")
 
-    def run_ended(self, run: Run, outcome: Outcome, forecast: Forecast) -> None:
+    def run_ended(self, run: Run, outcome: RunOutcome, forecast: Forecast) -> None:
         """Move the bar; state so where a run failed or was skipped."""
         if outcome.status != "done":
             self._console.print(Text(f"{outcome.status}: {run_words(run)}: {outcome.reason}"))
@@ -103,7 +103,7 @@ class PlainProgress:
     def run_started(self, run: Run, forecast: Forecast) -> None:
         """Log nothing: the line comes when the run has ended."""
 
-    def run_ended(self, run: Run, outcome: Outcome, forecast: Forecast) -> None:
+    def run_ended(self, run: Run, outcome: RunOutcome, forecast: Forecast) -> None:
         """Log how the run ended."""
         why = "" if outcome.reason is None else f": {outcome.reason}"
         how = f"{outcome.status} in {outcome.elapsed_s:.1f} s: {run_words(run)}{why}"

@@ -28,7 +28,7 @@ CLOCKS_FILE: Final = "clocks.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ClockComparison:
     """By how much another clock was ahead when the sender's was at `at_ns`: `low_ns` at least, `high_ns` at most."""
 
     at_ns: int
@@ -45,7 +45,7 @@ class Comparison:
 class ClockRelation:
     """The comparisons of one clock with the sender's, in order; none where it is the sender's own."""
 
-    comparisons: tuple[Comparison, ...] = ()
+    comparisons: tuple[ClockComparison, ...] = ()
 
     def ahead(self, at_ns: NDArray[np.float64]) -> NDArray[np.float64]:
         """By how much the other clock is ahead at times of the sender's clock, in the middle of what is possible."""
@@ -72,7 +72,7 @@ class ClockRelation:
     @classmethod
     def of_document(cls, found: Any) -> Self:
         """Read back what `document` wrote. Raises KeyError, TypeError or ValueError where it is none."""
-        return cls(tuple(Comparison(int(one["at_ns"]), int(one["low_ns"]), int(one["high_ns"])) for one in found))
+        return cls(tuple(ClockComparison(int(one["at_ns"]), int(one["low_ns"]), int(one["high_ns"])) for one in found))
 
 
 def read_relations(directory: Path) -> Mapping[str, ClockRelation] | None:

@@ -55,7 +55,7 @@ class SystemClock:
 
 
 @dataclass(slots=True)
-class Tally:
+class RoundCount:
     """Rounds of this session, and alerts."""
 
     measured: int = 0
@@ -83,7 +83,7 @@ def watch(
     margin: float = 0.05,
     observer: Observer | None = None,
     send: Callable[[list[dict[str, Any]]], None] | None = None,
-) -> Tally:
+) -> RoundCount:
     """Measure a round every `every_s` s, the first in `first_s` s, until `rounds` are over; return how they ended.
 
     A round that fails is reported and costs itself alone. One that takes longer than `every_s` is followed by the next
@@ -93,7 +93,7 @@ def watch(
     Raises:
         Interrupted: a stop was requested.
     """
-    tally = Tally()
+    tally = RoundCount()
     bounds: set[str] = set()
     due_s = clock.now_s() + first_s
     while rounds is None or tally.measured + tally.failed < rounds:

@@ -204,7 +204,7 @@ class _Quiet(WSGIRequestHandler):
         pass
 
 
-class _Server(BoundedServer, WSGIServer):
+class _MetricsServer(BoundedServer, WSGIServer):
     """Serves the metrics."""
 
 
@@ -217,7 +217,7 @@ def serve(metrics: Metrics, host: str, port: int) -> tuple[str, int]:
     registry = CollectorRegistry()
     registry.register(metrics)
     try:
-        server = make_server(host, port, make_wsgi_app(registry), server_class=_Server, handler_class=_Quiet)
+        server = make_server(host, port, make_wsgi_app(registry), server_class=_MetricsServer, handler_class=_Quiet)
     except OSError as error:
         raise BadInput(f"--metrics: cannot listen on {host}:{port}: {error.strerror}") from error
     # It never looks whether to end: its thread ends with the process.

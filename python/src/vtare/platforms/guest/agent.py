@@ -10,7 +10,7 @@ from vtare.platforms.guest.child import GuestChild
 from vtare.platforms.guest.errors import GuestFailed, GuestRefused
 from vtare.platforms.guest.exchange import ANSWER_S, Exchange
 from vtare.platforms.guest.frames import Kind, document_of
-from vtare.platforms.guest.request import Request
+from vtare.platforms.guest.request import GuestRequest
 from vtare.platforms.intake import printable
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Agent(Exchange):
         Raises:
             GuestFailed: no answer.
         """
-        with Request(self) as asked:
+        with GuestRequest(self) as asked:
             asked.send(Kind.FACTS, {})
             return asked.answer()
 
@@ -41,7 +41,7 @@ class Agent(Exchange):
         Raises:
             GuestFailed: the guest does not take it, or no answer.
         """
-        with Request(self) as asked:
+        with GuestRequest(self) as asked:
             asked.send(Kind.PUT, {"path": str(path)})
             for begin in range(0, len(content), _PIECE_BYTE):
                 self.send(Kind.DATA, asked.job, content[begin : begin + _PIECE_BYTE])
@@ -56,7 +56,7 @@ class Agent(Exchange):
             OSError: it cannot be written here.
         """
         try:
-            with Request(self, incoming) as asked:
+            with GuestRequest(self, incoming) as asked:
                 asked.send(Kind.GET, {"path": str(path)})
                 frame = asked.receive_whole(incoming)
             given = document_of(frame).get("byte")

@@ -15,7 +15,7 @@ _END: Final = "TRAILER!!!"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ArchiveEntry:
     """One file: its path without a leading slash, its mode with the type bits, its content or its device number."""
 
     path: str
@@ -24,30 +24,30 @@ class Entry:
     device: tuple[int, int] = (0, 0)
 
 
-def directory(path: str) -> Entry:
+def directory(path: str) -> ArchiveEntry:
     """A directory that everyone may read."""
-    return Entry(path, _DIRECTORY)
+    return ArchiveEntry(path, _DIRECTORY)
 
 
-def file(path: str, content: bytes, *, executable: bool = False) -> Entry:
+def file(path: str, content: bytes, *, executable: bool = False) -> ArchiveEntry:
     """A regular file."""
-    return Entry(path, _FILE | (0o755 if executable else 0o644), content)
+    return ArchiveEntry(path, _FILE | (0o755 if executable else 0o644), content)
 
 
-def device(path: str, major: int, minor: int) -> Entry:
+def device(path: str, major: int, minor: int) -> ArchiveEntry:
     """A character device."""
-    return Entry(path, _DEVICE, device=(major, minor))
+    return ArchiveEntry(path, _DEVICE, device=(major, minor))
 
 
-def archive(entries: Iterable[Entry]) -> bytes:
+def archive(entries: Iterable[ArchiveEntry]) -> bytes:
     """The archive. The same entries give the same bytes: owner and group are root, the time is 0."""
     parts: list[bytes] = []
-    for number, entry in enumerate((*entries, Entry(_END, 0)), start=1):
+    for number, entry in enumerate((*entries, ArchiveEntry(_END, 0)), start=1):
         parts += _record(0 if entry.path == _END else number, entry)
     return b"".join(parts)
 
 
-def _record(number: int, entry: Entry) -> list[bytes]:
+def _record(number: int, entry: ArchiveEntry) -> list[bytes]:
     name = entry.path.encode() + b"\0"
     links = 2 if entry.mode == _DIRECTORY else 1
     fields = (number, entry.mode, 0, 0, links, 0, len(entry.content), 0, 0, *entry.device, len(name), 0)

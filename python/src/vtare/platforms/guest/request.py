@@ -23,7 +23,7 @@ _SLOWEST_BYTE_PER_S: Final = 1 << 18
 _MOST_WAITING: Final = 16
 
 
-class Request:
+class GuestRequest:
     """One request and the frames that answer it; a context manager. Pieces of a file go to `incoming` as they come."""
 
     def __init__(self, agent: Exchange, incoming: Incoming | None = None) -> None:
@@ -34,7 +34,7 @@ class Request:
         self._frames: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
         self.job = 0
 
-    def __enter__(self) -> Request:
+    def __enter__(self) -> GuestRequest:
         """Take a number, under which frames come."""
         self.job = self._agent.listen(self._take)
         return self

@@ -33,7 +33,7 @@ _LEAST_LEVELS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class _Level:
+class _RankedLevel:
     """One level among the others: its mean rank, its CV, and how many times the baseline's it is, with an interval.
 
     `p` is of the planned contrast with the baseline; None for the baseline itself, and where `why` refuses it.
@@ -56,7 +56,7 @@ class _Ranking:
     factor: str
     baseline: str
     sets: int
-    levels: tuple[_Level, ...]
+    levels: tuple[_RankedLevel, ...]
     p: stats.PValue | None
     why: str
 
@@ -189,7 +189,7 @@ def _rankings(summary: Summary, layout: Layout) -> list[_Ranking]:
             ends = stats.median_interval(apart)
             low, high = (None if end is None else math.exp(end) for end in (ends.low, ends.high))
             middle, ratio = math.exp(float(logs[:, at].mean())), math.exp(float(np.median(apart)))
-            about.append(_Level(level, float(ranks[at]), middle, ratio, low, high))
+            about.append(_RankedLevel(level, float(ranks[at]), middle, ratio, low, high))
         about.sort(key=lambda level: level.rank)
         found.append(_Ranking(factor.name, factor.baseline, len(sets), tuple(about), p, why))
     return _with_contrasts(found, [(levels, sets) for _, levels, sets in made], family, alpha, shared)
