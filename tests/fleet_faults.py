@@ -26,7 +26,7 @@ from machines import PLAN_HEAD, ROUTED, Sshd, sleeps_plan, three_machines, wait_
 
 from vtare.campaign import Journal
 from vtare.campaign.verify import verify
-from vtare.fleet.use import overlaps
+from vtare.fleet.host_use import overlaps
 from vtare.platforms import network
 
 PAIRS = """
@@ -48,7 +48,7 @@ LAB = """
 import os, signal, sys
 from pathlib import Path
 from vtare.campaign import Files, StopRequest, Store
-from vtare.fleet.opened import fleet_campaign, open_fleet
+from vtare.fleet.named_fleet import fleet_campaign, open_fleet
 from vtare.plan import parse_plan
 plan, path, binary = map(Path, sys.argv[1:4])
 on, steps = sys.argv[4], int(sys.argv[5])

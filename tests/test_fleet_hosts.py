@@ -20,12 +20,12 @@ from machines import PLAN_HEAD, sleeps_plan, sshd_machine, wait_until
 
 from vtare.campaign import Campaign, CampaignResult, Journal, StopRequest, Store
 from vtare.campaign.verify import verify
+from vtare.fleet.host_use import overlaps
 from vtare.fleet.hosts import load_hosts
+from vtare.fleet.named_fleet import fleet_campaign, open_fleet
 from vtare.fleet.needs import with_pairs
-from vtare.fleet.opened import fleet_campaign, open_fleet
-from vtare.fleet.real import Workers
+from vtare.fleet.real_machines import Workers
 from vtare.fleet.survey import survey
-from vtare.fleet.use import overlaps
 from vtare.plan import PAIR, Plan, hosts_of_pair, parse_plan
 from vtare.platforms import network
 from vtare.platforms.binary import not_static
@@ -199,7 +199,7 @@ import sys
 from pathlib import Path
 from vtare.campaign import StopRequest, Store
 from vtare.fleet.hosts import load_hosts
-from vtare.fleet.opened import fleet_campaign, open_fleet
+from vtare.fleet.named_fleet import fleet_campaign, open_fleet
 from vtare.plan import parse_plan
 plan, store, binary = map(Path, sys.argv[1:])
 parsed = parse_plan(plan.read_text(), source=plan)

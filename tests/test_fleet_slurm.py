@@ -15,9 +15,9 @@ from slurm_nodes import NoSlurm, slurm_of
 
 from vtare.campaign import Journal, StopRequest, Store
 from vtare.errors import BadInput
-from vtare.fleet.opened import fleet_campaign, open_fleet
+from vtare.fleet.host_use import overlaps
+from vtare.fleet.named_fleet import fleet_campaign, open_fleet
 from vtare.fleet.slurm import SlurmCluster, node_count
-from vtare.fleet.use import overlaps
 from vtare.plan import parse_plan
 
 pytestmark = pytest.mark.e2e

@@ -18,7 +18,7 @@ from vtare.campaign import Journal, StopRequest, Store
 from vtare.campaign.verify import verify
 from vtare.fleet.cluster import QUIET
 from vtare.fleet.hosts import FleetHost
-from vtare.fleet.opened import fleet_campaign
+from vtare.fleet.named_fleet import fleet_campaign
 from vtare.fleet.own_scheduler import WORKER_OPTIONS, OwnScheduler, environment
 from vtare.plan import parse_plan
 from vtare.process import start

@@ -17,7 +17,7 @@ import pytest
 from vtare.ab.baseline import read_baseline
 from vtare.ab.figures import Reader, read_metric
 from vtare.ab.formats import FORMATS
-from vtare.campaign.left import check_load
+from vtare.campaign.sample_checks import check_load
 from vtare.contract import load_contract, read_schema
 from vtare.documents import BadDocument, parse
 from vtare.errors import VtareError

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from vtare import parquet_check
 from vtare.campaign.allowance import Allowance, allowance
-from vtare.campaign.left import check_left, check_load
+from vtare.campaign.sample_checks import check_left, check_load
 from vtare.contract import check_samples_file, columns, load_contract
 from vtare.design import Run
 from vtare.errors import BadInput

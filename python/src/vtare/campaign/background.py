@@ -17,7 +17,7 @@ from vtare import documents
 from vtare.campaign.capacity import require_capacity
 from vtare.campaign.children import Helper, RunFailed, end, has_line, wait_ready
 from vtare.campaign.file_service import serving
-from vtare.campaign.left import check_load
+from vtare.campaign.sample_checks import check_load
 from vtare.errors import BadInput
 from vtare.platforms import Need
 from vtare.platforms.intake import printable

@@ -17,7 +17,7 @@ from vtare import documents
 from vtare.campaign.allowance import SAMPLES, Allowance, allowance
 from vtare.campaign.children import Helper, RunFailed, end, has_line, wait_measured, wait_ready
 from vtare.campaign.file_service import FileService, file_service
-from vtare.campaign.left import check_left, check_load
+from vtare.campaign.sample_checks import check_left, check_load
 from vtare.contract import RUN_SCHEMA
 from vtare.errors import BadInput, Interrupted
 from vtare.platforms.child import wait_readable

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from vtare import documents
 from vtare.campaign.children import Helper, RunFailed, end, has_line, wait_ready
-from vtare.campaign.left import check_load
+from vtare.campaign.sample_checks import check_load
 from vtare.errors import BadInput
 from vtare.platforms.intake import printable
 from vtare.process import ending_text

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vtare.campaign import CampaignResult, Store, Tidied
-    from vtare.fleet.real import Workers
+    from vtare.fleet.real_machines import Workers
     from vtare.plan import Plan
 
 _LOG = logging.getLogger(__name__)
@@ -67,8 +67,8 @@ def run(
     program, contract = binary_and_contract(binary)
     checked = load_plan(find_plan(plan), contract=contract)
     if on is not None and checked.mesh is not None:
+        from vtare.fleet.named_fleet import fleet_hosts
         from vtare.fleet.needs import with_pairs
-        from vtare.fleet.opened import fleet_hosts
 
         checked = with_pairs(checked, fleet_hosts(on), contract)
     chosen = seed if seed is not None else checked.seed if checked.seed is not None else draw_seed()
@@ -85,7 +85,7 @@ def _fleet(on: str | None, plan: Plan, store: Path, program: Path) -> Workers | 
         if plan.mesh is not None:
             raise BadInput(f"{plan.source}: mesh: found no fleet, expected its hosts: add --on HOSTS")
         return None
-    from vtare.fleet.opened import open_fleet
+    from vtare.fleet.named_fleet import open_fleet
 
     return open_fleet(on, plan, store, program)
 
@@ -296,7 +296,7 @@ def _work(
             if fleet is None:
                 result = Campaign(opened, program, stop, **options).run()
             else:
-                from vtare.fleet.opened import fleet_campaign
+                from vtare.fleet.named_fleet import fleet_campaign
 
                 result = fleet_campaign(opened, fleet, program, stop, **options).run()
         except VtareError as error:

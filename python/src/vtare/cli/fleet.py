@@ -58,7 +58,7 @@ def _show_store(path: Path, *, as_json: bool) -> None:
 
     from vtare.campaign import Journal
     from vtare.campaign.store import read_plan_text
-    from vtare.fleet.use import overlaps, use_of
+    from vtare.fleet.host_use import overlaps, use_of
     from vtare.terminal.fleet import show_use
 
     read_plan_text(path)

@@ -130,8 +130,8 @@ def plan(
 
 def _on_fleet(plan: Plan, on: str, binary: Path | None) -> tuple[Plan, tuple[FleetHost, ...]]:
     """The plan with the pairs of a fleet's hosts, checked as `vtare run --on` does, and the hosts."""
+    from vtare.fleet.named_fleet import fleet_hosts
     from vtare.fleet.needs import check_plan, with_pairs
-    from vtare.fleet.opened import fleet_hosts
 
     hosts = fleet_hosts(on)
     made = with_pairs(plan, hosts, _contract_of(binary))

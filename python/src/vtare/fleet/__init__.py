@@ -9,9 +9,9 @@ from vtare.lazy import attributes
 if TYPE_CHECKING:
     from vtare.fleet.campaign import FleetCampaign
     from vtare.fleet.dry import DryRun, dry_run
+    from vtare.fleet.host_use import HostUse, overlaps, use_of
     from vtare.fleet.hosts import FleetHost, load_hosts, simulated_hosts
     from vtare.fleet.scheduler import Request, Scheduler
-    from vtare.fleet.use import HostUse, overlaps, use_of
 
 __all__ = [
     "DryRun",
@@ -34,6 +34,6 @@ __getattr__ = attributes(
         "dry": ("DryRun", "dry_run"),
         "hosts": ("FleetHost", "load_hosts", "simulated_hosts"),
         "scheduler": ("Request", "Scheduler"),
-        "use": ("HostUse", "overlaps", "use_of"),
+        "host_use": ("HostUse", "overlaps", "use_of"),
     },
 )

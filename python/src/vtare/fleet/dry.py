@@ -18,10 +18,10 @@ from vtare.campaign.verify import verify
 from vtare.design import expected_run_s
 from vtare.errors import BadInput
 from vtare.fleet.campaign import FleetCampaign
+from vtare.fleet.host_use import HostUse, overlaps, use_of
 from vtare.fleet.hosts import MOST_SIMULATED, simulated_hosts
 from vtare.fleet.needs import check_plan, request_of, with_pairs
 from vtare.fleet.simulated import ControllerKilled, SimulatedFiles, SimulatedMachines
-from vtare.fleet.use import HostUse, overlaps, use_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from vtare.fleet.dry import DryRun
+    from vtare.fleet.host_use import HostUse
     from vtare.fleet.survey import HostReport, Survey
-    from vtare.fleet.use import HostUse
 
 
 def show_dry_run(console: Console, found: DryRun) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def page_of(instrument: str) -> Page:
     """The page of an instrument: its own, else the usual one."""
     name = f"{__name__}.{instrument}"
-    page: Page = import_module(name if find_spec(name) is not None else "vtare.report.usual").PAGE
+    page: Page = import_module(name if find_spec(name) is not None else "vtare.report.default_page").PAGE
     return page
 
 

@@ -14,7 +14,7 @@ from vtare.report.details import details_of
 from vtare.report.pages.model import Answered, CellColumn, Page, Placement
 from vtare.report.parts import Column, FigureText, Sentence
 from vtare.report.sentences import Scene, comparison, load_phrase, ratio_figure, scene_of
-from vtare.report.two_ways import by_time, completed, platform_changes, side_by_side
+from vtare.report.side_by_side import by_time, completed, platform_changes, side_by_side
 from vtare.stats import Verdict
 from vtare.summary.contrasts import ComparisonRow
 

@@ -15,14 +15,14 @@ from vtare.fleet.dry import SIMULATED, simulated_number
 from vtare.fleet.hosts import have_agents, load_hosts, simulated_hosts
 from vtare.fleet.needs import check_plan, request_of
 from vtare.fleet.processes import Processes
-from vtare.fleet.real import RealMachines
+from vtare.fleet.real_machines import RealMachines
 from vtare.fleet.slurm import SLURM, SlurmCluster
 
 if TYPE_CHECKING:
     from vtare.campaign.stop import StopRequest
     from vtare.campaign.store import Store
     from vtare.fleet.hosts import FleetHost
-    from vtare.fleet.real import Workers
+    from vtare.fleet.real_machines import Workers
     from vtare.plan import Plan
 
 
