@@ -24,7 +24,7 @@ from pathlib import Path
 from fleet_machines import HUB, NAMES, Dask, Hosts, bridged_hosts, children_of, sources, start_scheduler
 from machines import PLAN_HEAD, ROUTED, Sshd, sleeps_plan, three_machines, wait_until
 
-from vtare.campaign import Journal
+from vtare.campaign.journal import Journal
 from vtare.campaign.verify import verify
 from vtare.fleet.host_use import overlaps
 from vtare.platforms import network
@@ -47,9 +47,11 @@ LAB_S = 600.0
 LAB = """
 import os, signal, sys
 from pathlib import Path
-from vtare.campaign import Files, StopRequest, Store
+from vtare.campaign.files import Files
+from vtare.campaign.stop import StopRequest
+from vtare.campaign.store import Store
 from vtare.fleet.named_fleet import fleet_campaign, open_fleet
-from vtare.plan import parse_plan
+from vtare.plan.files import parse_plan
 plan, path, binary = map(Path, sys.argv[1:4])
 on, steps = sys.argv[4], int(sys.argv[5])
 left = None

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from vtare.campaign import Journal
+from vtare.campaign.journal import Journal
 from vtare.fleet.cluster import PATIENT, QUIET
 from vtare.platforms import network
 from vtare.platforms.owner import own_prefix

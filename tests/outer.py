@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from vtare.campaign import Journal
+from vtare.campaign.journal import Journal
 from vtare.contract import check_samples_file
 from vtare.errors import MachineCannot
 from vtare.platforms.guest import cpio

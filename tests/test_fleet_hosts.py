@@ -18,7 +18,11 @@ import pytest
 from fleet_machines import NAMES, Dask, Hosts, bridged_hosts, children_of, finished, sources, start_scheduler
 from machines import PLAN_HEAD, sleeps_plan, sshd_machine, wait_until
 
-from vtare.campaign import Campaign, CampaignResult, Journal, StopRequest, Store
+from vtare.campaign.executor import Campaign
+from vtare.campaign.journal import Journal
+from vtare.campaign.results import CampaignResult
+from vtare.campaign.stop import StopRequest
+from vtare.campaign.store import Store
 from vtare.campaign.verify import verify
 from vtare.fleet.host_use import overlaps
 from vtare.fleet.hosts import load_hosts
@@ -26,7 +30,9 @@ from vtare.fleet.named_fleet import fleet_campaign, open_fleet
 from vtare.fleet.needs import with_pairs
 from vtare.fleet.real_machines import Workers
 from vtare.fleet.survey import survey
-from vtare.plan import PAIR, Plan, hosts_of_pair, parse_plan
+from vtare.plan.files import parse_plan
+from vtare.plan.mesh import PAIR, hosts_of_pair
+from vtare.plan.model import Plan
 from vtare.platforms import network
 from vtare.platforms.binary import not_static
 from vtare.summary import summarise
@@ -197,10 +203,11 @@ def test_hosts_report_their_facts_and_one_that_is_not_there_its_reason(
 _LAB = """
 import sys
 from pathlib import Path
-from vtare.campaign import StopRequest, Store
+from vtare.campaign.stop import StopRequest
+from vtare.campaign.store import Store
 from vtare.fleet.hosts import load_hosts
 from vtare.fleet.named_fleet import fleet_campaign, open_fleet
-from vtare.plan import parse_plan
+from vtare.plan.files import parse_plan
 plan, store, binary = map(Path, sys.argv[1:])
 parsed = parse_plan(plan.read_text(), source=plan)
 workers = open_fleet("dask://10.76.0.254:8786", parsed, store)

@@ -13,12 +13,14 @@ import pytest
 from machines import sleeps_plan, wait_until
 from slurm_nodes import NoSlurm, slurm_of
 
-from vtare.campaign import Journal, StopRequest, Store
+from vtare.campaign.journal import Journal
+from vtare.campaign.stop import StopRequest
+from vtare.campaign.store import Store
 from vtare.errors import BadInput
 from vtare.fleet.host_use import overlaps
 from vtare.fleet.named_fleet import fleet_campaign, open_fleet
 from vtare.fleet.slurm import SlurmCluster, node_count
-from vtare.plan import parse_plan
+from vtare.plan.files import parse_plan
 
 pytestmark = pytest.mark.e2e
 

@@ -14,13 +14,15 @@ import pytest
 from fleet_machines import sources
 from machines import sleeps_plan, wait_until
 
-from vtare.campaign import Journal, StopRequest, Store
+from vtare.campaign.journal import Journal
+from vtare.campaign.stop import StopRequest
+from vtare.campaign.store import Store
 from vtare.campaign.verify import verify
 from vtare.fleet.cluster import QUIET
 from vtare.fleet.hosts import FleetHost
 from vtare.fleet.named_fleet import fleet_campaign
 from vtare.fleet.own_scheduler import WORKER_OPTIONS, OwnScheduler, environment
-from vtare.plan import parse_plan
+from vtare.plan.files import parse_plan
 from vtare.process import start
 
 pytestmark = [pytest.mark.e2e, pytest.mark.attack]

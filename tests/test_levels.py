@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 from vtare.design import make_design
-from vtare.plan import load_plan, parse_plan
+from vtare.plan.files import load_plan, parse_plan
 
 PLANS = ("kirova-timers", "kirova-avb", "oliveira-rtt", "lampe-counter", "kachan-avb", "batalla")
 

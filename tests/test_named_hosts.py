@@ -28,7 +28,7 @@ from machines import (
 )
 
 from vtare.design import make_design
-from vtare.plan import parse_plan
+from vtare.plan.files import parse_plan
 from vtare.platforms import network, open_platform
 from vtare.platforms.binary import not_static
 from vtare.platforms.owner import own_prefix

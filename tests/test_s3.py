@@ -13,11 +13,13 @@ from pathlib import Path
 import pytest
 from machines import end_daemon, sleeps_plan, wait_until
 
-from vtare.campaign import Campaign, StopRequest, Store
+from vtare.campaign.executor import Campaign
 from vtare.campaign.objects import ObjectStore, at_work, fetch, named, place_of
+from vtare.campaign.stop import StopRequest
+from vtare.campaign.store import Store
 from vtare.campaign.verify import verify
 from vtare.errors import BadInput, CampaignStopped
-from vtare.plan import parse_plan
+from vtare.plan.files import parse_plan
 
 pytestmark = pytest.mark.e2e
 

@@ -12,9 +12,9 @@ import jsonschema
 import pytest
 from json_schemas import maker, schema_of, validate
 
-from vtare.campaign import Store
 from vtare.campaign.journal import HostEvent
-from vtare.plan import parse_plan
+from vtare.campaign.store import Store
+from vtare.plan.files import parse_plan
 
 
 def test_each_schema_is_one_and_accepts_its_example() -> None:

@@ -13,11 +13,14 @@ import pytest
 from json_schemas import validate
 from machines import PLAN_HEAD, skip_unless_made
 
-from vtare.campaign import Files, StopRequest
 from vtare.campaign.execute import RunSettings, execute
+from vtare.campaign.files import Files
+from vtare.campaign.stop import StopRequest
 from vtare.campaign.two_hosts import Roles, TwoHostSetup
 from vtare.design import Run
-from vtare.overhead import figures_of, join, read_capture, read_round_trips
+from vtare.overhead.figures import figures_of
+from vtare.overhead.files import read_capture, read_round_trips
+from vtare.overhead.join import join
 from vtare.platforms import network
 from vtare.platforms.owner import own_prefix
 from vtare.summary import summarise

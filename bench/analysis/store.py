@@ -10,7 +10,7 @@ import polars as pl
 
 from vtare.campaign.journal import Entry, Journal
 from vtare.design import Run, make_design, write_design
-from vtare.plan import parse_plan
+from vtare.plan.files import parse_plan
 
 if TYPE_CHECKING:
     from pathlib import Path

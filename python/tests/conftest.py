@@ -21,11 +21,15 @@ from typing import Any, ClassVar
 import pytest
 from hermetic import seal
 
-from vtare.campaign import Campaign, CampaignResult, StopRequest, Store
 from vtare.campaign import surroundings as surroundings_module
 from vtare.campaign import two_hosts as hosts_module
+from vtare.campaign.executor import Campaign
+from vtare.campaign.results import CampaignResult
+from vtare.campaign.stop import StopRequest
+from vtare.campaign.store import Store
 from vtare.cli import main as command_line
-from vtare.plan import Plan, parse_plan
+from vtare.plan.files import parse_plan
+from vtare.plan.model import Plan
 from vtare.platforms import DEFAULT_RESOURCES, Need, Resources
 from vtare.platforms.host import HostInstance
 from vtare.topology.link_counter import CountingPlace

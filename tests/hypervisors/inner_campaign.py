@@ -15,8 +15,12 @@ from pathlib import Path
 def main(binary: Path, plan: Path, to: Path) -> None:
     """Run the plan in a store on this machine, and copy that: a database with a log does not work over 9p."""
     began = time.monotonic()
-    from vtare.campaign import Campaign, NoProgress, StopRequest, Store, binary_and_contract
-    from vtare.plan import load_plan
+    from vtare.campaign.binary import binary_and_contract
+    from vtare.campaign.executor import Campaign
+    from vtare.campaign.progress import NoProgress
+    from vtare.campaign.stop import StopRequest
+    from vtare.campaign.store import Store
+    from vtare.plan.files import load_plan
 
     program, contract = binary_and_contract(binary)
     loaded_s = round(time.monotonic() - began, 1)

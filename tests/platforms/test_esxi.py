@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 from machines import PATIENCE_S, Sshd
 
-from vtare.campaign import Files, StopRequest
 from vtare.campaign.execute import RunSettings, execute
+from vtare.campaign.files import Files
 from vtare.campaign.setup import RunSetup
+from vtare.campaign.stop import StopRequest
 from vtare.contract import check_samples_file
 from vtare.design import Run
 from vtare.errors import BadInput, MachineCannot

@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 from machines import wait_until
 
-from vtare.campaign import Files, StopRequest
 from vtare.campaign.execute import RunOutcome, RunSettings, execute
+from vtare.campaign.files import Files
 from vtare.campaign.forwarding import ForwardingPlacement, ForwardingRun, ForwardingSetup, guests_of
+from vtare.campaign.stop import StopRequest
 from vtare.design import Run
 from vtare.platforms import leftovers, qemu
 from vtare.platforms.guest import request as request_module

@@ -21,15 +21,18 @@ import polars as pl
 import pytest
 from machines import wait_until
 
-from vtare.campaign import Files, StopRequest
 from vtare.campaign.execute import RunOutcome, RunSettings, execute
+from vtare.campaign.files import Files
 from vtare.campaign.programs import CounterPrograms, room_for
 from vtare.campaign.setup import RunSetup
+from vtare.campaign.stop import StopRequest
 from vtare.campaign.two_hosts import SIDES, Roles, TwoHostRun, capture_name
 from vtare.contract import RUN_SCHEMA, check_samples_file
 from vtare.design import Run
 from vtare.errors import MachineCannot
-from vtare.overhead import figures_of, join, read_capture, read_round_trips
+from vtare.overhead.figures import figures_of
+from vtare.overhead.files import read_capture, read_round_trips
+from vtare.overhead.join import join
 from vtare.platforms import Instance, Platform, PlatformFailed, Resources, network, open_platform, qemu
 from vtare.platforms.guest import child as child_module
 from vtare.platforms.guest.kernel import find_kernel

@@ -15,9 +15,11 @@ import polars as pl
 import pytest
 from machines import PATIENCE_S
 
-from vtare.campaign import Campaign, StopRequest, Store
+from vtare.campaign.executor import Campaign
+from vtare.campaign.stop import StopRequest
+from vtare.campaign.store import Store
 from vtare.errors import MachineCannot
-from vtare.plan import load_plan
+from vtare.plan.files import load_plan
 from vtare.platforms import qemu
 from vtare.platforms.guest import disk, qemu_machine
 from vtare.platforms.guest import request as request_module

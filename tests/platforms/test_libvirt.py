@@ -19,7 +19,9 @@ import pytest
 from machines import PATIENCE_S, end_daemon
 
 from vtare.errors import MachineCannot
-from vtare.overhead import figures_of, join, read_capture, read_round_trips
+from vtare.overhead.figures import figures_of
+from vtare.overhead.files import read_capture, read_round_trips
+from vtare.overhead.join import join
 from vtare.platforms import Platform, Resources, network, open_platform, qemu
 from vtare.platforms.guest.kernel import find_kernel
 from vtare.platforms.guest.libvirt_machine import URI_VARIABLE, found_manager
@@ -129,8 +131,9 @@ def platform_of(vtare: Path, resources: Resources) -> Platform:
 def test_round_trips_of_a_guest_under_libvirt_are_captured_in_front_of_it(
     static_vtare: Path, tmp_path: Path, nic: str, clock_source: str | None
 ) -> None:
-    from vtare.campaign import Files, StopRequest
     from vtare.campaign.execute import RunSettings, execute
+    from vtare.campaign.files import Files
+    from vtare.campaign.stop import StopRequest
     from vtare.campaign.two_hosts import SIDES, Roles, TwoHostRun, capture_name
     from vtare.design import Run
 

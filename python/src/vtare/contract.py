@@ -19,7 +19,7 @@ from vtare.errors import BadInput, did_you_mean
 from vtare.kernel_files import free_memory_byte
 from vtare.process import run_tool
 from vtare.quantities import QuantityError, parse, refuse_above_a_year, unit_of, write
-from vtare.stored import parse_json, plain_values
+from vtare.stored.paths import parse_json, plain_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

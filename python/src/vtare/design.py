@@ -22,8 +22,10 @@ from vtare import parquet_check
 from vtare.contract import load_contract
 from vtare.errors import BadInput
 from vtare.instruments import PlannedRun, instrument
-from vtare.plan import OWN_FACTORS, PAIR, TIMERS_FACTOR, cells_of, is_cell, lay_out, refuse_unknown, round_numbers
-from vtare.stored import is_run_id, parse_json
+from vtare.plan.cells import cells_of, is_cell
+from vtare.plan.factors import OWN_FACTORS, TIMERS_FACTOR
+from vtare.plan.mesh import PAIR, lay_out, refuse_unknown, round_numbers
+from vtare.stored.paths import is_run_id, parse_json
 from vtare.topology.path import TIMERS
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from vtare.plan import Control, Experiment, Plan
+    from vtare.plan.model import Control, Experiment, Plan
 
 #: Threads of `vtare load cpu` where the plan names none (docs/contract.md).
 DEFAULT_LOAD_THREADS: Final = 100

@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare.errors import BadInput
-from vtare.stored import read_regular
+from vtare.stored.paths import read_regular
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
-from vtare.stored import open_regular
+from vtare.stored.paths import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

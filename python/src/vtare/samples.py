@@ -18,15 +18,15 @@ import polars as pl
 from vtare.contract import check_samples_file, load_contract
 from vtare.errors import BadInput
 from vtare.instruments import instrument as record_of
-from vtare.plan import PAIR, hosts_of_pair
-from vtare.stored import odd_entry, parse_json, plain_values, read_regular
+from vtare.plan.mesh import PAIR, hosts_of_pair
+from vtare.stored.paths import odd_entry, parse_json, plain_values, read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from vtare.design import Run
     from vtare.instruments import Value
-    from vtare.plan import Experiment, Plan
+    from vtare.plan.model import Experiment, Plan
 
 #: What the far end is called that the lab sets up: its address is the lab's business and differs between platforms.
 OWN_FAR_END: Final = "responder"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from vtare import platforms
-from vtare.campaign import read_store
+from vtare.campaign.store import read_store
 
 PAGE = Path(__file__).parents[3] / "docs" / "add-a-platform.md"
 Command = Callable[..., CompletedProcess[str]]

@@ -11,10 +11,16 @@ from typing import Any
 
 import pytest
 
-from vtare.campaign import Campaign, CampaignResult, Files, Journal, StopRequest, Store, default_store, find_binary
-from vtare.campaign.journal import Entry
+from vtare.campaign.binary import find_binary
+from vtare.campaign.executor import Campaign
+from vtare.campaign.files import Files
+from vtare.campaign.journal import Entry, Journal
+from vtare.campaign.results import CampaignResult
+from vtare.campaign.stop import StopRequest
+from vtare.campaign.store import Store, default_store
 from vtare.errors import BadInput, CampaignStopped, Interrupted
-from vtare.plan import Plan, parse_plan
+from vtare.plan.files import parse_plan
+from vtare.plan.model import Plan
 
 Run = Callable[[Store], CampaignResult]
 

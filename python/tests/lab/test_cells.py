@@ -15,10 +15,14 @@ from comparison_frames import compared
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from vtare.campaign import CampaignResult, Store
+from vtare.campaign.results import CampaignResult
+from vtare.campaign.store import Store
 from vtare.design import check_levels, make_design, read_design, runs_of
 from vtare.errors import BadInput
-from vtare.plan import Experiment, Factor, Level, Plan, cells_of, counterpart, is_cell, parse_plan
+from vtare.plan.cells import cells_of, counterpart, is_cell
+from vtare.plan.files import parse_plan
+from vtare.plan.level import Level
+from vtare.plan.model import Experiment, Factor, Plan
 from vtare.summary import summarise
 
 PLAN = """

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from vtare import start
 from vtare.cli import app
 from vtare.cli.examples import EXAMPLES
-from vtare.plan import Plan
+from vtare.plan.model import Plan
 from vtare.terminal.tables import duration
 
 Lab = Callable[..., subprocess.CompletedProcess[str]]

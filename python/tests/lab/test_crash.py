@@ -14,8 +14,10 @@ from typing import Any
 
 import pytest
 
-from vtare.campaign import CampaignResult, Journal, Store
-from vtare.plan import Plan
+from vtare.campaign.journal import Journal
+from vtare.campaign.results import CampaignResult
+from vtare.campaign.store import Store
+from vtare.plan.model import Plan
 
 pytestmark = pytest.mark.fault
 
@@ -24,8 +26,12 @@ Run = Callable[[Store], CampaignResult]
 CRASHING = """
 import os, signal, sys
 from pathlib import Path
-from vtare.campaign import Campaign, Files, Journal, StopRequest, Store
-from vtare.plan import load_plan
+from vtare.campaign.executor import Campaign
+from vtare.campaign.files import Files
+from vtare.campaign.journal import Journal
+from vtare.campaign.stop import StopRequest
+from vtare.campaign.store import Store
+from vtare.plan.files import load_plan
 
 operation, moment, left = sys.argv[1], sys.argv[2], int(sys.argv[3])
 plan, store, binary = (Path(a) for a in sys.argv[4:])

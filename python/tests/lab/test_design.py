@@ -10,7 +10,8 @@ from vtare.design import Design, Run, expected_run_s, make_design, read_design, 
 from vtare.errors import BadInput
 from vtare.fleet.hosts import simulated_hosts
 from vtare.fleet.needs import with_pairs
-from vtare.plan import Plan, load_plan, parse_plan, shipped_plans
+from vtare.plan.files import load_plan, parse_plan, shipped_plans
+from vtare.plan.model import Plan
 
 
 def cell(run: Run) -> tuple[str, tuple[tuple[str, str], ...]]:

@@ -16,13 +16,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vtare.campaign import Campaign, Journal, StopRequest, Store
-from vtare.campaign.journal import HostEvent
+from vtare.campaign.executor import Campaign
+from vtare.campaign.journal import HostEvent, Journal
+from vtare.campaign.stop import StopRequest
+from vtare.campaign.store import Store
 from vtare.design import make_design
 from vtare.errors import BadInput
-from vtare.fleet import dry_run, load_hosts, overlaps, use_of
-from vtare.fleet.dry import simulated_number
-from vtare.fleet.hosts import have_agents
+from vtare.fleet.dry import dry_run, simulated_number
+from vtare.fleet.host_use import overlaps, use_of
+from vtare.fleet.hosts import have_agents, load_hosts
 from vtare.fleet.needs import check_plan, request_of, without_hosts
 from vtare.fleet.scheduler import (
     MOST_ATTEMPTS,
@@ -42,7 +44,8 @@ from vtare.fleet.scheduler import (
     Start,
 )
 from vtare.fleet.simulated import SimulatedFiles
-from vtare.plan import Plan, parse_plan
+from vtare.plan.files import parse_plan
+from vtare.plan.model import Plan
 
 LAB = Callable[..., CompletedProcess[str]]
 

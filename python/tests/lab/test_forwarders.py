@@ -15,7 +15,8 @@ from vtare.campaign.forwarding import ForwardingPlacement, ForwardingRun, guests
 from vtare.design import Run
 from vtare.errors import BadInput
 from vtare.instruments import PartRows, instrument
-from vtare.plan import Plan, load_plan, parse_plan, shipped_plans
+from vtare.plan.files import load_plan, parse_plan, shipped_plans
+from vtare.plan.model import Plan
 from vtare.platforms import PlatformFailed, Resources, openvswitch
 from vtare.platforms.guest.qemu_command import GuestSpec, command, kernel_command_line
 from vtare.platforms.network import NetworkError, Step

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from vtare.contract import load_contract
 from vtare.errors import BadInput
-from vtare.plan import Plan, load_plan, parse_plan, shipped_plans
+from vtare.plan.files import load_plan, parse_plan, shipped_plans
+from vtare.plan.model import Plan
 from vtare.plan.schema import plan_schema
 
 pytestmark = pytest.mark.attack

@@ -21,8 +21,8 @@ from vtare.campaign.sample_checks import check_load
 from vtare.contract import load_contract, read_schema
 from vtare.documents import BadDocument, parse
 from vtare.errors import VtareError
-from vtare.fleet import load_hosts
-from vtare.plan import parse_plan, shipped_plans
+from vtare.fleet.hosts import load_hosts
+from vtare.plan.files import parse_plan, shipped_plans
 from vtare.quantities import QuantityError, Unit
 from vtare.quantities import parse as parse_quantity
 from vtare.topology.clock_relation import read_relations

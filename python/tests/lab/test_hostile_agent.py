@@ -24,7 +24,7 @@ from vtare.fleet.agent_answers import BadAnswer, read_announced, read_document, 
 from vtare.fleet.agent_requests import AgentConnection, BadRequest, Registry, answer, handshake
 from vtare.fleet.certificates import Certificates, KeyPair, host_of
 from vtare.fleet.plain_dask import REFUSED, PickleRefused, allow_pickles, refuse_pickles
-from vtare.plan import parse_plan
+from vtare.plan.files import parse_plan
 
 pytestmark = pytest.mark.attack
 

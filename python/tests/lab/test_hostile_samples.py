@@ -20,7 +20,7 @@ from vtare.campaign.sample_checks import check_left, check_load
 from vtare.contract import check_samples_file, columns, load_contract
 from vtare.design import Run
 from vtare.errors import BadInput
-from vtare.overhead import read_capture
+from vtare.overhead.files import read_capture
 
 pytestmark = pytest.mark.attack
 

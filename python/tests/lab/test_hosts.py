@@ -14,8 +14,9 @@ import pytest
 
 from vtare.campaign.host_clocks import compared
 from vtare.errors import BadInput
-from vtare.overhead import Flow, RoundTrips
-from vtare.plan import Plan, parse_plan
+from vtare.overhead.files import Flow, RoundTrips
+from vtare.plan.files import parse_plan
+from vtare.plan.model import Plan
 from vtare.platforms import PlatformFailed
 from vtare.platforms.host import HostInstance
 from vtare.topology.clock_relation import ClockComparison, ClockRelation, read_relations

@@ -11,13 +11,15 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from vtare.campaign import CampaignResult, Store
 from vtare.campaign import background as background_module
 from vtare.campaign.capacity import require_capacity
+from vtare.campaign.results import CampaignResult
+from vtare.campaign.store import Store
 from vtare.contract import load_contract
 from vtare.errors import BadInput, MachineCannot
-from vtare.plan import Plan, parse_plan
 from vtare.plan.checks import Checks
+from vtare.plan.files import parse_plan
+from vtare.plan.model import Plan
 from vtare.plan.readers import LevelReader, background_load, load
 from vtare.platforms import Need, Resources
 from vtare.platforms import owner as owner_module

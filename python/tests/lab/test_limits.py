@@ -18,10 +18,11 @@ from typing import Any
 
 import pytest
 
-from vtare.campaign import Files, Store
+from vtare.campaign.files import Files
+from vtare.campaign.store import Store
 from vtare.campaign.verify import verify
 from vtare.errors import MachineCannot
-from vtare.plan import Plan
+from vtare.plan.model import Plan
 from vtare.platforms import owner
 
 pytestmark = pytest.mark.attack
@@ -49,7 +50,7 @@ AS_NOBODY = """
 import contextlib, io, json, os, sys
 from pathlib import Path
 from vtare import cli
-from vtare.campaign import Store
+from vtare.campaign.store import Store
 from vtare.errors import BadInput
 
 def tidy(store):

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from vtare.campaign import Journal, read_store
+from vtare.campaign.journal import Journal
 from vtare.campaign.status import read_state
+from vtare.campaign.store import read_store
 from vtare.terminal.live import follow, view
 from vtare.terminal.logs import be_quiet, is_quiet, start_logging
 from vtare.terminal.progress import bar

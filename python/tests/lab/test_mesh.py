@@ -11,16 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vtare.campaign import Journal, StopRequest, Store
-from vtare.campaign.journal import HostEvent
+from vtare.campaign.journal import HostEvent, Journal
+from vtare.campaign.stop import StopRequest
+from vtare.campaign.store import Store
 from vtare.design import Run, groups_of, make_design
 from vtare.errors import BadInput
 from vtare.fleet.campaign import FleetCampaign
 from vtare.fleet.hosts import FleetHost, simulated_hosts
 from vtare.fleet.needs import check_plan, request_of, with_pairs
 from vtare.fleet.simulated import SimulatedFiles, SimulatedMachines
-from vtare.plan import PAIR, Plan, hosts_of_pair, parse_plan
-from vtare.plan.mesh import rounds_of_all
+from vtare.plan.files import parse_plan
+from vtare.plan.mesh import PAIR, hosts_of_pair, rounds_of_all
+from vtare.plan.model import Plan
 
 HEAD = """
 schema = "vtare.plan/1"

@@ -14,9 +14,9 @@ import pytest
 import typer
 
 from vtare.cli import app
-from vtare.fleet import load_hosts
-from vtare.plan import load_plan
-from vtare.stored import read_named
+from vtare.fleet.hosts import load_hosts
+from vtare.plan.files import load_plan
+from vtare.stored.paths import read_named
 
 pytestmark = [pytest.mark.attack, pytest.mark.thorough]
 

@@ -12,17 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vtare.errors import BadInput
-from vtare.overhead import (
-    PIECES,
-    Capture,
-    Flow,
-    Joined,
-    figures_of,
-    join,
-    read_capture,
-    read_round_trips,
-    unwrapped,
-)
+from vtare.overhead.figures import PIECES, figures_of
+from vtare.overhead.files import Capture, Flow, read_capture, read_round_trips
+from vtare.overhead.join import Joined, join, unwrapped
 
 PEER = "10.77.2.2:8462"
 NEAR = "10.77.1.2:40000"

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from vtare.campaign import CampaignResult, Store
-from vtare.plan import parse_plan
+from vtare.campaign.results import CampaignResult
+from vtare.campaign.store import Store
+from vtare.plan.files import parse_plan
 from vtare.report.build import build
 from vtare.summary import summarise
 

@@ -9,10 +9,11 @@ import pytest
 
 from vtare.contract import load_contract
 from vtare.errors import BadInput
-from vtare.fleet import load_hosts
-from vtare.plan import Plan, find_plan, load_plan, parse_plan, shipped_plans
+from vtare.fleet.hosts import load_hosts
 from vtare.plan.checks import Checks
 from vtare.plan.factors import FACTORS, FactorSpec
+from vtare.plan.files import find_plan, load_plan, parse_plan, shipped_plans
+from vtare.plan.model import Plan
 from vtare.plan.schema import plan_schema
 from vtare.topology.instance_factors import Load
 

@@ -12,7 +12,7 @@ import pytest
 
 from vtare.campaign.allowance import expected_byte
 from vtare.design import expected_run_s, make_design
-from vtare.plan import parse_plan
+from vtare.plan.files import parse_plan
 
 Lab = Callable[..., Any]
 

@@ -10,8 +10,8 @@ import jsonschema
 import pytest
 
 from vtare.contract import load_contract
-from vtare.plan import load_plan, shipped_plans
 from vtare.plan.factors import FACTORS
+from vtare.plan.files import load_plan, shipped_plans
 from vtare.plan.schema import plan_schema
 
 SCHEMA = plan_schema(load_contract())

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vtare.plan import shipped_plans
+from vtare.plan.files import shipped_plans
 from vtare.plan.positions import Positions
 
 EVERYTHING = """# a comment with = and [brackets]

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
-from vtare.campaign import Campaign, StopRequest, Store
+from vtare.campaign.executor import Campaign
 from vtare.campaign.one_host import OneHostSetup
 from vtare.campaign.programs import BROUGHT_MEMORY_BYTE, CounterPrograms, language_of, room_for
+from vtare.campaign.stop import StopRequest
+from vtare.campaign.store import Store
 from vtare.design import Run, make_design
 from vtare.errors import MachineCannot
-from vtare.plan import parse_plan
+from vtare.plan.files import parse_plan
 from vtare.platforms import DEFAULT_RESOURCES, Resources
 
 PLAN = """

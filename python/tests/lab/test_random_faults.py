@@ -25,10 +25,13 @@ from typing import Any, Final
 import pytest
 from agent_end import guest, on_the_line
 
-from vtare.campaign import CampaignResult, Store, children
+from vtare.campaign import children
+from vtare.campaign.results import CampaignResult
+from vtare.campaign.store import Store
 from vtare.campaign.verify import verify
 from vtare.cli import campaigns
-from vtare.plan import Plan, parse_plan
+from vtare.plan.files import parse_plan
+from vtare.plan.model import Plan
 from vtare.platforms import PlatformFailed
 from vtare.platforms.guest import request
 from vtare.platforms.guest.frames import Frame, Kind

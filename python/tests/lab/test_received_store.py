@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from vtare.campaign import Store, read_store
+from vtare.campaign.store import Store, read_store
 from vtare.contract import check_samples_file
 from vtare.errors import BadInput
 

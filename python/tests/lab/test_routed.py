@@ -13,10 +13,14 @@ import polars as pl
 import pytest
 from comparison_frames import compared
 
-from vtare.campaign import CampaignResult, Journal, Store, children
+from vtare.campaign import children
+from vtare.campaign.journal import Journal
+from vtare.campaign.results import CampaignResult
+from vtare.campaign.store import Store
 from vtare.campaign.surroundings import Surroundings
 from vtare.errors import BadInput
-from vtare.plan import Plan, parse_plan
+from vtare.plan.files import parse_plan
+from vtare.plan.model import Plan
 from vtare.platforms import network
 from vtare.report.build import build
 from vtare.stats import Known

@@ -13,7 +13,7 @@ from vtare.campaign.attempts import Attempts
 from vtare.campaign.setup import Setup
 from vtare.design import Run
 from vtare.errors import PlatformFailed
-from vtare.plan import Experiment
+from vtare.plan.model import Experiment
 from vtare.platforms import docker as docker_platform
 from vtare.platforms import remove_leftovers, virtualbox
 from vtare.topology.forwarding import ForwardingTopology

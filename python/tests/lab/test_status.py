@@ -9,8 +9,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from vtare.campaign import Journal, Store, read_store
+from vtare.campaign.journal import Journal
 from vtare.campaign.status import read_state
+from vtare.campaign.store import Store, read_store
 from vtare.errors import BadInput
 
 

@@ -17,10 +17,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench" / "statisti
 
 from campaigns import Truth, write_campaign
 
-from vtare.campaign import Campaign, CampaignResult, Journal, Stopped, StopRequest, Store
+from vtare.campaign.executor import Campaign
+from vtare.campaign.journal import Journal, Stopped
+from vtare.campaign.results import CampaignResult
+from vtare.campaign.stop import StopRequest
+from vtare.campaign.store import Store
 from vtare.cli import main
 from vtare.errors import BadInput, Interrupted
-from vtare.plan import Plan, StopRule, parse_plan
+from vtare.plan.files import parse_plan
+from vtare.plan.model import Plan, StopRule
 from vtare.summary import summarise
 from vtare.summary.stopping import judge_precision
 

@@ -12,11 +12,12 @@ import polars as pl
 import pytest
 from comparison_frames import compared
 
-from vtare.campaign import CampaignResult, Store
+from vtare.campaign.results import CampaignResult
+from vtare.campaign.store import Store
 from vtare.design import Run as RunRow
 from vtare.errors import BadInput
-from vtare.plan import Plan
 from vtare.plan.factors import FACTORS
+from vtare.plan.model import Plan
 from vtare.samples import RunFile, other_clocks, refuse_mixture
 from vtare.stats import Verdict
 from vtare.summary import Summary, summarise

@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 from comparison_frames import compared
 
-from vtare.campaign import CampaignResult, Store, children
+from vtare.campaign import children
+from vtare.campaign.results import CampaignResult
+from vtare.campaign.store import Store
 from vtare.errors import BadInput
-from vtare.plan import Plan, parse_plan
+from vtare.plan.files import parse_plan
+from vtare.plan.model import Plan
 from vtare.platforms.network import NetworkError, NetworkRefused
 from vtare.summary import summarise
 

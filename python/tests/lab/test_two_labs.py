@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from vtare.campaign.verify import verify
-from vtare.plan import Plan
+from vtare.plan.model import Plan
 
 pytestmark = [pytest.mark.attack, pytest.mark.fault]
 

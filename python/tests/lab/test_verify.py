@@ -14,10 +14,12 @@ from typing import Any
 
 import pytest
 
-from vtare.campaign import CampaignResult, Journal, Store
+from vtare.campaign.journal import Journal
+from vtare.campaign.results import CampaignResult
+from vtare.campaign.store import Store
 from vtare.campaign.verify import verify
 from vtare.errors import BadInput
-from vtare.plan import Plan
+from vtare.plan.model import Plan
 
 pytestmark = [pytest.mark.attack, pytest.mark.usefixtures("undrawn")]
 
@@ -26,8 +28,10 @@ Run = Callable[[Store], CampaignResult]
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from vtare.campaign import Campaign, StopRequest, Store
-from vtare.plan import load_plan
+from vtare.campaign.executor import Campaign
+from vtare.campaign.stop import StopRequest
+from vtare.campaign.store import Store
+from vtare.plan.files import load_plan
 
 plan, store, binary = (Path(a) for a in sys.argv[1:])
 with Store.create(store, load_plan(plan), 7) as opened, StopRequest() as stop:

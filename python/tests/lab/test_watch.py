@@ -23,10 +23,10 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from typer.testing import CliRunner
 
-from vtare.campaign import read_store
+from vtare.campaign.store import read_store
 from vtare.cli import app
 from vtare.errors import BadInput, CampaignStopped, Interrupted
-from vtare.plan import load_plan
+from vtare.plan.files import load_plan
 from vtare.report.over_time import page
 from vtare.report.text import NO_BREAK
 from vtare.samples import open_samples

@@ -20,7 +20,7 @@ from vtare.papers.claims.batalla import index_by_loaded, loads, most_bit_per_s
 from vtare.papers.claims.model import OUTCOMES, Claim, one_value
 from vtare.papers.pages import pages
 from vtare.papers.published import read_rows
-from vtare.plan import shipped_plans
+from vtare.plan.files import shipped_plans
 
 DOCS = Path(__file__).parents[3] / "docs" / "papers"
 NAMES = [paper.name for paper in papers.list_papers()]

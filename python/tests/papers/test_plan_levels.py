@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from vtare.papers.published import read_rows
-from vtare.plan import Experiment, Plan, find_plan, load_plan
+from vtare.plan.files import find_plan, load_plan
+from vtare.plan.model import Experiment, Plan
 
 #: What the papers call a level -> its label in a plan.
 PLATFORMS = {

@@ -12,7 +12,7 @@ from synthetic_store import CLOCK, MACHINE, SEED, run_document
 from vtare.campaign.journal import Entry, Journal
 from vtare.contract import columns
 from vtare.design import Run, make_design, write_design
-from vtare.plan import parse_plan
+from vtare.plan.files import parse_plan
 from vtare.quantities import parse, unit_of
 
 PLAN = """

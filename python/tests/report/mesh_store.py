@@ -14,7 +14,8 @@ from vtare.campaign.journal import Entry, Journal
 from vtare.design import Run, make_design, write_design
 from vtare.fleet.hosts import simulated_hosts
 from vtare.fleet.needs import with_pairs
-from vtare.plan import PAIR, hosts_of_pair, parse_plan
+from vtare.plan.files import parse_plan
+from vtare.plan.mesh import PAIR, hosts_of_pair
 
 PLAN = """\
 schema = "vtare.plan/1"

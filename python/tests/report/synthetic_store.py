@@ -15,13 +15,13 @@ import polars as pl
 
 from vtare.campaign.journal import Entry, Journal
 from vtare.design import Run, make_design, write_design
-from vtare.plan import parse_plan
+from vtare.plan.files import parse_plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from vtare.plan import Plan
+    from vtare.plan.model import Plan
 
 SEED = 20
 QUANTUM_NS = 10

@@ -14,7 +14,8 @@ from rich.console import Console
 from vtare.ab.figures import COUNTED
 from vtare.ab.trials import Measured
 from vtare.instruments import RECORDS
-from vtare.plan import Analysis, Experiment, Factor, Level
+from vtare.plan.level import Level
+from vtare.plan.model import Analysis, Experiment, Factor
 from vtare.report.content import Content, content_of
 from vtare.report.overlay import overlay
 from vtare.report.plain import as_json, markdown

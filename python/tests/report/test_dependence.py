@@ -9,7 +9,8 @@ import polars as pl
 from conftest import Reported
 from synthetic_store import Recipe
 
-from vtare.plan import Analysis, Experiment, Factor, Level
+from vtare.plan.level import Level
+from vtare.plan.model import Analysis, Experiment, Factor
 from vtare.report import needs
 from vtare.report.content import content_of
 from vtare.report.limits import limits_of

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 from vtare.design import make_design, write_design
-from vtare.plan import load_plan
+from vtare.plan.files import load_plan
 from vtare.report.build import render
 from vtare.report.content import Content, content_of
 from vtare.report.plain import render_plain

@@ -11,8 +11,10 @@ import pytest
 from comparison_frames import compared
 from planted import Change, of_cells, planted
 
-from vtare.campaign import CampaignResult, Store
-from vtare.plan import StopRule, parse_plan
+from vtare.campaign.results import CampaignResult
+from vtare.campaign.store import Store
+from vtare.plan.files import parse_plan
+from vtare.plan.model import StopRule
 from vtare.report.content import content_of
 from vtare.report.plain import markdown
 from vtare.summary import Summary, summarise

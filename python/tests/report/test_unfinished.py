@@ -6,8 +6,9 @@ from pathlib import Path
 
 from synthetic_store import PLAN, Recipe, write_store
 
-from vtare.campaign import Entry, Store
-from vtare.plan import parse_plan
+from vtare.campaign.journal import Entry
+from vtare.campaign.store import Store
+from vtare.plan.files import parse_plan
 from vtare.report.content import content_of
 from vtare.summary import summarise
 

@@ -8,7 +8,7 @@ import polars as pl
 from comparison_frames import compared
 from conftest import Reported
 
-from vtare.plan import Analysis
+from vtare.plan.model import Analysis
 from vtare.plots.quantity import quantity_of
 from vtare.report import text
 from vtare.report.content import content_of, layouts_of

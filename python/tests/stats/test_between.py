@@ -24,7 +24,7 @@ from campaigns import MEDIAN_NS, Truth, write_campaign
 
 from vtare.errors import BadInput
 from vtare.instruments import metric
-from vtare.plan import Analysis
+from vtare.plan.model import Analysis
 from vtare.stats import Verdict
 from vtare.summary.between import REFUSED, BetweenRow, Changed, LoneCell, compare_stores, judge
 from vtare.summary.campaigns import Shift

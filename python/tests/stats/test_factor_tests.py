@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from vtare import stats
-from vtare.plan import Analysis, Experiment, Factor, Level
+from vtare.plan.level import Level
+from vtare.plan.model import Analysis, Experiment, Factor
 from vtare.summary.cells import Cell
 from vtare.summary.factors import TESTED_FIGURES, RankTestRow, level_associations, rank_tests
 

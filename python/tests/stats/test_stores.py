@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench" / "statisti
 from campaigns import Truth, write_campaign
 from comparison_frames import compared
 
-from vtare.plan import load_plan, shipped_plans
+from vtare.plan.files import load_plan, shipped_plans
 from vtare.stats import self_test
 from vtare.summary import summarise
 from vtare.summary.cells import Cell

@@ -12,10 +12,13 @@ import numpy as np
 import pytest
 
 from vtare import stats
-from vtare.campaign import CampaignResult, Store
+from vtare.campaign.results import CampaignResult
+from vtare.campaign.store import Store
 from vtare.design import Run, make_design, runs_of
 from vtare.errors import BadInput
-from vtare.plan import Analysis, Experiment, Factor, Level, Plan, parse_plan
+from vtare.plan.files import parse_plan
+from vtare.plan.level import Level
+from vtare.plan.model import Analysis, Experiment, Factor, Plan
 from vtare.summary import contrasts, summarise
 from vtare.summary.cells import Cell
 from vtare.summary.factors import interactions, level_associations, whole_plot_means

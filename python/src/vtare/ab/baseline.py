@@ -9,7 +9,7 @@ from vtare.ab.commands import Command
 from vtare.ab.trials import COUNTED_FIELDS, Measured
 from vtare.ab.verdict import SCHEMA
 from vtare.errors import BadInput
-from vtare.stored import plain_line
+from vtare.stored.paths import plain_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from vtare.errors import BadInput
-from vtare.stored import plain_line
+from vtare.stored.paths import plain_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from vtare.ab.json_figures import kind, mean_of, member, members, number_of, numbers_of, parse_json, text_of
 from vtare.ab.readings import NoReading, Number, Reading, ReadingUnit, read_number, read_unit, with_unit
 from vtare.ab.text_figures import without_escapes
-from vtare.stored import plain_text
+from vtare.stored.paths import plain_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -11,7 +11,7 @@ from vtare.ab.readings import NoReading, Number, Reading, ReadingUnit, read_numb
 from vtare.ab.text_figures import whole_text, without_escapes
 from vtare.errors import BadInput
 from vtare.kernel_files import free_memory_byte
-from vtare.stored import plain_text
+from vtare.stored.paths import plain_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

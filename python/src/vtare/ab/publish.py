@@ -22,7 +22,7 @@ from vtare.ab.verdict import (
     sentence,
     void_text,
 )
-from vtare.stored import plain_line
+from vtare.stored.paths import plain_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable

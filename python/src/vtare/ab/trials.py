@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from vtare.errors import BadInput, MachineCannot
 from vtare.process import PIPE, start
-from vtare.stored import plain_text
+from vtare.stored.paths import plain_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from vtare.campaign.files import Files
     from vtare.campaign.stop import StopRequest
     from vtare.design import Run
-    from vtare.plan import Experiment, Plan
+    from vtare.plan.model import Experiment, Plan
     from vtare.platforms.child import Child
 
 

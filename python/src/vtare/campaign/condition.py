@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from vtare.contract import check_samples_file
 from vtare.errors import BadInput
-from vtare.stored import damage, kind_of, odd_entry, parse_json, read_regular
+from vtare.stored.manifest import damage
+from vtare.stored.paths import kind_of, odd_entry, parse_json, read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,7 +7,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from vtare.process import sync
-from vtare.stored import kind_of
+from vtare.stored.paths import kind_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,7 @@ from vtare.campaign.capacity import require_capacity
 from vtare.campaign.children import Helper, RunFailed, blame_helpers
 from vtare.campaign.setup import RunSetup, Setup, close_quietly
 from vtare.errors import MachineCannot
-from vtare.plan import DEFAULT_GUESTS
+from vtare.plan.factors import DEFAULT_GUESTS
 from vtare.platforms import DEFAULT_RESOURCES, PlatformFailed, Resources, open_platform, remove_leftovers
 from vtare.platforms.host import HostInstance
 from vtare.platforms.netns import NetnsInstance
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from vtare.campaign.files import Files
     from vtare.campaign.stop import StopRequest
     from vtare.design import Run
-    from vtare.plan import Experiment
+    from vtare.plan.model import Experiment
     from vtare.platforms.protocol import Settings
 
 _DEFAULT_FRAMES: Final = (1518,)

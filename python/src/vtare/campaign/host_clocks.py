@@ -10,7 +10,7 @@ import polars as pl
 
 from vtare.campaign.children import Helper, RunFailed, beginning, end, wait_ready
 from vtare.errors import BadInput, Interrupted
-from vtare.overhead import RoundTrips, read_round_trips
+from vtare.overhead.files import RoundTrips, read_round_trips
 from vtare.process import ending_text
 from vtare.topology.clock_relation import CLOCKS_FILE, CLOCKS_SCHEMA, ClockComparison, ClockRelation
 from vtare.topology.named_hosts import SENDER

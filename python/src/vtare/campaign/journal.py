@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, get_args
 
 from vtare.errors import BadInput, CampaignStopped
-from vtare.stored import is_run_id, kind_of, parse_json, plain_text
+from vtare.stored.paths import is_run_id, kind_of, parse_json, plain_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -29,7 +29,8 @@ from vtare.errors import BadInput, CampaignStopped, VtareError
 from vtare.platforms.notes import state_directory
 from vtare.platforms.owner import own_prefix, still_runs
 from vtare.process import write_whole
-from vtare.stored import MANIFEST, damage, is_run_id, kind_of
+from vtare.stored.manifest import MANIFEST, damage
+from vtare.stored.paths import is_run_id, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from vtare.campaign.files import Files
     from vtare.campaign.stop import StopRequest
     from vtare.design import Run
-    from vtare.plan import Experiment
+    from vtare.plan.model import Experiment
     from vtare.platforms.protocol import Server, Settings
     from vtare.topology.named_hosts import HostSpec
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from vtare.campaign.stop import StopRequest
     from vtare.design import Run
-    from vtare.plan import Experiment
+    from vtare.plan.model import Experiment
     from vtare.platforms.protocol import Server
     from vtare.topology.link_counter import CountingPlace
     from vtare.topology.protocol import Hosts

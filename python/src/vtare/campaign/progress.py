@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from vtare.campaign.execute import RunOutcome
     from vtare.design import Run
-    from vtare.plan import Plan
+    from vtare.plan.model import Plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from vtare.campaign.journal import Entry, Stopped, not_needed
 from vtare.errors import CampaignStopped, MachineCannot, VtareError, refusal_of
-from vtare.stored import MANIFEST, manifest_of
+from vtare.stored.manifest import MANIFEST, manifest_of
 
 if TYPE_CHECKING:
     from pathlib import Path

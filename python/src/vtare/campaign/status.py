@@ -9,14 +9,14 @@ from vtare import __version__
 from vtare.campaign.journal import Entry, Journal, Stopped, not_needed
 from vtare.campaign.store import read_plan_text, read_store
 from vtare.design import plan_hash, read_head, runs_of
-from vtare.plan import parse_plan
+from vtare.plan.files import parse_plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Set
     from pathlib import Path
 
     from vtare.design import Run
-    from vtare.plan import Plan
+    from vtare.plan.model import Plan
 
 STATUSES: Final = ("done", "failed", "skipped", "pending", "not_needed")
 

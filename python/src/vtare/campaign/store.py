@@ -26,8 +26,9 @@ from vtare.campaign.files import Files
 from vtare.campaign.journal import BESIDE, Entry, Journal
 from vtare.design import Design, Run, check_levels, check_plan, check_rows, make_design, read_design, write_design
 from vtare.errors import BadInput
-from vtare.plan import Plan, parse_plan
-from vtare.stored import kind_of, read_regular
+from vtare.plan.files import parse_plan
+from vtare.plan.model import Plan
+from vtare.stored.paths import kind_of, read_regular
 
 if TYPE_CHECKING:
     from types import TracebackType

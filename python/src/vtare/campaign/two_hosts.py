@@ -24,8 +24,9 @@ from vtare.campaign.setup import AROUND_S, RunSetup, Setup, close_quietly
 from vtare.campaign.store import KEY_NAME
 from vtare.campaign.surroundings import Surroundings
 from vtare.errors import BadInput
-from vtare.overhead import read_capture
-from vtare.plan import CAPTURE, CAPTURE_OFF, CAPTURE_ON, ICMP, SAME
+from vtare.overhead.files import read_capture
+from vtare.plan.factors import CAPTURE, CAPTURE_OFF, CAPTURE_ON, ICMP
+from vtare.plan.readers import SAME
 from vtare.platforms import (
     DEFAULT_RESOURCES,
     Instance,
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from vtare.campaign.files import Files
     from vtare.campaign.stop import StopRequest
     from vtare.design import Run
-    from vtare.plan import Experiment, Program
+    from vtare.plan.model import Experiment, Program
     from vtare.platforms.protocol import Server
     from vtare.topology.named_hosts import HostSpec
     from vtare.topology.path import PathSpec

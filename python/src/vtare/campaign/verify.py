@@ -10,7 +10,7 @@ from vtare.campaign.condition import Conditions, conditions
 from vtare.campaign.journal import Journal
 from vtare.campaign.store import TEMPORARY, Store, lock_store, read_for_check
 from vtare.errors import BadInput
-from vtare.stored import plain_text
+from vtare.stored.paths import plain_text
 
 if TYPE_CHECKING:
     from pathlib import Path

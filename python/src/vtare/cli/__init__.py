@@ -21,7 +21,7 @@ from vtare import __version__
 from vtare.arguments import forgive_lost_readers
 from vtare.cli.examples import below
 from vtare.errors import INTERNAL, BadInput, MachineCannot, VtareError, did_you_mean, nearest, refusal_of
-from vtare.stored import plain_text
+from vtare.stored.paths import plain_text
 from vtare.terminal.logs import be_quiet, start_logging
 
 if TYPE_CHECKING:

@@ -29,9 +29,10 @@ from vtare.errors import BadInput, VtareError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from vtare.campaign import CampaignResult, Store, Tidied
+    from vtare.campaign.results import CampaignResult
+    from vtare.campaign.store import Store, Tidied
     from vtare.fleet.real_machines import Workers
-    from vtare.plan import Plan
+    from vtare.plan.model import Plan
 
 _LOG = logging.getLogger(__name__)
 
@@ -56,10 +57,11 @@ def run(
     verbose: VerboseOption = False,
 ) -> None:
     """Run a plan into a new store and write its report."""
-    from vtare.campaign import Store, binary_and_contract, default_store
+    from vtare.campaign.binary import binary_and_contract
     from vtare.campaign.objects import at_work, named
+    from vtare.campaign.store import Store, default_store
     from vtare.design import draw_seed
-    from vtare.plan import find_plan, load_plan
+    from vtare.plan.files import find_plan, load_plan
 
     if on is not None and on.startswith("simulated:"):
         _dry_run(on, plan, store, seed, as_json=as_json)
@@ -96,7 +98,7 @@ def _dry_run(on: str, plan: str, store: Path | None, seed: int | None, *, as_jso
     from vtare.design import draw_seed
     from vtare.errors import BadInput
     from vtare.fleet.dry import dry_run, simulated_number
-    from vtare.plan import find_plan, load_plan
+    from vtare.plan.files import find_plan, load_plan
     from vtare.terminal.fleet import show_dry_run
 
     hosts, faults = simulated_number(on)
@@ -122,8 +124,9 @@ def resume(
     verbose: VerboseOption = False,
 ) -> None:
     """Go on with a campaign: make what is missing or damaged, try again what failed or was skipped, and report."""
-    from vtare.campaign import Store, binary_and_contract
+    from vtare.campaign.binary import binary_and_contract
     from vtare.campaign.objects import at_work
+    from vtare.campaign.store import Store
 
     program, contract = binary_and_contract(binary)
     with at_work(store) as files, Store.open(store, files=files, contract=contract) as opened:
@@ -140,8 +143,9 @@ def retry(
     verbose: VerboseOption = False,
 ) -> None:
     """Make the runs of a campaign again that failed or were skipped, and no others, and report."""
-    from vtare.campaign import Store, binary_and_contract
+    from vtare.campaign.binary import binary_and_contract
     from vtare.campaign.objects import at_work
+    from vtare.campaign.store import Store
     from vtare.errors import BadInput
 
     chosen = [word for word, wanted in (("failed", failed), ("skipped", skipped)) if wanted]
@@ -277,7 +281,9 @@ def _work(
 
     With `only`, runs of those statuses alone.
     """
-    from vtare.campaign import Campaign, Journal, StopRequest
+    from vtare.campaign.executor import Campaign
+    from vtare.campaign.journal import Journal
+    from vtare.campaign.stop import StopRequest
     from vtare.terminal.logs import is_quiet
     from vtare.terminal.progress import PlainProgress, TerminalProgress
     from vtare.terminal.stores import show_skipped

@@ -33,7 +33,7 @@ def doctor(
 
     Exit code 3 where something named is missing; without a name, where an instrument cannot measure on any platform.
     """
-    from vtare.campaign import find_binary
+    from vtare.campaign.binary import find_binary
     from vtare.doctor import Ways, features, places
     from vtare.kernel_files import kernel_text
     from vtare.terminal.doctor import show_doctor, show_named, show_ready

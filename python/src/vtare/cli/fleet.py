@@ -38,7 +38,7 @@ def fleet(
     if path.is_dir():
         _show_store(path, as_json=as_json)
         return
-    from vtare.campaign import find_binary
+    from vtare.campaign.binary import find_binary
     from vtare.fleet.hosts import load_hosts
     from vtare.fleet.survey import survey
 
@@ -56,7 +56,7 @@ def fleet(
 def _show_store(path: Path, *, as_json: bool) -> None:
     import time
 
-    from vtare.campaign import Journal
+    from vtare.campaign.journal import Journal
     from vtare.campaign.store import read_plan_text
     from vtare.fleet.host_use import overlaps, use_of
     from vtare.terminal.fleet import show_use

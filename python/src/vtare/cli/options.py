@@ -73,8 +73,8 @@ OutOption = Annotated[
 
 def fetch(store: Path, *, runs: bool = True) -> None:
     """Bring a store that is to be read here, and remove the keys that killed runs left in it."""
-    from vtare.campaign import forget_keys
     from vtare.campaign.objects import fetch
+    from vtare.campaign.store import forget_keys
 
     fetch(store, runs=runs)
     forget_keys(store)

@@ -64,7 +64,7 @@ def papers(
 
 def _write_paper_pages(directory: Path) -> None:
     from vtare.papers import write_pages
-    from vtare.plan import shipped_plans
+    from vtare.plan.files import shipped_plans
 
     try:
         for path in write_pages(directory, plans=frozenset(shipped_plans())):

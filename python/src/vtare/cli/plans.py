@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from vtare.contract import Contract
     from vtare.design import Run
     from vtare.doctor import Lack
-    from vtare.fleet import FleetHost
+    from vtare.fleet.hosts import FleetHost
     from vtare.fleet.survey import HostReport
-    from vtare.plan import Plan
+    from vtare.plan.model import Plan
     from vtare.terminal.stores import Expected, MeshExpected
 
 
@@ -93,7 +93,7 @@ def plan(
     if plan is None and (power or given or as_json or missing):
         raise BadInput("found no plan, expected one: `vtare plan` lists those that are shipped")
     if plan is None or (plan == "list" and not Path(plan).exists()):
-        from vtare.plan import question_of, shipped_plans
+        from vtare.plan.files import question_of, shipped_plans
 
         for name, path in shipped_plans().items():
             stdout().print(f"{name}: {question_of(path)}")
@@ -104,7 +104,7 @@ def plan(
     if given:
         raise BadInput(f"found {' and '.join(given)} without --power, to which they belong: add it, or leave them out")
     from vtare.design import make_design
-    from vtare.plan import find_plan, load_plan
+    from vtare.plan.files import find_plan, load_plan
     from vtare.terminal.stores import show_lacking, show_plan
 
     checked = load_plan(find_plan(plan), contract=_contract_of(binary))
@@ -143,7 +143,7 @@ def _lacking_on(
     plan: Plan, runs: Sequence[Run], on: str, hosts: Sequence[FleetHost], binary: Path | None
 ) -> tuple[tuple[Lack, ...], tuple[HostReport, ...]]:
     """What the runs lack on the hosts of a fleet, each of which is asked; and what each reports."""
-    from vtare.campaign import find_binary
+    from vtare.campaign.binary import find_binary
     from vtare.doctor import Lack
     from vtare.fleet.needs import without_hosts
     from vtare.fleet.survey import survey
@@ -192,7 +192,7 @@ def _expected(plan: Plan, runs: Sequence[Run]) -> dict[str, Expected]:
 
 
 def _lacking(plan: Plan, runs: Sequence[Run], binary: Path | None) -> tuple[Lack, ...]:
-    from vtare.campaign import find_binary
+    from vtare.campaign.binary import find_binary
     from vtare.doctor import Ways, lacking
 
     return lacking(plan, runs, find_binary(binary), Ways())
@@ -200,7 +200,7 @@ def _lacking(plan: Plan, runs: Sequence[Run], binary: Path | None) -> tuple[Lack
 
 def _contract_of(binary: Path | None) -> Contract:
     """The schema of a binary named by hand; else the packaged one: a plan can be checked without a binary."""
-    from vtare.campaign import binary_and_contract
+    from vtare.campaign.binary import binary_and_contract
     from vtare.contract import load_contract
 
     return load_contract() if binary is None else binary_and_contract(binary)[1]
@@ -219,8 +219,8 @@ def _show_power(
     plan: str, pilot: Path | None, spread: float | None, shift: float, chance: float, *, as_json: bool
 ) -> None:
     """State how many runs per cell find a shift, from a pilot store or a stated spread."""
-    from vtare.campaign import read_store
-    from vtare.plan import find_plan, load_plan
+    from vtare.campaign.store import read_store
+    from vtare.plan.files import find_plan, load_plan
     from vtare.summary import power as planning
     from vtare.terminal.power import show_needs
 

@@ -114,7 +114,7 @@ def serve_report(
     every: Annotated[str, typer.Option("--every", metavar="TIME", help="Least time between two new reports.")] = "30 s",
 ) -> None:
     """Show the report in a browser while its campaign runs: on this machine only, renewed as runs finish."""
-    from vtare.campaign import read_store
+    from vtare.campaign.store import read_store
     from vtare.report.live import serve
 
     every_s = seconds_of("--every", every)
@@ -221,7 +221,9 @@ def overhead(
     as_json: JsonOption = False,
 ) -> None:
     """Split round trips into pieces by place: join samples of `vtare rtt` with captures from the hosts."""
-    from vtare.overhead import document, join, read_capture, read_round_trips
+    from vtare.overhead.figures import document
+    from vtare.overhead.files import read_capture, read_round_trips
+    from vtare.overhead.join import join
     from vtare.terminal.overhead import show_document
     from vtare.topology.clock_relation import read_relations
 

@@ -60,9 +60,10 @@ def watch(
     Alerts are lines on stderr; `vtare compare --over-time STORE` shows all changes. Exits with 1 after --rounds where
     there was an alert.
     """
-    from vtare.campaign import StopRequest, binary_and_contract
+    from vtare.campaign.binary import binary_and_contract
+    from vtare.campaign.stop import StopRequest
     from vtare.campaign.store import DEFAULT_PARENT
-    from vtare.plan import find_plan, load_plan
+    from vtare.plan.files import find_plan, load_plan
     from vtare.watch import loop
     from vtare.watch.alerts import Webhook
     from vtare.watch.history import History

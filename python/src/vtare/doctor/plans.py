@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from vtare.campaign.setup import Setup
     from vtare.design import Run
     from vtare.doctor.ways import Ways
-    from vtare.plan import Experiment, Plan
+    from vtare.plan.model import Experiment, Plan
 
 _OWNER: Final = "vtare-doctor"
 

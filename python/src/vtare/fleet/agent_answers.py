@@ -12,7 +12,8 @@ from vtare.campaign.children import RunFailed
 from vtare.campaign.execute import LOG_TAIL_BYTE, RunOutcome, check_files
 from vtare.fleet.agent_tasks import PIECE_BYTE
 from vtare.platforms.intake import MOST_OUTPUT_BYTE, Incoming, printable
-from vtare.stored import MANIFEST, odd_entry
+from vtare.stored.manifest import MANIFEST
+from vtare.stored.paths import odd_entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

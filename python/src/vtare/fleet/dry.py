@@ -26,7 +26,7 @@ from vtare.fleet.simulated import ControllerKilled, SimulatedFiles, SimulatedMac
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from vtare.plan import Plan
+    from vtare.plan.model import Plan
 
 DRY_RUN_SCHEMA: Final = "vtare.dry_run/1"
 SIMULATED: Final = "simulated:"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from vtare.errors import BadInput, did_you_mean
 from vtare.platforms import open_platform
 from vtare.platforms.endpoint_names import refusal
-from vtare.stored import read_named
+from vtare.stored.paths import read_named
 from vtare.topology.named_hosts import (
     HOST_KEYS,
     HOST_NAME,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from vtare.campaign.store import Store
     from vtare.fleet.hosts import FleetHost
     from vtare.fleet.real_machines import Workers
-    from vtare.plan import Plan
+    from vtare.plan.model import Plan
 
 
 def fleet_hosts(on: str) -> tuple[FleetHost, ...]:

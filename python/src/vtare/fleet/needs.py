@@ -8,7 +8,8 @@ from vtare.campaign.setup import AROUND_S
 from vtare.errors import BadInput, did_you_mean
 from vtare.fleet.hosts import have_agents
 from vtare.fleet.scheduler import Request, assigned
-from vtare.plan import PAIR, hosts_of_pair, listed, parse_plan
+from vtare.plan.files import parse_plan
+from vtare.plan.mesh import PAIR, hosts_of_pair, listed
 from vtare.plan.rules import MADE
 from vtare.topology.named_hosts import RESPONDER, ROUTER, SENDER, TESTER
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from vtare.contract import Contract
     from vtare.design import Run
     from vtare.fleet.hosts import FleetHost
-    from vtare.plan import Experiment, Plan
+    from vtare.plan.model import Experiment, Plan
 
 
 def roles_of(experiment: Experiment | None) -> tuple[str, ...]:

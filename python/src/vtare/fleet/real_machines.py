@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from vtare.fleet.hosts import FleetHost
     from vtare.fleet.scheduler import Start
     from vtare.fleet.worker import Result
-    from vtare.plan import Plan
+    from vtare.plan.model import Plan
 
 
 class Workers(Protocol):

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from vtare.campaign.execute import RunOutcome
     from vtare.design import Run
     from vtare.fleet.hosts import FleetHost
-    from vtare.plan import Plan
+    from vtare.plan.model import Plan
 
 _PR_SET_PDEATHSIG: Final = 1
 #: Setups that stay open: those of the last hosts.

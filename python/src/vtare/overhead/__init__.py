@@ -13,33 +13,3 @@ Each is a difference of differences on one clock, so the two hosts need no commo
 be on another clock than those of the samples. The wire's two ways do need one: where the hosts' clocks were compared
 (`vtare.topology.clock_relation`) they are known to within the bound of that comparison.
 """
-
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from vtare.lazy import attributes
-from vtare.overhead.files import Capture, Flow, RoundTrips, read_capture, read_round_trips
-from vtare.overhead.join import Joined, join, unwrapped
-
-if TYPE_CHECKING:
-    from vtare.overhead.figures import ONE_WAY, PIECES, describe, document, figures_of
-
-__all__ = [
-    "ONE_WAY",
-    "PIECES",
-    "Capture",
-    "Flow",
-    "Joined",
-    "RoundTrips",
-    "describe",
-    "document",
-    "figures_of",
-    "join",
-    "read_capture",
-    "read_round_trips",
-    "unwrapped",
-]
-
-# Campaigns read captures and compute no figures of them: those load the libraries of statistics.
-__getattr__ = attributes(__name__, {"figures": ("ONE_WAY", "PIECES", "describe", "document", "figures_of")})

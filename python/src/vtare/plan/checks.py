@@ -12,7 +12,7 @@ from vtare.errors import BadInput, did_you_mean
 from vtare.plan.positions import Positions
 from vtare.platforms.endpoint_names import refusal
 from vtare.quantities import QuantityError, Unit, parse, refuse_above_a_year
-from vtare.stored import plain_text
+from vtare.stored.paths import plain_text
 
 
 @dataclass(frozen=True, slots=True)

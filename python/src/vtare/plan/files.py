@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from vtare.errors import BadInput, did_you_mean
-from vtare.stored import read_named
+from vtare.stored.paths import read_named
 
 if TYPE_CHECKING:
     from vtare.contract import Contract

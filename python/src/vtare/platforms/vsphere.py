@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from vtare.errors import MachineCannot, PlatformFailed
 from vtare.platforms.lacks import library
-from vtare.stored import read_named
+from vtare.stored.paths import read_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

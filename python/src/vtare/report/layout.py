@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare.instruments import end_column, metric
-from vtare.plan import PATH_FACTORS, symbol_of_key
+from vtare.plan.factors import PATH_FACTORS, symbol_of_key
 from vtare.plots import quantity
 from vtare.quantities import plain_name
 from vtare.report import text
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from vtare.plan import Experiment
+    from vtare.plan.model import Experiment
     from vtare.summary import Summary
 
 

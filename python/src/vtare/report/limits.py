@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from vtare import stats
-from vtare.plan import counterpart
+from vtare.plan.cells import counterpart
 from vtare.plots.format import percent_text
 from vtare.plots.quantity import quantity_of
 from vtare.report import needs, text

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from vtare.plan import PAIR, PLATFORM_FACTORS
+from vtare.plan.factors import PLATFORM_FACTORS
+from vtare.plan.mesh import PAIR
 from vtare.platforms import unverified
 from vtare.plots.format import significant, time_text
 from vtare.report import needs, text
@@ -19,7 +20,7 @@ from vtare.report.ranges import said_once
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from vtare.plan import StopRule
+    from vtare.plan.model import StopRule
     from vtare.report.layout import Layout
     from vtare.summary import Summary
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from vtare import stats
-from vtare.plan import counterpart
+from vtare.plan.cells import counterpart
 from vtare.plots.format import significant
 from vtare.report import text
 from vtare.report.layout import key_text

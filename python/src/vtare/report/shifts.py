@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from vtare import plots
-from vtare.plan import counterpart
+from vtare.plan.cells import counterpart
 from vtare.report import text
 from vtare.report.figures import slug
 from vtare.report.parts import Column, Panel, Question, Table

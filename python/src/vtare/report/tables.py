@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from vtare.instruments import end_column
-from vtare.plan import counterpart
+from vtare.plan.cells import counterpart
 from vtare.plots.format import time_text
 from vtare.plots.quantity import quantity_of
 from vtare.report import needs, text

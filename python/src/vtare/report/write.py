@@ -6,13 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from vtare import stored
+from vtare import process
 from vtare.errors import BadInput
 from vtare.plots import Drawing, png
 from vtare.report.build import build
 from vtare.report.content import content_of
 from vtare.report.plain import FORMATS, render_plain
-from vtare.stored import kind_of
+from vtare.stored.paths import kind_of
 from vtare.summary import summarise
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
         BadInput: the directory is missing or cannot be written, or the disk is full; nothing is left behind.
     """
     try:
-        stored.write_whole(path, content.encode() if isinstance(content, str) else content)
+        process.write_whole(path, content.encode() if isinstance(content, str) else content)
     except OSError as error:
         reason = error.strerror or str(error)
         what = "figure" if path.suffix[1:] in FIGURE_FORMS else "report"

@@ -129,7 +129,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from vtare.design import design_frame
-from vtare.stored import Derived, derived_place, write_whole
+from vtare.process import write_whole
+from vtare.stored.outputs import Derived, derived_place
 from vtare.summary import bandwidth, round_trips
 from vtare.summary.cells import ControlRow, OutlierRow
 from vtare.summary.context import loads, machines, missing_frame, notes_for, notes_on, statuses

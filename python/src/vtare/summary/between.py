@@ -22,7 +22,7 @@ from vtare import stats
 from vtare.answers import Answered, answered
 from vtare.errors import BadInput
 from vtare.instruments import metric
-from vtare.plan import Analysis
+from vtare.plan.model import Analysis
 from vtare.stats import Verdict
 from vtare.summary.campaigns import LEAST_CAMPAIGNS, LEAST_PAIRS, Shift, campaigns_needed, interleaved, shift_between
 from vtare.summary.cells import Cell, compared_figure

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from vtare.campaign.journal import Entry, Stopped
     from vtare.design import Run
-    from vtare.plan import Plan
+    from vtare.plan.model import Plan
     from vtare.samples import Problem, RunFile, SampleSet
 
 #: A note on io loads that reached no device.

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from vtare import stats
 from vtare.instruments import metric
-from vtare.plan import counterpart
+from vtare.plan.cells import counterpart
 from vtare.stats import Verdict
 from vtare.summary.cells import Cell, compared_figure
 
 if TYPE_CHECKING:
-    from vtare.plan import Analysis, Experiment
+    from vtare.plan.model import Analysis, Experiment
 
 #: The tails that are compared: columns of a run's figures.
 TAILS: Final = ("p99", "p999")

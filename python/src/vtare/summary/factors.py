@@ -12,11 +12,11 @@ from scipy.stats import rankdata
 
 from vtare import stats
 from vtare.instruments import RECORDS
-from vtare.plan import nested_under
+from vtare.plan.cells import nested_under
 from vtare.summary.cells import compared_figure
 
 if TYPE_CHECKING:
-    from vtare.plan import Analysis, Experiment
+    from vtare.plan.model import Analysis, Experiment
     from vtare.summary.cells import Cell
 
 

@@ -11,14 +11,14 @@ from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Final
 
-from vtare.plan import CAPTURE
+from vtare.plan.factors import CAPTURE
 from vtare.platforms import Layer, platform_class
 from vtare.summary import contrasts
 from vtare.summary.cells import Cell
 
 if TYPE_CHECKING:
     from vtare.instruments import LatencyPair
-    from vtare.plan import Experiment
+    from vtare.plan.model import Experiment
     from vtare.summary.contrasts import ComparisonRow
     from vtare.summary.work import CellWork
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vtare.design import Run
-    from vtare.plan import Plan
+    from vtare.plan.model import Plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vtare import stats
-from vtare.plan import PAIR, hosts_of_pair
+from vtare.plan.mesh import PAIR, hosts_of_pair
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from vtare.plan import Experiment, Plan
+    from vtare.plan.model import Experiment, Plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     import polars as pl
 
     from vtare.campaign.journal import Stopped
-    from vtare.plan import Plan
+    from vtare.plan.model import Plan
     from vtare.samples import SampleSet
-    from vtare.stored import Derived
+    from vtare.stored.outputs import Derived
     from vtare.summary.contrasts import ComparisonRow
     from vtare.summary.mesh import MeshFound
 

@@ -18,7 +18,7 @@ from vtare.summary.contrasts import pairs
 from vtare.summary.measured import MeasuredStore, read_measured, refuse_empty
 
 if TYPE_CHECKING:
-    from vtare.plan import Experiment, Plan
+    from vtare.plan.model import Experiment, Plan
 
 SCHEMA: Final = "vtare.power/1"
 #: How surely the true spread is below the upper limit that a pilot gives for it (Browne 1995).

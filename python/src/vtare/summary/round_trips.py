@@ -8,7 +8,9 @@ import polars as pl
 
 from vtare import stats
 from vtare.campaign.two_hosts import SIDES, capture_name
-from vtare.overhead import figures_of, join, read_capture, read_round_trips
+from vtare.overhead.figures import figures_of
+from vtare.overhead.files import read_capture, read_round_trips
+from vtare.overhead.join import join
 from vtare.summary.model import Note
 from vtare.topology.clock_relation import ClockRelation, read_relations
 

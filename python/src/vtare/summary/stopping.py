@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from vtare.plan import StopRule
+    from vtare.plan.model import StopRule
     from vtare.summary.cells import Cell
     from vtare.summary.contrasts import ComparisonRow
 

@@ -11,7 +11,7 @@ import polars as pl
 
 from vtare.errors import BadInput
 from vtare.instruments import instrument, metric
-from vtare.plan import PATH_FACTORS
+from vtare.plan.factors import PATH_FACTORS
 from vtare.samples import Problem, RunFile, SampleSet
 from vtare.summary import cells as cell_work
 from vtare.summary import contrasts, factors
@@ -20,7 +20,7 @@ from vtare.summary.rows import frame_of
 
 if TYPE_CHECKING:
     from vtare.design import Run
-    from vtare.plan import Experiment, Plan
+    from vtare.plan.model import Experiment, Plan
 
 RUN_COLUMNS: Final[dict[str, Any]] = {
     "block": pl.Int64,

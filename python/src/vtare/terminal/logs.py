@@ -9,7 +9,7 @@ import logging
 import sys
 from typing import Final
 
-from vtare.stored import plain_text
+from vtare.stored.paths import plain_text
 
 _NAME: Final = "vtare"
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vtare.campaign.status import STATUSES
-from vtare.plan import PAIR
+from vtare.plan.mesh import PAIR
 from vtare.quantities import unit_of, write
 from vtare.terminal.progress import run_words
 from vtare.terminal.tables import duration
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from vtare.campaign.verify import Verification
     from vtare.design import Run
     from vtare.doctor import Lack
-    from vtare.fleet import FleetHost
+    from vtare.fleet.hosts import FleetHost
     from vtare.fleet.survey import HostReport
-    from vtare.plan import Plan
+    from vtare.plan.model import Plan
     from vtare.topology.named_hosts import HostSpec
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from vtare.errors import BadInput
-from vtare.stored import kind_of, parse_json, plain_values
+from vtare.stored.paths import kind_of, parse_json, plain_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

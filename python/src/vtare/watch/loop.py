@@ -19,7 +19,7 @@ from vtare.watch.sentences import standstill
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from vtare.campaign import StopRequest
+    from vtare.campaign.stop import StopRequest
 
 _LOG = logging.getLogger(__name__)
 #: The end of a round's process, and a busy machine, take less.

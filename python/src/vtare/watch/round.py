@@ -20,13 +20,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from vtare.campaign import Campaign, Journal, StopRequest, Store, binary_and_contract, read_store
+from vtare.campaign.binary import binary_and_contract
+from vtare.campaign.executor import Campaign
 from vtare.campaign.files import Files
+from vtare.campaign.journal import Journal
+from vtare.campaign.stop import StopRequest
+from vtare.campaign.store import Store, read_store
 from vtare.errors import CampaignStopped, VtareError, refusal_of
 from vtare.instruments import instrument, metric
-from vtare.plan import parse_plan
+from vtare.plan.files import parse_plan
 from vtare.samples import open_samples
-from vtare.stored import read_regular
+from vtare.stored.paths import read_regular
 from vtare.summary.figures import run_parts
 from vtare.watch.figures import bound_text, facts_of, figures_of
 from vtare.watch.history import History, Round, SeriesKey

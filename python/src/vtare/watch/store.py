@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 from vtare.campaign.files import Files
 from vtare.errors import BadInput, CampaignStopped
-from vtare.stored import read_regular, write_whole
+from vtare.process import write_whole
+from vtare.stored.paths import read_regular
 from vtare.watch.history import NAME, History
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vtare.plan import Plan
+    from vtare.plan.model import Plan
 
 PLAN: Final = "plan.toml"
 _ROUNDS: Final = "rounds"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from vtare.report.pages.model import Answered, Beside, CellColumn, Page, Placement
 
 if TYPE_CHECKING:
-    from vtare.plan import Experiment
+    from vtare.plan.model import Experiment
 
 
 @cache

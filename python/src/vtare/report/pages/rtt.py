@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from vtare import plots
-from vtare.overhead import PIECES
-from vtare.plan import CAPTURE_OFF
+from vtare.overhead.figures import PIECES
+from vtare.plan.factors import CAPTURE_OFF
 from vtare.plots.format import count_text, significant, time_range_text, time_text
 from vtare.report import text
 from vtare.report.facts import emulated

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from vtare.plan import PATH_FACTORS
+from vtare.plan.factors import PATH_FACTORS
 from vtare.plots.format import byte_text, percent_points, rate_range_text, rate_text, time_text
 from vtare.report import text
 from vtare.report.pages.avb.rows import estimates_of, rows_at_baseline, rows_described

@@ -9,7 +9,7 @@ import polars as pl
 
 from vtare import plots
 from vtare.instruments import end_column
-from vtare.plan import PATH_FACTORS
+from vtare.plan.factors import PATH_FACTORS
 from vtare.report import text
 from vtare.report.figures import slug
 from vtare.report.layout import described_level

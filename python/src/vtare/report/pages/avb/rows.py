@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from vtare.plan import PATH_FACTORS
+from vtare.plan.factors import PATH_FACTORS
 from vtare.report.layout import described_level
 
 if TYPE_CHECKING:
