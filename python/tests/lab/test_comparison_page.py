@@ -17,9 +17,9 @@ from simulated_trials import MACHINE, A, B, SimulatedTrials, compared, none, qui
 from vtare.ab.commands import Command
 from vtare.ab.compare import Asked, compare
 from vtare.ab.figures import COUNTED, Reader, read_metric
+from vtare.ab.page import compared_page
 from vtare.ab.trials import MachineTime, Measured
 from vtare.ab.verdict import Outcome, read_limit
-from vtare.report.comparison import compared_page
 
 C = Command(("c",), "c <script>alert(1)</script>")
 AXE = files("axe_core_python") / "axe.min.js"

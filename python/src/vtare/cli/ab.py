@@ -174,7 +174,7 @@ def ab(
         show_compared(stdout(), found, verbose=verbose)
     for form, file in files:
         if form == "html":
-            from vtare.report.comparison import compared_page
+            from vtare.ab.page import compared_page
 
             text = compared_page(outcome)
         else:
