@@ -30,10 +30,10 @@ from vtare.fleet.scheduler import (
     MOST_ATTEMPTS,
     PATIENCE_S,
     Abandon,
-    Answered,
     Decision,
     Ended,
     GiveUp,
+    HostAnswered,
     Lost,
     Passed,
     Probe,
@@ -85,7 +85,7 @@ def answering(*hosts: str) -> Scheduler:
     scheduler = Scheduler(hosts, 1)
     assert scheduler.begin(0.0) == [Probe(host, 0.0) for host in sorted(hosts)]
     for host in hosts:
-        scheduler.handle(Answered(host), 0.0)
+        scheduler.handle(HostAnswered(host), 0.0)
     return scheduler
 
 
@@ -109,7 +109,7 @@ def test_no_host_is_used_before_it_has_answered() -> None:
     scheduler = Scheduler(["a"], 1)
     scheduler.begin(0.0)
     assert scheduler.handle(Queued([request("run", sender="a")]), 0.0) == []
-    assert started(scheduler.handle(Answered("a"), 1.0)) != []
+    assert started(scheduler.handle(HostAnswered("a"), 1.0)) != []
 
 
 def test_a_run_whose_host_is_lost_is_tried_once_more_and_then_given_up_with_its_hosts() -> None:
@@ -117,7 +117,7 @@ def test_a_run_whose_host_is_lost_is_tried_once_more_and_then_given_up_with_its_
     scheduler.handle(Queued([request("run", sender="a")]), 0.0)
     assert scheduler.handle(Lost("run", 1, frozenset({"a"})), 1.0) == [Probe("a", 1.0)]
     assert scheduler.handle(Silent("a", "no route"), 2.0) == [Probe("a", 32.0)]
-    (again,) = started(scheduler.handle(Answered("a"), 3.0))
+    (again,) = started(scheduler.handle(HostAnswered("a"), 3.0))
     assert again.attempt == MOST_ATTEMPTS
     decisions = scheduler.handle(Lost("run", 2, frozenset({"a"})), 4.0)
     assert decisions == [Probe("a", 4.0), GiveUp("run", "hosts were lost in 2 attempts: a, then a", tried=True)]
@@ -129,7 +129,7 @@ def test_what_an_abandoned_attempt_reports_changes_nothing() -> None:
     scheduler.handle(Queued([request("run", sender="a")]), 0.0)
     assert scheduler.deadline_s == 100.0
     assert scheduler.handle(Passed(), 100.0) == [Abandon("run", 1, ("a",)), Probe("a", 100.0)]
-    (again,) = started(scheduler.handle(Answered("a"), 101.0))
+    (again,) = started(scheduler.handle(HostAnswered("a"), 101.0))
     assert scheduler.handle(Ended("run", 1), 102.0) == []
     assert scheduler.lease("run", 1) is None
     assert scheduler.lease("run", 2) == again
@@ -138,7 +138,7 @@ def test_what_an_abandoned_attempt_reports_changes_nothing() -> None:
 def test_runs_wait_for_a_silent_host_for_a_while_and_are_then_skipped_with_its_reason() -> None:
     scheduler = Scheduler(["a", "b"], 1)
     scheduler.begin(0.0)
-    scheduler.handle(Answered("b"), 0.0)
+    scheduler.handle(HostAnswered("b"), 0.0)
     scheduler.handle(Silent("a", "no route"), 1.0)
     scheduler.handle(Queued([request("run", sender="a"), request("pair", sender="a b", responder="a b")]), 1.0)
     assert scheduler.deadline_s == PATIENCE_S
@@ -155,7 +155,7 @@ def test_runs_wait_without_end_for_a_host_that_another_campaign_has() -> None:
     scheduler.handle(Queued([request("run", sender="a")]), 1.0)
     assert scheduler.deadline_s is None
     assert scheduler.handle(Passed(), 10 * PATIENCE_S) == []
-    assert started(scheduler.handle(Answered("a"), 11 * PATIENCE_S)) != []
+    assert started(scheduler.handle(HostAnswered("a"), 11 * PATIENCE_S)) != []
 
 
 @given(st.data())
@@ -202,7 +202,7 @@ def test_no_two_runs_have_one_host_whatever_happens(data: st.DataObject) -> None
             if any(host in start.held for start in running.values()):
                 decisions = []
             else:
-                event = Answered(host) if what == "answered" else Silent(host, "no route")
+                event = HostAnswered(host) if what == "answered" else Silent(host, "no route")
                 decisions = scheduler.handle(event, now_s)
     assert len(ended) == len(set(ended))
 

@@ -19,7 +19,7 @@ from vtare.campaign.results import enough, explained, keep, left, result_of
 from vtare.design import groups_of
 from vtare.errors import Interrupted
 from vtare.fleet.machines import Made
-from vtare.fleet.scheduler import Abandon, Answered, Ended, GiveUp, Lost, Passed, Probe, Queued, Scheduler, Start
+from vtare.fleet.scheduler import Abandon, Ended, GiveUp, HostAnswered, Lost, Passed, Probe, Queued, Scheduler, Start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -137,7 +137,7 @@ class FleetCampaign:
                 if lease is not None:
                     events += _released(lease, now_s) + self._lost(hosts, now_s)
                 self._remove(run_id, attempt)
-            case Answered(host):
+            case HostAnswered(host):
                 if host not in self._answering:
                     self._answering.add(host)
                     events.append(HostEvent(now_s, host, "answered"))

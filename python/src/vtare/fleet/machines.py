@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from vtare.fleet.scheduler import Answered, Lost, Silent
+from vtare.fleet.scheduler import HostAnswered, Lost, Silent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,7 @@ class Made:
     outcome: RunOutcome
 
 
-Report = Made | Lost | Answered | Silent
+Report = Made | Lost | HostAnswered | Silent
 
 
 class Machines(Protocol):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from vtare import __version__
 from vtare.fleet.machines import Made, Report
-from vtare.fleet.scheduler import Answered, Lost, Silent
+from vtare.fleet.scheduler import HostAnswered, Lost, Silent
 from vtare.fleet.worker import Job
 from vtare.platforms.child import wait_readable
 from vtare.platforms.intake import printable
@@ -216,7 +216,7 @@ class RealMachines:
         if reason is not None:
             self._reports.append(Silent(task.host, printable(reason)))
         else:
-            self._reports.append(Answered(task.host))
+            self._reports.append(HostAnswered(task.host))
 
     def _brought(self, task: _Task) -> tuple[BaseException | None, Any]:
         """Why a worker that was lost brings nothing back, or what it brings. What it raises itself is raised here."""

@@ -61,7 +61,7 @@ class Lost:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class HostAnswered:
     """Event: a probed host answers, and nothing of an earlier run is left on it."""
 
     host: str
@@ -81,7 +81,7 @@ class Passed:
     """Event: time has passed, to the scheduler's `deadline_s`."""
 
 
-Event = Queued | Ended | Lost | Answered | Silent | Passed
+Event = Queued | Ended | Lost | HostAnswered | Silent | Passed
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +213,7 @@ class Scheduler:
             case Lost(run_id, attempt, hosts):
                 if self.lease(run_id, attempt) is not None:
                     decisions += self._lose(run_id, hosts, now_s)
-            case Answered(name):
+            case HostAnswered(name):
                 self._hosts[name].silent_since_s = None
                 self._hosts[name].held = False
             case Silent(name, reason, held):

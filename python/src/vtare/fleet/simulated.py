@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from vtare.campaign.execute import RunOutcome
 from vtare.campaign.files import Files
 from vtare.fleet.machines import Made, Report
-from vtare.fleet.scheduler import Answered, Lost, Silent
+from vtare.fleet.scheduler import HostAnswered, Lost, Silent
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -224,7 +224,7 @@ class SimulatedMachines:
         host = self._hosts[name]
         if host.cut_until_s > self._now_s:
             return Silent(name, "no route to it")
-        return Silent(name, "what an earlier run left there has not ended") if host.jobs else Answered(name)
+        return Silent(name, "what an earlier run left there has not ended") if host.jobs else HostAnswered(name)
 
     def _made(self, job: _SimulatedJob) -> Report | None:
         """A run ends by itself and is whole, if its worker still is."""
