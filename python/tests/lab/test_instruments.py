@@ -43,6 +43,7 @@ OTHER_MEANINGS = {
     "terminal/fleet.py": {"noise"},  # a key of the document of `vtare check`
     "topology/path.py": {"sleep"},  # a parameter
     "topology/truth.py": {"path"},  # a key of topology.json
+    "terminal/doctor.py": {"path", "rtt"},  # commands
 }
 
 

@@ -49,6 +49,11 @@ TWO_HOSTS: Final = Path(__file__).parents[1] / "two_hosts.toml"
 SEED: Final = int(os.environ.get("VTARE_FAULT_SEED", "20261126"))
 
 
+def _unwritten(store: Path) -> tuple[Path, list[str], list[str]]:
+    """In place of a report: nothing is written."""
+    return store, [], []
+
+
 class Lab:
     """The lab's commands on one store, as processes, and what the faults of its helpers need."""
 
@@ -60,12 +65,16 @@ class Lab:
         self.patch = undo.enter_context(pytest.MonkeyPatch.context())
         self.reports = reports
         if not reports:
-            undo.enter_context(pytest.MonkeyPatch.context()).setattr(campaigns, "_write_report", lambda store: store)
+            undo.enter_context(pytest.MonkeyPatch.context()).setattr(
+                campaigns, "_write_report", lambda store: (store, [], [])
+            )
 
     def start(self, *words: str, before: Callable[[], None] | None = None, code: str = "pass") -> subprocess.Popen[str]:
         """A command, in a process that a call prepares, behind some code of its own."""
         code += (
-            "" if self.reports else "\nfrom vtare.cli import campaigns\ncampaigns._write_report = lambda store: store"
+            ""
+            if self.reports
+            else "\nfrom vtare.cli import campaigns\ncampaigns._write_report = lambda at: (at, [], [])"
         )
         line = [sys.executable, "-c", f"{code}\nfrom vtare.cli import main\nmain()", *words]
         pipe = subprocess.PIPE

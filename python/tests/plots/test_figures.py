@@ -508,3 +508,18 @@ def test_other_processes_draw_the_same_and_pass_on_what_is_wrong(monkeypatch: py
         refused = plots.dot_intervals([plots.Dot("usleep", "usleep", 8e4, 7e4, 9e4, (7.5e4,))], name="No Name")
         with pytest.raises(ValueError, match="figure name"):
             _ = refused.svg
+
+
+@pytest.mark.parametrize("program", ["/bin/false", "/nonexistent"])
+def test_where_no_process_can_be_started_all_is_drawn_here(program: str, tmp_path: Path) -> None:
+    script = tmp_path / "drawn.py"
+    script.write_text(
+        "import multiprocessing, sys\nfrom vtare import plots\nfrom vtare.plots.processes import drawing_processes\n"
+        "if __name__ == '__main__':\n"
+        "    multiprocessing.get_context('spawn').set_executable(sys.argv[1])\n"
+        "    with drawing_processes():\n"
+        "        rows = [plots.Dot('usleep', 'usleep', 8e4, 7e4, 9e4, (7.5e4,))]\n"
+        "        print(sum(len(plots.dot_intervals(rows, name=f'd{at}').svg) > 1000 for at in range(4)))\n"
+    )
+    done = subprocess.run([sys.executable, script, program], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "4\n", done.stderr

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future
-from contextlib import contextmanager
+from concurrent.futures import BrokenExecutor, Future
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol
 
 import matplotlib as mpl
@@ -75,15 +75,24 @@ class Drawing:
     drawn, as a table with full precision.
     """
 
-    def __init__(self, name: str, picture: Picture | Future[Drawing]) -> None:
-        """Name a finished picture, or one that is being drawn."""
+    def __init__(
+        self, name: str, picture: Picture | Future[Drawing], again: Callable[[], Drawing] | None = None
+    ) -> None:
+        """Name a finished picture, or one that is being drawn elsewhere; `again` draws it here where that fails."""
         self.name = name
         self._picture = picture
+        self._again = again
 
     @property
     def _finished(self) -> Picture:
         if isinstance(self._picture, Future):
-            self._picture = self._picture.result()._finished
+            try:
+                drawing = self._picture.result()
+            except (BrokenExecutor, OSError):
+                if self._again is None:
+                    raise
+                drawing = self._again()
+            self._picture, self._again = drawing._finished, None
         return self._picture
 
     @property
@@ -131,12 +140,19 @@ def drawn(function: Callable[_P, Drawing]) -> _Draws[_P]:
     It takes the figure's name as the argument `name`.
     """
 
+    def here(*args: _P.args, **kwargs: _P.kwargs) -> Drawing:
+        with style_context():
+            return function(*args, **kwargs)
+
     @wraps(function)
     def draw(*args: _P.args, **kwargs: _P.kwargs) -> Drawing:
         if _executor is not None:
-            return Drawing(str(kwargs["name"]), _executor.submit(draw, *args, **kwargs))
-        with style_context():
-            return function(*args, **kwargs)
+            # Processes that cannot be started (no memory, no right to this Python) draw nothing.
+            with suppress(BrokenExecutor, OSError):
+                return Drawing(
+                    str(kwargs["name"]), _executor.submit(draw, *args, **kwargs), partial(here, *args, **kwargs)
+                )
+        return here(*args, **kwargs)
 
     return draw
 

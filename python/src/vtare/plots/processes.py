@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import resource
 import signal
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 import vtare.plots  # noqa: F401
@@ -26,14 +27,22 @@ def drawing_processes() -> Iterator[None]:
     They import what they need while this process reads the store.
     """
     count = min(len(os.sched_getaffinity(0)), _MOST)
-    if count == 1:
+    # A limit of memory holds for each process, and a thread that cannot be had would leave drawings waiting.
+    if count == 1 or resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
         yield
         return
-    # Not forked: threads of Polars would be missing in the copy.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(count, mp_context=context, initializer=_leave_interrupts) as executor:
-        for _ in range(count):
-            executor.submit(os.getpid)
+    try:
+        # Not forked: threads of Polars would be missing in the copy.
+        context = multiprocessing.get_context("spawn")
+        executor = ProcessPoolExecutor(count, mp_context=context, initializer=_leave_interrupts)
+    except OSError:
+        # Where no process can be had, this one draws.
+        yield
+        return
+    with executor:
+        with suppress(BrokenExecutor, OSError):
+            for _ in range(count):
+                executor.submit(os.getpid)
         try:
             with drawn_by(executor):
                 yield

@@ -17,24 +17,15 @@ if TYPE_CHECKING:
     from vtare.doctor import Feature, Place
 
 
-#: The commands in front, and the instrument that each needs on this machine itself; None: what every machine has.
-_FRONT: Final = {
-    "check": None,
-    "ab": None,
-    "exec": None,
-    "serve": None,
-    "rtt": "rtt",
-    "path": "path",
-    "run": "sleep",
-    "report": None,
-}
+#: The commands in front; those that are instruments need what these need on this machine itself.
+_FRONT: Final = ("check", "ab", "exec", "serve", "rtt", "path", "run", "report")
 _ALL: Final = "vtare doctor --platforms"
 
 
 def show_ready(console: Console, features: Sequence[Feature], places: Sequence[Place]) -> None:
     """Print which commands and platforms are ready, and what else could be: a line each."""
     host = next(place for place in places if place.name == "host")
-    reasons = {name: host.instruments.get(needs) if needs else None for name, needs in _FRONT.items()}
+    reasons = {name: host.instruments.get(name) for name in _FRONT}
     console.print(f"Ready on this machine: {_listed(name for name, why in reasons.items() if why is None)}")
     for name, why in reasons.items():
         if why is not None:
