@@ -34,6 +34,10 @@ pub(super) fn of(outcome: &Outcome<RttCell>, parameters: &Parameters, line: &Com
     }
     figures(&mut answer, &outcome.cells);
     let notes = &outcome.notes;
+    // What explains a silence comes before the silence.
+    if answer.limited_by(notes, "lost_on_the_way_back") {
+        answer.change("Take the frames with a program here.", line.with("--engine", "xdp"));
+    }
     for cell in outcome.cells.iter().filter(|cell| cell.sent > 0 && cell.received == 0) {
         match cell.vanishing {
             Some(vanishing) => {
@@ -46,9 +50,6 @@ pub(super) fn of(outcome: &Outcome<RttCell>, parameters: &Parameters, line: &Com
     answer.limited_by(notes, "path_mtu");
     answer.limited_by(notes, "stalled");
     answer.limited_by(notes, "nothing_came_back");
-    if answer.limited_by(notes, "lost_on_the_way_back") {
-        answer.change("Take the frames with a program here.", line.with("--engine", "xdp"));
-    }
     if answer.limited_by(notes, "closed_loop")
         && let Some(rate) = safe_rate(&outcome.cells)
     {

@@ -60,7 +60,7 @@ fn programs_at_both_ends_account_for_every_packet_in_both_forms() {
         format!("rtt 10.111.0.2 --key-file {} --engine socket --rate 100 --count 50 --timeout 100ms", key.display());
     let unanswered = accepted(|| wire.vtare(&line));
     unanswered.refused(4, &["no reply to"]);
-    let text = unanswered.stdout;
+    let text = unanswered.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("answered every packet") && text.contains("gro on"), "{text}");
     if wire.here("ethtool -K va gro on").is_some() {
         let cell = adds_up(&accepted(|| wire.vtare(&format!("{line} --json"))));
