@@ -94,7 +94,7 @@ def test_a_command_of_the_lab_states_how_to_get_the_lab_where_there_is_none(busy
     result = subprocess.run(command, env={"PATH": "/bin"}, capture_output=True, text=True, check=False, timeout=60)
     assert result.returncode == 3  # this machine cannot do it
     assert "vtare-lab" in result.stderr
-    assert "pip install" in result.stderr
+    assert "make install" in result.stderr
 
 
 @pytest.mark.e2e
