@@ -28,7 +28,8 @@ BENCH_MODULES := $(wildcard bench/*.py bench/*/*.py)
 BENCH_PACKAGES := $(patsubst %/__init__.py,%,$(wildcard bench/*/*/__init__.py))
 SCRIPTS := $(BENCH_SCRIPTS) bench/table tools/again tools/attacks tools/audit tools/dist tools/levels \
 	tools/pictures tools/schemas tools/site_hook.py
-PYTHON_CODE := python/src python/tests tests crates/vtare/counters tools/wheel.py $(SCRIPTS) $(BENCH_MODULES) $(BENCH_PACKAGES)
+PYTHON_CODE := python/src python/tests tests crates/vtare/counters tools/wheel.py \
+  $(SCRIPTS) $(BENCH_MODULES) $(BENCH_PACKAGES)
 
 # Each step with the time of day: where the time of a long run went can be read from its log.
 say = @printf '\033[1m%(%T)T %s\033[0m\n' -1 '$(1)'
@@ -62,7 +63,8 @@ help:
 	@printf '%s\n' \
 	  'make run                  build vtare, measure this machine, leave an HTML report' \
 	  'make run PLAN=NAME|FILE   the same with another plan; WHEEL=FILE: vtare from a release, no compiler' \
-	  'make install              vtare, its libraries and the lab into PREFIX (~/.local; as root /usr/local); make uninstall' \
+	  'make install              vtare, its libraries and the lab into PREFIX (~/.local; as root /usr/local)' \
+	  'make uninstall            removes them' \
 	  'make build                the wheel (build/wheels) and an installation of it in $(VENV)' \
 	  'make platforms            the Python libraries of platforms: docker, ssh, cloud, esxi, qemu' \
 	  'make test                 the tests of every part, within 12 minutes; $(TEST_PARTS)' \
@@ -129,7 +131,7 @@ build/wheel: build/sources $(SOURCES) $(DONE)/building
 	@touch $@
 
 # From a release (WHEEL=FILE) nothing is compiled.
-$(DONE)/installed: $(if $(WHEEL),$(DONE)/dependencies $(WHEEL),build/wheel)
+$(DONE)/installed: $(DONE)/dependencies $(or $(WHEEL),build/wheel)
 	@$(PIP) install --force-reinstall --no-deps $(or $(WHEEL),build/wheels/vtare-*.whl)
 	@du -sm --exclude=__pycache__ --exclude=pip $(VENV)/lib | { read -r size _; echo "the environment holds $$size MB"; }
 	@touch $@

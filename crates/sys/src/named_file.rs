@@ -68,7 +68,7 @@ pub fn text(path: &Path, most: u64) -> io::Result<String> {
     let mut text = String::new();
     let byte = open(path)?.take(most + 1).read_to_string(&mut text)?;
     if byte as u64 > most {
-        return Err(io::Error::other(format!("found more than {most} B, expected at most {most} B")));
+        return Err(io::Error::other(format!("it is longer than {most} B, the most that is read")));
     }
     Ok(text)
 }
@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(text(&place.join("text"), 9).expect("it is a file"), "some text");
         assert_eq!(
             text(&place.join("text"), 8).expect_err("too long").to_string(),
-            "found more than 8 B, expected at most 8 B"
+            "it is longer than 8 B, the most that is read"
         );
         std::fs::remove_dir_all(place).expect("it is ours");
     }

@@ -122,10 +122,10 @@ def test_traffic_needs_another_host() -> None:
     ("found", "wanted"),
     [
         ("disk", r"factor\[0\]: found 'disk', expected one of: idle, cpu, io, nbd"),
-        (["cpu"], "expected a load such as"),
+        (["cpu"], "is not a load. Example:"),
         ({"kind": ["cpu"]}, r"factor\[0\]\.kind: found \['cpu'\]"),
         ({"threads": 3}, r"factor\[0\]\.kind: missing"),
-        ({"kind": "io", "threads": 3}, r"factor\[0\]\.threads: found 3 threads, expected an even number"),
+        ({"kind": "io", "threads": 3}, r"factor\[0\]\.threads: 3 threads: an io load needs an even number"),
         ({"kind": "nbd", "threads": 65}, "64 at most"),
         ({"kind": "idle", "threads": 2}, "unknown key 'threads'"),
         ({"kind": "none", "threads": 2}, "unknown key 'threads'"),

@@ -191,7 +191,7 @@ fn a_file_with_more_than_one_document_a_path_for_a_run_id_or_a_list_for_paramete
     vtare_line("measure /dev/zero").refused(2, &["cannot read /dev/zero: it is a device, expected a regular file"]);
     let large = place.with("run.json", &" ".repeat((1 << 20) + 1));
     let outcome = vtare([std::ffi::OsStr::new("measure"), large.as_os_str()]);
-    assert!(outcome.code == 2 && outcome.stderr.contains("found more than 1048576 B"), "{}", outcome.stderr);
+    assert!(outcome.code == 2 && outcome.stderr.contains("longer than 1048576 B"), "{}", outcome.stderr);
     let padded = place.with("run.json", &format!(" {whole}\n\t "));
     let outcome = vtare([std::ffi::OsStr::new("measure"), padded.as_os_str()]);
     assert_eq!(outcome.code, 0, "white space is no second document: {}", outcome.stderr);

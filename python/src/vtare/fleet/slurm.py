@@ -101,7 +101,9 @@ class SlurmCluster(OwnScheduler):
             self._refuse_ended()
         jobs = {words[0] for words in found if len(words) == 2}
         if len(found) > number or len(jobs) != 1:
-            raise MachineCannot(f"--on {self._on}: found {len(lines)} lines of nodes, expected one of each of {number}")
+            raise MachineCannot(
+                f"--on {self._on}: Slurm printed {len(lines)} lines for {number} nodes. See its own log"
+            )
         return jobs.pop(), sorted(words[1] for words in found)
 
     def _start_worker(self, job: str, name: str) -> Process:

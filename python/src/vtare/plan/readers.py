@@ -146,7 +146,7 @@ def _loads(*wanted: str) -> LevelReader:
             return _load_level(checks, {"kind": word.read(checks, found, path)}, path)
         if not isinstance(found, dict):
             example = '"cpu" or {kind = "cpu", threads = 50}'
-            raise checks.error(path, f"found {found!r}, expected a load such as {example}")
+            raise checks.error(path, f"{found!r} is not a load. Example: {example}")
         kind = _OLD_LOADS.get(str(found.get("kind")), found.get("kind"))
         keys = keys_of(*((kind,) if kind in wanted else wanted))
         return _load_level(checks, read_table(checks, found, keys, path), path)
@@ -163,11 +163,11 @@ def _load_level(checks: Checks, given: dict[str, Any], path: str) -> Level:
     word, threads, rate_bit_per_s = given["kind"], given.get("threads"), given.get("rate")
     kind = _OLD_LOADS.get(word, word)
     if kind == "io" and (threads or 0) % 2:
-        reason = "an even number: two make a stream of the io load"
-        raise checks.error(f"{path}.threads", f"found {threads} threads, expected {reason}")
+        reason = "an io load needs an even number: two for each stream"
+        raise checks.error(f"{path}.threads", f"{threads} threads: {reason}")
     if kind == FILE_SERVICE and (threads or 0) > _MOST_STREAMS:
-        reason = f"{_MOST_STREAMS} at most: its file has room for no more"
-        raise checks.error(f"{path}.threads", f"found {threads} threads, expected {reason}")
+        reason = f"{_MOST_STREAMS} at most, its file has room for no more"
+        raise checks.error(f"{path}.threads", f"{threads} threads: {reason}")
     if rate_bit_per_s is not None:
         return Level(given["label"] or f"{word} {rate_label(rate_bit_per_s)}", Load(kind, threads, rate_bit_per_s))
     return Level(given.get("label") or (word if threads is None else f"{word} {threads}"), Load(kind, threads))

@@ -6,7 +6,7 @@ from concurrent.futures import BrokenExecutor, Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol
+from typing import TYPE_CHECKING, Any, Final, ParamSpec
 
 import matplotlib as mpl
 
@@ -127,14 +127,10 @@ def style_context() -> Any:
     return mpl.rc_context(_STYLE)  # type: ignore[arg-type]
 
 
-class _Draws(Protocol[_P]):
-    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> Drawing: ...
-
-
 _executor: Executor | None = None
 
 
-def drawn(function: Callable[_P, Drawing]) -> _Draws[_P]:
+def drawn(function: Callable[_P, Drawing]) -> Callable[_P, Drawing]:
     """Let a function that draws work in vtare's style and, inside `drawn_by`, in another process.
 
     It takes the figure's name as the argument `name`.

@@ -55,7 +55,7 @@ def show_between(console: Console, found: Between, *, verbose: bool = False) -> 
         console.print(to_decide(found.cells, found.analysis) or _rule(found))
     else:
         _show_next(console, found)
-    console.print(f"More: -v{f' ({chr(44).join(more)})' if more else ''}")
+    console.print(f"More: -v ({', '.join(more)})" if more else "More: -v")
 
 
 def _answer(found: Between) -> str:

@@ -81,7 +81,7 @@ class Hosts(Topology):
 
     @abstractmethod
     def shape(self, path: PathSpec) -> None:
-        """Give the path its capacity, delay and loss, in place of what it had.
+        """Set capacity, delay and loss of the path; earlier ones are replaced.
 
         Raises:
             MachineCannot: it must stay as it is.
