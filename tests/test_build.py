@@ -101,3 +101,10 @@ def test_the_wheel_takes_what_make_has_built(root: Path, stand: Stand, tmp_path:
     with zipfile.ZipFile(wheel) as archive:
         for name in built:
             assert archive.read(name).decode() == f"{Path(name).name} GLIBC_2.17\n"
+
+
+def test_on_a_new_machine_the_packages_of_the_lab_are_installed_before_its_wheel(root: Path, tmp_path: Path) -> None:
+    words = ["make", "-n", "build", f"VENV={tmp_path / 'none'}"]
+    steps = subprocess.run(words, cwd=root, capture_output=True, text=True, check=True).stdout
+    packages, wheel = (steps.index(part) for part in ("requirements/run.txt", "install --force-reinstall --no-deps"))
+    assert packages < wheel
