@@ -10,6 +10,10 @@ use super::train::Train;
 pub struct Budget {
     /// Bytes of probe packets (IP); `None`: what the method needs.
     pub most_byte: Option<u64>,
+    /// The bytes may be as many as the path carries in this time, ns, where that is more; 0: never more than those.
+    pub carried_ns: u64,
+    /// Then as many as these at most; `None`: no such limit.
+    pub carried_byte: Option<u64>,
     /// Time from the first step, ns; `None`: what the method needs.
     pub most_ns: Option<u64>,
 }

@@ -68,11 +68,11 @@ fn a_budget_forbids_the_train_that_would_exceed_it() {
     let mut spent = Spent::default();
     spent.at(Timestamp::from_nanos(5));
     let train = Train::constant(11, 1000, 8e6);
-    let bytes = |most_byte| Budget { most_byte: Some(most_byte), most_ns: None };
+    let bytes = |most_byte| Budget { most_byte: Some(most_byte), ..Budget::default() };
     assert_eq!(spent.forbids(&bytes(11_000), &train), None);
     assert_eq!(spent.forbids(&bytes(10_999), &train), Some(Stopped::ByteBudget));
     // Ten gaps of 1 ms.
-    let time = |most_ns| Budget { most_byte: None, most_ns: Some(most_ns) };
+    let time = |most_ns| Budget { most_ns: Some(most_ns), ..Budget::default() };
     assert_eq!(spent.forbids(&time(10_000_001), &train), None);
     assert_eq!(spent.forbids(&time(9_999_999), &train), Some(Stopped::TimeBudget));
 }

@@ -63,13 +63,17 @@ const MODEL_PART: u64 = 24;
 pub struct PathBudget {
     /// Bytes of probes (IP), all trains.
     pub most_byte: u64,
+    /// They may be as many as the path carries in this time, ns, where that is more; 0: never more than those.
+    pub carried_ns: u64,
+    /// Then as many as these at most; `None`: no such limit.
+    pub carried_byte: Option<u64>,
     /// Time, ns. The last train may be under way then.
     pub most_ns: u64,
 }
 
 impl Default for PathBudget {
     fn default() -> Self {
-        Self { most_byte: 2_300_000, most_ns: 2_300_000_000 }
+        Self { most_byte: 2_300_000, carried_ns: 0, carried_byte: None, most_ns: 2_300_000_000 }
     }
 }
 
@@ -106,6 +110,8 @@ pub struct PathProbe {
     trains: TrainTuning,
     avb: Abacus,
     estimate: Option<Estimate>,
+    /// Bytes that abacus sent beyond its share: a token bucket was to be emptied.
+    emptied_byte: u64,
     stage: Stage,
     spent: Spent,
     epoch: Option<Epoch>,
@@ -124,7 +130,13 @@ impl PathProbe {
     pub fn with(setup: Setup, budget: PathBudget, trains: TrainTuning) -> Self {
         let most_byte = (trains.avb_byte * budget.most_byte as f64) as u64;
         let most_ns = (trains.avb_time * budget.most_ns as f64) as u64;
-        let avb = Budget { most_byte: Some(most_byte), most_ns: Some(most_ns) };
+        let carried_ns = (trains.avb_byte * budget.carried_ns as f64) as u64;
+        let avb = Budget {
+            most_byte: Some(most_byte),
+            carried_ns,
+            carried_byte: budget.carried_byte,
+            most_ns: Some(most_ns),
+        };
         Self {
             setup,
             budget,
@@ -132,6 +144,7 @@ impl PathProbe {
             trains,
             avb: Abacus::new(AbacusSettings::default(), Setup { budget: avb, ..setup }),
             estimate: None,
+            emptied_byte: 0,
             stage: Stage::Avb,
             spent: Spent::default(),
             epoch: None,
@@ -154,6 +167,8 @@ impl PathProbe {
                 Step::Wait(ns) => return PathStep::Wait(ns),
                 Step::Done(estimate) => {
                     self.estimate = Some(*estimate);
+                    let share = (self.trains.avb_byte * self.most_byte()) as u64;
+                    self.emptied_byte = self.spent.probe_byte.saturating_sub(share);
                     self.stage = Stage::Light;
                 }
             }
@@ -216,6 +231,19 @@ impl PathProbe {
         capacity.filter(|rate| *rate > 0.0).or(self.free())
     }
 
+    /// The rate of the link behind a token bucket, as abacus saw it, bit/s; 0 where it saw none.
+    fn behind_bucket(&self) -> f64 {
+        let behind = self.estimate.as_ref().filter(|estimate| estimate.token_bucket_byte.is_some());
+        behind.and_then(|estimate| estimate.capacity_bit_per_s).unwrap_or(0.0)
+    }
+
+    /// Bytes that it may spend: more on a path that is known to be fast.
+    fn most_byte(&self) -> f64 {
+        let carried = self.rate().unwrap_or(0.0) * self.budget.carried_ns as f64 / 8e9;
+        let most = self.budget.carried_byte.map_or(f64::INFINITY, |most| most as f64);
+        carried.min(most).max(self.budget.most_byte as f64) + self.emptied_byte as f64
+    }
+
     fn size_byte(&self) -> u32 {
         self.setup.ability.most_packet_byte
     }
@@ -259,8 +287,10 @@ impl PathProbe {
         if no_queue || readings.iter().any(|reading| reading.losses == Losses::Policed) {
             return None;
         }
-        let depth = full.or_else(|| at_least(&readings, self.rate()));
-        let rate = depth.map(|depth| depth.drain_bit_per_s).or(self.rate())?;
+        // What a burst that did not fill the queue shows is less sure than what abacus saw of the link.
+        let some = || at_least(&readings, self.rate());
+        let rate = full.map(|depth| depth.drain_bit_per_s.max(self.behind_bucket())).or(self.rate());
+        let rate = rate.or_else(|| some().map(|depth| depth.drain_bit_per_s))?;
         let packet_ns = f64::from(self.size_byte()) * 8e9 / rate;
         let depth_ns = full.map_or(f64::INFINITY, |depth| depth.time_ns);
         // What both directions send at once is no cross traffic.
@@ -348,7 +378,7 @@ impl PathProbe {
             self.estimate.clone().unwrap_or_else(|| Estimate::none(&self.spent, crate::avb::Stopped::Running));
         // A queue that was full bounds what a token bucket let pass.
         estimate.at_least &= full.is_none();
-        let most = full.map_or(f64::INFINITY, |depth| depth.drain_bit_per_s);
+        let most = full.map_or(f64::INFINITY, |depth| depth.drain_bit_per_s.max(self.behind_bucket()));
         let mut random = Random::part(self.setup.seed, MODEL_PART);
         let cross = self.cross();
         let (free, interval) = free_of(cross.as_ref(), &estimate, most, &mut random);
@@ -421,20 +451,21 @@ impl PathProbe {
     }
 }
 
-/// What is free, with its interval, bit/s: by the cross traffic of all trains, or by abacus's estimate where that
-/// agrees and is narrower; `most` at most, at which the queue drains.
+/// What is free, with its interval, bit/s: by abacus; by the cross traffic of all trains where abacus knows nothing, or
+/// where that agrees and is narrower, but for what a token bucket passed. `most` at most, at which the queue drains.
 fn free_of(
     cross: Option<&(Cross, f64)>,
     estimate: &Estimate,
     most: f64,
     random: &mut Random,
 ) -> (Option<f64>, Option<[f64; 2]>) {
-    let bounded = |rate: f64| if cross.is_none() { rate.min(most) } else { rate };
+    let bounded = |rate: f64| rate.min(most);
     let by_abacus = (estimate.avb_bit_per_s.map(bounded), estimate.interval_bit_per_s.map(|ends| ends.map(bounded)));
     let Some((cross, rate)) = cross else { return by_abacus };
+    let bucket = estimate.token_bucket_byte.is_some();
     let [low, high] = cross.free_interval(random).map(|share| share * rate);
     match by_abacus {
-        (Some(_), Some([from, to])) if from <= high && low <= to && to - from < high - low => by_abacus,
+        (Some(_), Some([from, to])) if bucket || to - from < high - low || high < from || to < low => by_abacus,
         _ => (Some(cross.free_share() * rate), Some([low, high])),
     }
 }

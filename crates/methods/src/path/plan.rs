@@ -13,7 +13,7 @@ impl PathProbe {
             Stage::Avb | Stage::Done => return None,
             Stage::Light => {
                 let rate = SHARES[0] * self.free()?;
-                let most_byte = self.trains.light_byte * self.budget.most_byte as f64;
+                let most_byte = self.trains.light_byte * self.most_byte();
                 self.paced((self.train_byte(most_byte, rate) / byte) as u32, rate)
             }
             Stage::Fill(packets) => Train::back_to_back(packets, self.size_byte()),
@@ -29,7 +29,7 @@ impl PathProbe {
     }
 
     fn left_byte(&self) -> f64 {
-        self.budget.most_byte.saturating_sub(self.spent.probe_byte) as f64
+        (self.most_byte() - self.spent.probe_byte as f64).max(0.0)
     }
 
     fn left_ns(&self) -> f64 {
@@ -105,7 +105,7 @@ impl PathProbe {
         let rate = self.trains.held_rate * self.free_by_now()?;
         // What the last train needs is kept for it.
         let last_byte = self.depth().map_or(0.0, |depth| self.last_byte(depth.byte));
-        let most_byte = (self.trains.held_byte * self.budget.most_byte as f64).min(self.left_byte() - last_byte);
+        let most_byte = (self.trains.held_byte * self.most_byte()).min(self.left_byte() - last_byte);
         let head_byte = self.bucket_byte();
         self.primed(head_byte, self.train_byte(most_byte, rate).min(most_byte - head_byte), rate)
     }

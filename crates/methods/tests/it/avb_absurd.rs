@@ -89,7 +89,7 @@ proptest! {
     ) {
         let ability = Ability { stamp_error_ns, least_gap_ns, most_group, most_packets: 300, ..Ability::default() };
         for entry in METHODS {
-            let setup = Setup { ability, budget: Budget { most_byte, most_ns: None }, seed };
+            let setup = Setup { ability, budget: Budget { most_byte, ..Budget::default() }, seed };
             let mut method = (entry.default)().method(setup).expect("good defaults");
             let mut random = Random::new(seed);
             let (mut now_ns, mut end) = (1_000, None);

@@ -185,10 +185,10 @@ fn a_path_that_carries_nothing_is_no_answer_after_ten_trains() {
 #[test]
 fn budgets_of_bytes_and_time_hold_for_every_method() {
     for name in names() {
-        let bytes = Budget { most_byte: Some(100_000), most_ns: None };
+        let bytes = Budget { most_byte: Some(100_000), ..Budget::default() };
         let estimate = run_within(&name, &path(100, 50), 1500, bytes, 1).estimate;
         assert!(estimate.probe_byte <= 100_000, "{name}: {estimate:?}");
-        let time = Budget { most_byte: None, most_ns: Some(200_000_000) };
+        let time = Budget { most_ns: Some(200_000_000), ..Budget::default() };
         let estimate = run_within(&name, &path(100, 50), 1500, time, 1).estimate;
         // The last train may wait in the queue of 2 MB, 160 ms, and then its answer comes.
         assert!(estimate.elapsed_s < 0.37, "{name}: {estimate:?}");
@@ -219,7 +219,7 @@ proptest! {
         spec.sender.noise.pauses = vec![Pause { at_ns: 30_000_000, span_ns: pause_ns }];
         spec.receiver.coalesce_ns = coalesce_ns;
         spec.receiver_clock = PeerClock { skew_ppb: skew_ppm * 1_000, ..PeerClock::default() };
-        let budget = Budget { most_byte: Some(3_000_000), most_ns: Some(3_000_000_000) };
+        let budget = Budget { most_byte: Some(3_000_000), most_ns: Some(3_000_000_000), ..Budget::default() };
         for name in names() {
             let estimate = run_within(&name, &spec, 1500, budget, seed).estimate;
             prop_assert!(estimate.probe_byte <= 3_000_000, "{name}: {estimate:?}");

@@ -144,7 +144,7 @@ fn a_sender_that_is_slower_than_the_path_states_at_least() {
 fn where_the_bytes_end_before_there_was_a_queue_what_came_is_a_lower_bound() {
     let mut spec = on(hop(10_000 * MBIT));
     spec.sender.call_ns = 10_000.0;
-    let setup = Setup { budget: Budget { most_byte: Some(100_000), most_ns: None }, ..setup(&spec) };
+    let setup = Setup { budget: Budget { most_byte: Some(100_000), ..Budget::default() }, ..setup(&spec) };
     let estimate = SimRunner::new(&spec, 10_000_000).run(&mut Abacus::new(AbacusSettings::default(), setup)).estimate;
     assert_eq!((estimate.stopped, estimate.at_least), (Stopped::ByteBudget, true), "{estimate:?}");
     assert!(value(&estimate) <= 1e10 && estimate.probe_byte <= 100_000, "{estimate:?}");
@@ -331,7 +331,7 @@ fn a_short_buffer_is_not_overrun_for_ever() {
 fn a_budget_of_bytes_is_kept_and_still_gives_an_answer() {
     for most_byte in [100_000, 200_000, 500_000] {
         let spec = on(hop(100 * MBIT).with_cross(poisson(50 * MBIT)));
-        let setup = Setup { budget: Budget { most_byte: Some(most_byte), most_ns: None }, ..setup(&spec) };
+        let setup = Setup { budget: Budget { most_byte: Some(most_byte), ..Budget::default() }, ..setup(&spec) };
         let mut method = Abacus::new(AbacusSettings::default(), setup);
         let outcome = SimRunner::new(&spec, 10_000_000).run(&mut method);
         assert!(outcome.estimate.probe_byte <= most_byte, "{:?}", outcome.estimate);
@@ -440,12 +440,14 @@ fn without_a_budget_no_more_is_sent_than_the_settings_allow() {
     {
         let spec = trouble.spec(capacity * MBIT, 40, 7);
         let estimate = run("abacus", &spec).estimate;
-        assert!(estimate.probe_byte <= 8_000_000, "{trouble:?}: {estimate:?}");
+        // What empties a token bucket comes on top: bursts of up to 12 ms together, as fast as the sender is.
+        let bursts = if capacity == 10_000 && estimate.token_bucket_byte.is_some() { 18_000_000 } else { 0 };
+        assert!(estimate.probe_byte <= 8_000_000 + bursts, "{trouble:?}: {estimate:?}");
         // More than 2 MB only on fast links, where another link may be the tight one, and behind a token bucket.
         let settings = AbacusSettings { several_byte: 0, ..AbacusSettings::default() };
         let estimate = SimRunner::new(&spec, 10_000_000).run(&mut Abacus::new(settings, setup(&spec))).estimate;
         let more = capacity == 10_000 || estimate.token_bucket_byte.is_some();
         let most = if more { 8_000_000 } else { 2_000_000 };
-        assert!(estimate.probe_byte <= most, "{trouble:?}: {estimate:?}");
+        assert!(estimate.probe_byte <= most + bursts, "{trouble:?}: {estimate:?}");
     }
 }

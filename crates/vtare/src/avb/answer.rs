@@ -31,11 +31,20 @@ pub(super) fn of(outcome: &Outcome<AvbCell>, parameters: &Parameters, line: &Com
                 (_, true) => format!("At least {rate} is free on {way}{several}"),
                 (_, false) => format!("{rate} is free on {way}{several}"),
             };
-            if let Some([low, high]) = cell.interval_bit_per_s.filter(|_| !cell.at_least) {
-                text.push_str(&format!(", from {} to {}", megabits(Some(low)), megabits(Some(high))));
-            }
-            if capacity.is_some() {
-                text.push_str(&format!(", of a capacity of {}", megabits(capacity)));
+            let ends = cell.interval_bit_per_s.filter(|_| !cell.at_least);
+            match (ends, capacity) {
+                (Some([low, high]), Some(capacity)) if high >= capacity => {
+                    let low = megabits(Some(low.min(capacity)));
+                    text.push_str(&format!(", from {low} to all of the capacity of {}", megabits(Some(capacity))));
+                }
+                (ends, capacity) => {
+                    if let Some([low, high]) = ends {
+                        text.push_str(&format!(", from {} to {}", megabits(Some(low)), megabits(Some(high))));
+                    }
+                    if capacity.is_some() {
+                        text.push_str(&format!(", of a capacity of {}", megabits(capacity)));
+                    }
+                }
             }
             Answer::new(text + ".")
         }
@@ -70,7 +79,8 @@ pub(super) fn of(outcome: &Outcome<AvbCell>, parameters: &Parameters, line: &Com
 
 /// One line for each figure behind the sentence.
 fn figures(answer: &mut Answer, cell: &AvbCell) {
-    let ends = |ends: [f64; 2]| ends.map(|end| megabits(Some(end)));
+    let most = cell.capacity_bit_per_s.unwrap_or(f64::INFINITY);
+    let ends = |ends: [f64; 2]| ends.map(|end| megabits(Some(end.min(most))));
     if let Some([low, high]) = cell.long_run_bit_per_s.map(ends)
         && !cell.at_least
         && Some([&low, &high]) != cell.interval_bit_per_s.map(ends).as_ref().map(|[low, high]| [low, high])
@@ -87,8 +97,9 @@ fn figures(answer: &mut Answer, cell: &AvbCell) {
             time(Some(ns))
         ));
     }
-    let share = cell.occupied_share.map_or_else(String::new, |share| format!(" ({})", rough_percent(share)));
-    let taken = cell.occupied_bit_per_s.map(|rate| format!("took {} of the path{share}", megabits(Some(rate))));
+    let share =
+        cell.occupied_share.map_or_else(String::new, |share| format!(" ({} of the capacity)", rough_percent(share)));
+    let taken = cell.occupied_bit_per_s.map(|rate| format!("came at {}{share}", megabits(Some(rate))));
     let queued = cell.queued_ns.map(|queued| format!("made the queue wait {}", time(Some(queued))));
     let burden: Vec<String> = taken.into_iter().chain(queued).collect();
     if !burden.is_empty() {
@@ -238,7 +249,8 @@ mod tests {
 Expect 20.0 Mbit/s to 80.0 Mbit/s over longer periods if the other traffic stays
   the same.
 1 estimate by abacus, each with 996 kB of probes in 351 ms.
-The probes took 10.0 Mbit/s of the path (10 %) and made the queue wait 1.50 ms.
+The probes came at 10.0 Mbit/s (10 % of the capacity) and made the queue wait
+  1.50 ms.
 All figures: add -v
 ";
         assert_eq!(screen(&good), expected);

@@ -228,9 +228,9 @@ fn window(window_s: Option<f64>, long_run: Option<[f64; 2]>) -> String {
 
 /// What the probes did to the path, as the end of a line; what is not known is left out.
 fn burden(occupied_bit_per_s: Option<f64>, share: Option<f64>, queued_ns: Option<f64>) -> String {
-    let of_capacity = share.map_or_else(String::new, |share| format!(" ({} of its capacity)", percent(Some(share))));
+    let of_capacity = share.map_or_else(String::new, |share| format!(" ({} of the capacity)", percent(Some(share))));
     let parts = [
-        occupied_bit_per_s.map(|rate| format!("probes took {} of the path{of_capacity}", megabits(Some(rate)))),
+        occupied_bit_per_s.map(|rate| format!("probes came at {}{of_capacity}", megabits(Some(rate)))),
         queued_ns.map(|queued| format!("made the queue wait {}", time(Some(queued)))),
     ];
     match parts.into_iter().flatten().collect::<Vec<_>>() {
@@ -245,9 +245,9 @@ mod tests {
 
     #[test]
     fn what_is_not_known_of_the_burden_is_left_out() {
-        let all = "; probes took 10.0 Mbit/s of the path (10.0 % of its capacity) and made the queue wait 1.50 ms\n";
+        let all = "; probes came at 10.0 Mbit/s (10.0 % of the capacity) and made the queue wait 1.50 ms\n";
         assert_eq!(burden(Some(10e6), Some(0.1), Some(1.5e6)), all);
-        assert_eq!(burden(Some(10e6), None, None), "; probes took 10.0 Mbit/s of the path\n");
+        assert_eq!(burden(Some(10e6), None, None), "; probes came at 10.0 Mbit/s\n");
         assert_eq!(burden(None, None, None), "\n");
     }
 }

@@ -70,7 +70,7 @@ pub(super) fn estimates(
     show: &mut dyn FnMut(&TimedEstimate) -> ControlFlow<()>,
 ) -> Result<Ended, Failure> {
     let settings = parameters.settings()?;
-    let budget = Budget { most_byte: parameters.most_byte, most_ns: parameters.most_ns };
+    let budget = Budget { most_byte: parameters.most_byte, most_ns: parameters.most_ns, ..Budget::default() };
     let first = path.now();
     let ends = parameters.seconds.map(|seconds| first + Span::from_nanos((seconds * 1e9) as i64));
     let wanted = parameters.wanted().unwrap_or(u64::MAX);

@@ -33,7 +33,7 @@ pub(super) fn of(outcome: &Outcome<PathCell>, parameters: &PathParameters, line:
                 way(cell),
                 time(cell.depth_ns)
             ));
-            answer.change("Let it send more.", line.with("--max-bytes", parameters.most_byte.saturating_mul(MORE)));
+            answer.change("Let it send more.", line.with("--max-bytes", more_byte(outcome, parameters)));
         }
         if cell.avb_at_least && cell.avb_bit_per_s.is_some() {
             answer.limit(format!("{}: what is free is a lower bound: the sender cannot send faster.", way(cell)));
@@ -50,6 +50,12 @@ pub(super) fn of(outcome: &Outcome<PathCell>, parameters: &PathParameters, line:
     answer.limited_by(&outcome.notes, "direction_unknown");
     answer.limited_by(&outcome.notes, "path_mtu");
     answer
+}
+
+/// Bytes that get further: more than it might send, and more than it sent.
+fn more_byte(outcome: &Outcome<PathCell>, parameters: &PathParameters) -> u64 {
+    let sent = outcome.cells.last().map_or(0, |cell| cell.probe_byte + cell.extra_byte);
+    parameters.limits().0.max(sent).saturating_mul(MORE)
 }
 
 /// Why there is no estimate of what is free.
@@ -78,7 +84,7 @@ fn further(
             answer.change("See where packets are lost.", format!("vtare rtt {} --seconds 5", parameters.peer));
         }
         Some(Stopped::TimeBudget) => answer.change("Let it take longer.", line.with("--max-time", "20s")),
-        _ => answer.change("Let it send more.", line.with("--max-bytes", parameters.most_byte.saturating_mul(MORE))),
+        _ => answer.change("Let it send more.", line.with("--max-bytes", more_byte(outcome, parameters))),
     }
 }
 

@@ -101,11 +101,15 @@ impl Instrument for Path {
         for (number, name) in (0..).zip(["up", "down"]) {
             path.set_reverse(name == "down");
             let spent: u64 = measured.iter().map(Direction::byte).sum();
-            let most = most_byte(parameters.most_byte, spent + path.extra_byte, number, path.credit_byte());
+            let (all_byte, all_ns) = parameters.limits();
+            let most = most_byte(all_byte, spent + path.extra_byte, number, path.credit_byte());
             let share_ns = (DIRECTION_TIME * parameters.most_ns as f64) as u64;
             let last_ns: f64 = measured.iter().filter_map(|it| it.last.as_ref()).map(lasts_ns).sum();
             let left_ns = (deadline - path.now()).as_nanos().max(0).cast_unsigned().saturating_sub(last_ns as u64);
-            let budget = PathBudget { most_byte: most, most_ns: share_ns.min(left_ns) };
+            // Bytes back beyond the usual ones are those that trains up have paid for.
+            let carried_byte = (name == "down").then(|| path.credit_byte());
+            let carried_ns = (DIRECTION_SHARE * all_ns as f64) as u64;
+            let budget = PathBudget { most_byte: most, carried_ns, carried_byte, most_ns: share_ns.min(left_ns) };
             let up_until = path.opened() + Span::from_nanos((UP_TIME * parameters.most_ns as f64) as i64);
             let until = if name == "down" { path.now() + Span::from_nanos(left_ns.cast_signed()) } else { up_until };
             path.earn_until(until);

@@ -16,10 +16,11 @@ pub(crate) struct PathParameters {
     #[arg(value_name = "PEER", required = true)]
     pub(crate) peer: String,
 
-    /// Bytes of all probes at most, both directions, with or without unit: 2000000, 2MB, 10MB.
+    /// Bytes of all probes at most, both directions, with or without unit: 2000000, 2MB, 10MB. Without it 5 MB, or what
+    /// the path carries in 40 ms where that is more.
     #[arg(long = "max-bytes", value_name = "BYTES", value_parser = bytes)]
     #[schemars(range(min = 500_000, max = 1_000_000_000))]
-    pub(crate) most_byte: u64,
+    pub(crate) most_byte: Option<u64>,
 
     /// Time for both directions at most, with or without unit: 5 s, 2500ms.
     #[arg(long = "max-time", value_name = "TIME", value_parser = nanoseconds)]
@@ -46,12 +47,24 @@ impl Default for PathParameters {
     fn default() -> Self {
         Self {
             peer: String::new(),
-            most_byte: 5_000_000,
+            most_byte: None,
             most_ns: 5_000_000_000,
             saturate_ns: None,
             key_file: None,
             cpu: None,
         }
+    }
+}
+
+/// Bytes of all probes where none are given: 40 ms of 1 Gbit/s.
+const MOST_BYTE: u64 = 5_000_000;
+/// What the path carries in this time, ns, where that is more.
+const CARRIED_NS: u64 = 40_000_000;
+
+impl PathParameters {
+    /// Bytes of all probes, and the time for which the path may carry them where that is more, ns.
+    pub(super) fn limits(&self) -> (u64, u64) {
+        self.most_byte.map_or((MOST_BYTE, CARRIED_NS), |most_byte| (most_byte, 0))
     }
 }
 

@@ -32,10 +32,15 @@ impl Abacus {
         let [low, high] = bounds.interval(&evidence.path);
         // Less than nothing: more came than the link carries, or the account is wrong by as much.
         let high = high.max(-value);
-        // No more is available than the narrow link carries, as far as that is known.
-        let most = evidence.path.carries() * (1.0 + t::SIDES * evidence.path.narrow.1);
-        let value = value.min(most);
-        let high = high.min(most).max(value);
+        // No more is available than the narrow link carries, as far as that is known; behind a token bucket, where the
+        // account is open to what flowed into it meanwhile, no more than left a busy queue.
+        let narrow = (evidence.path.carries(), evidence.path.narrow.1);
+        let behind = self.history.capacity.behind_bucket();
+        let (most, error) = behind.filter(|behind| behind.0 < narrow.0 * (1.0 + t::SIDES * narrow.1)).unwrap_or(narrow);
+        let ends = [-t::SIDES, t::SIDES].map(|sides| most * (1.0 + sides * error));
+        let (value, low) = if behind.is_some() && value > most { (most, low.min(ends[0])) } else { (value, low) };
+        let value = value.min(ends[1]);
+        let high = high.min(ends[1]).max(value);
         let low = low.min(high);
         let bursts = t::SIDES * (bounds.burst / bounds.seconds()).sqrt();
         let interval = |more: f64| Some([(low - more).max(0.0), (high + more).max(0.0)]);
@@ -43,7 +48,8 @@ impl Abacus {
         Estimate {
             interval_bit_per_s: interval(0.0),
             long_run_bit_per_s: interval(bursts),
-            capacity_bit_per_s: Some(evidence.path.capacity),
+            // No link carries less than was free on it.
+            capacity_bit_per_s: Some(behind.map_or(evidence.path.capacity, |behind| behind.0).max(value)),
             token_bucket_byte: self.history.bucket_byte,
             queued_ns: Some(self.queued_ns),
             window_s: Some([at(bounds.from_ns), at(bounds.to_ns)]),
@@ -130,6 +136,7 @@ impl Abacus {
         {
             let mut estimate = Estimate::of(&self.spent, stopped, came);
             estimate.at_least = true;
+            estimate.window_s = self.last_burst_s(f64::from(self.head) * self.packet_bit() / came);
             estimate.notes.clone_from(&self.notes);
             estimate.notes.push(format!(
                 "at least {:.4} Gbit/s: packets arrived at the rate at which they were sent, and what may be \
@@ -175,10 +182,17 @@ impl Abacus {
         None
     }
 
+    /// When a train that took so long and has just been seen was sent, s since the first step.
+    fn last_burst_s(&self, lasted_s: f64) -> Option<[f64; 2]> {
+        let until = self.spent.elapsed_s();
+        Some([(until - lasted_s).max(0.0), until])
+    }
+
     /// There was no queue however fast it sent: the value is what was sent.
-    pub(super) fn stop_sender_limited(&mut self, rate: f64) {
+    pub(super) fn stop_sender_limited(&mut self, rate: f64, lasted_s: f64) {
         let mut estimate = Estimate::of(&self.spent, Stopped::SenderLimited, rate);
         estimate.at_least = true;
+        estimate.window_s = self.last_burst_s(lasted_s);
         estimate.notes.clone_from(&self.notes);
         let note = format!("at least {:.4} Gbit/s: the sender cannot pace faster on this machine", rate / 1e9);
         estimate.notes.push(note);

@@ -1,5 +1,5 @@
 use super::tuning as t;
-use crate::avb::Observation;
+use crate::avb::{Observation, median};
 
 /// The link that forms the queue, as back-to-back packets show it: neighbours that had nothing between them leave it at
 /// its capacity.
@@ -17,6 +17,8 @@ pub(super) struct Capacity {
     clumped: (f64, f64),
     /// Bits of back-to-back packets behind those that passed a token bucket, and the time in which they came, ns.
     tails: (f64, f64),
+    /// The longest of those behind packets that did pass one, likewise.
+    emptied: (f64, f64),
     /// Bits that came first together, beyond a packet: what a token bucket passes at once, and what is to be sent
     /// before there is a queue.
     credit_bit: f64,
@@ -108,9 +110,9 @@ pub(super) fn tail(observation: &Observation, head: usize) -> Option<Tail> {
     (ns > 0.0).then(|| Tail { credit, bits: sum - sums[place], ns })
 }
 
-/// The highest rate at which a stretch of a train arrived that took so long, ns, bit/s; not of its start, which a token
-/// bucket may pass.
-pub(super) fn fastest(observation: &Observation, least_ns: u64) -> Option<f64> {
+/// The rate at which half of the stretches of a train arrived that took so long, ns, and the others did not, bit/s; not
+/// of its first half, which a token bucket may pass.
+pub(super) fn sustained(observation: &Observation, least_ns: u64) -> Option<f64> {
     let groups: Vec<_> =
         groups(observation, observation.packets.len(), 0).into_iter().filter(|group| !group.2.is_nan()).collect();
     let mut until = 0;
@@ -119,14 +121,19 @@ pub(super) fn fastest(observation: &Observation, least_ns: u64) -> Option<f64> {
         *sum += group.2;
         Some(*sum)
     }));
-    let stretches = groups.iter().enumerate().skip(groups.len() / 8).filter_map(|(from, first)| {
-        while until < groups.len() && groups[until].1 < first.1 + least_ns {
-            until += 1;
-        }
-        let last = groups.get(until)?;
-        Some((sums[until + 1] - sums[from + 1]) * 1e9 / (last.1 - first.1) as f64)
-    });
-    stretches.max_by(f64::total_cmp)
+    let rates: Vec<f64> = groups
+        .iter()
+        .enumerate()
+        .skip(groups.len() / 2)
+        .filter_map(|(from, first)| {
+            while until < groups.len() && groups[until].1 < first.1 + least_ns {
+                until += 1;
+            }
+            let last = groups.get(until)?;
+            Some((sums[until + 1] - sums[from + 1]) * 1e9 / (last.1 - first.1) as f64)
+        })
+        .collect();
+    median(&rates)
 }
 
 impl Capacity {
@@ -139,6 +146,9 @@ impl Capacity {
             self.arrived = self.arrived.max(tail.rate());
             self.tails.0 += tail.bits;
             self.tails.1 += tail.ns;
+            if tail.credit > 0 && tail.bits > self.emptied.0 {
+                self.emptied = (tail.bits, tail.ns);
+            }
         }
         let clump_ns = if self.arrived > 0.0 { packet_bit * 1e9 / (t::CLUMPED * self.arrived) } else { 0.0 };
         let behind = |clump_ns: u64| {
@@ -169,6 +179,13 @@ impl Capacity {
         self.per_bit_ns.sort_by(f64::total_cmp);
     }
 
+    /// The rate at which packets sent back to back came behind those that passed a token bucket, bit/s, and its standard
+    /// error as a share of it: the link is no slower, and no more than that was free meanwhile.
+    pub(super) fn behind_bucket(&self) -> Option<(f64, f64)> {
+        let packets = self.emptied.0 / self.packet_bit;
+        (packets >= t::TAIL_PACKETS).then(|| (self.emptied.0 * 1e9 / self.emptied.1, t::CLUMP_PACKETS / packets))
+    }
+
     /// What passes before there is a queue, bits; 0 where packets come one by one.
     pub(super) fn credit_bit(&self) -> f64 {
         if self.clumps() { self.credit_bit } else { 0.0 }
@@ -186,8 +203,10 @@ impl Capacity {
             let packets = self.tails.0 / self.packet_bit;
             return Some((self.tails.0 * 1e9 / self.tails.1, t::CLUMPED_ERROR + t::CLUMP_PACKETS / packets));
         }
+        // Gaps of what a bucket passed are among the others.
+        let behind = self.behind_bucket().map(|(rate, error)| (rate, error + t::COARSE_ERROR));
         if self.per_bit_ns.len() < 3 {
-            return None;
+            return behind;
         }
         let mode = lowest_mode(&self.per_bit_ns);
         let near: Vec<f64> =
@@ -202,6 +221,9 @@ impl Capacity {
         let pairs = self.per_bit_ns.len() as f64;
         // Stamps shared by many packets: cross traffic is between all of them, and the link is faster than it seems.
         let coarse = if self.packets > t::COARSE * pairs { t::COARSE_ERROR } else { 0.0 };
+        if coarse > 0.0 && behind.is_some() {
+            return behind;
+        }
         // Where the place holds few of the pairs, another one may be the link.
         let doubt = 0.2 / pairs * (1.0 - n / pairs);
         Some((1e9 / mean, (variance / n).sqrt() + doubt + coarse))
@@ -284,16 +306,19 @@ mod tests {
     }
 
     #[test]
-    fn the_fastest_stretch_is_as_long_as_it_is_asked_to_be() {
+    fn the_sustained_rate_is_that_of_stretches_of_the_second_half() {
         let mut seen = let_go(48, 1);
-        assert!((fastest(&seen, 100_000).expect("it took longer") / 1e9 - 1.0).abs() < 1e-9);
-        assert_eq!(fastest(&seen, 1_000_000), None);
-        // The first half came at half the rate.
-        for (packet, at) in seen.packets.iter_mut().zip((0_u64..).map(|i| i * 24_000 - i.saturating_sub(24) * 12_000)) {
+        assert!((sustained(&seen, 100_000).expect("it took longer") / 1e9 - 1.0).abs() < 1e-9);
+        assert_eq!(sustained(&seen, 1_000_000), None);
+        // A token bucket passed the first half at three times the rate; one pause is between the others.
+        for (packet, at) in seen.packets.iter_mut().zip((0_u64..).map(|i| match i {
+            0..24 => i * 4_000,
+            24..40 => 24 * 4_000 + (i - 24) * 12_000,
+            _ => 24 * 4_000 + (i - 24) * 12_000 + 100_000,
+        })) {
             packet.received = Some(Timestamp::from_nanos(at));
         }
-        assert!((fastest(&seen, 200_000).expect("half") / 1e9 - 1.0).abs() < 0.01);
-        assert!(fastest(&seen, 500_000).expect("more than half") < 0.8e9);
+        assert!((sustained(&seen, 40_000).expect("half") / 1e9 - 1.0).abs() < 0.01);
     }
 
     #[test]

@@ -67,7 +67,7 @@ mod tuning;
 use vtare_units::{Monotonic, Span, Timestamp};
 
 use super::classic::sound;
-use super::{Estimate, Method, Observation, Setup, Spacing, Spent, Step, Stopped, Train};
+use super::{Budget, Estimate, Method, Observation, Setup, Spacing, Spent, Step, Stopped, Train};
 use evidence::{Evidence, History};
 use plan::Left;
 use points::Epoch;
@@ -115,6 +115,12 @@ struct Round {
     /// The next value is due.
     next: Option<Timestamp<Monotonic>>,
 }
+
+/// Bytes of all bursts up to the one that is sure, over its own: those before are each at most a quarter of the next.
+const SURE_BURSTS: f64 = 1.0 + 4.0 / 3.0;
+
+/// How often trains empty a token bucket again, behind the bursts that found it.
+const EMPTYINGS: f64 = 4.0;
 
 /// The method.
 #[derive(Clone, Debug)]
@@ -211,7 +217,16 @@ impl Abacus {
     fn bytes_left(&self) -> u64 {
         let decent = self.decent_byte();
         let of_round = decent.saturating_sub(self.spent.probe_byte - self.round.spent.0);
-        let budget = self.setup.budget.most_byte.map(|most| most.saturating_sub(self.spent.probe_byte));
+        let sure_byte = if matches!(self.stage, Stage::Burst { .. }) { self.sure_byte() } else { 0 };
+        let of_round = of_round.max(sure_byte.saturating_sub(self.spent.probe_byte - self.round.spent.0));
+        let Budget { most_byte, carried_ns, carried_byte, .. } = self.setup.budget;
+        let budget = most_byte.map(|most| {
+            let carried = self.carried_byte(carried_ns as f64).min(carried_byte.unwrap_or(u64::MAX)).max(sure_byte);
+            // What empties a bucket counts only where the limit is a strict one.
+            let again = (EMPTYINGS * self.history.bucket_byte.unwrap_or(0.0)) as u64;
+            let uncounted = if carried_ns > 0 { self.round.spent.0 + again } else { 0 };
+            (most.max(carried) + uncounted).saturating_sub(self.spent.probe_byte)
+        });
         match (budget, self.settings.follow_ns) {
             (Some(budget), None) => budget,
             (Some(budget), Some(_)) => budget.min(of_round),
@@ -219,12 +234,19 @@ impl Abacus {
         }
     }
 
+    /// Bytes of bursts that never queue until they are sure: what fewer show may be what a token bucket passes. 0 where
+    /// the bytes have a strict limit.
+    fn sure_byte(&self) -> u64 {
+        let Budget { most_byte, carried_ns, carried_byte, .. } = self.setup.budget;
+        let strict = most_byte.is_some() && carried_ns == 0;
+        let sure = self.carried_byte(SURE_BURSTS * self.settings.sure_burst_ns as f64);
+        if strict { 0 } else { sure.min(carried_byte.unwrap_or(u64::MAX)) }
+    }
+
     /// Bytes that are decent on such a link.
     fn decent_byte(&self) -> u64 {
         let settings = &self.settings;
-        // Before the link is known, the sender's own card is.
-        let rate = self.history.narrow().map_or(self.history.line.min(t::UNKNOWN), |(capacity, _)| capacity);
-        let carried = |ns: u64| (rate * ns as f64 / 8e9) as u64;
+        let carried = |ns: u64| self.carried_byte(ns as f64);
         let several = if self.may_be_another { settings.several_byte } else { 0 };
         let least = settings.most_byte.max(several);
         // On a link twice as fast a train of as many bytes is half as long, and hosts stall for as long as before.
@@ -232,6 +254,12 @@ impl Abacus {
         ((settings.most_byte as f64 * share.powi(2)) as u64)
             .clamp(least, least.max(t::MORE * settings.most_byte))
             .max(carried(settings.fast_byte_ns))
+    }
+
+    /// Bytes that the path carries in this time, ns: before the link is known, the sender's own card.
+    fn carried_byte(&self, ns: f64) -> u64 {
+        let rate = self.history.narrow().map_or(self.history.line.min(t::UNKNOWN), |(capacity, _)| capacity);
+        (rate * ns / 8e9) as u64
     }
 
     fn seconds_left(&self) -> f64 {

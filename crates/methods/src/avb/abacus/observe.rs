@@ -159,29 +159,40 @@ impl Abacus {
             }
             let packet_bit = self.packet_bit();
             // A deep token bucket passes a short train as fast as the sender is.
-            let sure_s =
-                (self.settings.sure_train_ns as f64 / 1e9).min(self.settings.sure_train_byte as f64 * 8.0 / sent);
-            let long = f64::from(self.head) * packet_bit / sent >= sure_s;
-            if long || self.head >= self.setup.ability.most_packets {
-                let best = capacity::fastest(observation, self.settings.least_train_ns).unwrap_or(0.0);
-                self.stop_sender_limited(best.max(received.min(sent)));
+            let settings = &self.settings;
+            let sure_s = (settings.sure_train_byte as f64 * 8.0 / sent)
+                .clamp(settings.sure_burst_ns as f64 / 1e9, settings.sure_train_ns as f64 / 1e9);
+            let lasted_s = f64::from(self.head) * packet_bit / sent;
+            if lasted_s >= sure_s || self.head >= self.setup.ability.most_packets {
+                let stretch_ns = settings.least_train_ns.min((0.25e9 * lasted_s) as u64);
+                let rate = capacity::sustained(observation, stretch_ns).unwrap_or(received);
+                self.stop_sender_limited(rate.min(sent), lasted_s);
             }
             // Four times as many: what passes at once may be a token bucket, and behind it a slow link.
             let most = self.setup.ability.most_packets.min((self.bytes_left() / u64::from(self.packet_byte)) as u32);
+            // No more than makes it sure, with room for one that is sent a little faster.
+            let most = most.min((1.1 * sure_s * sent / packet_bit) as u32);
             let sent_before_bit = sent_before_bit + observation.sent() as f64 * packet_bit;
             self.stage =
                 Stage::Burst { packets: (4 * self.head).min(most.max(self.head)), sent_before_bit, came: received };
             return;
         }
-        // What came before it came out of the same bucket.
-        let credit_byte = |tail: capacity::Tail| (sent_before_bit + tail.credit as f64 * self.packet_bit()) / 8.0;
-        let credit_byte = tail.filter(|tail| tail.credit >= 6).map(credit_byte);
+        let credit_byte = tail.filter(|tail| tail.credit >= 6).and_then(|tail| {
+            let first = points.first()?;
+            let at = points.get(points.partition_point(|point| (point.index as usize) < tail.credit))?;
+            let passed_bit = tail.credit as f64 * self.packet_bit();
+            // What has flowed in since does not count. What came before it came out of the same bucket.
+            let alone = passed_bit - tail.rate() * (at.at_ns - first.at_ns) / 1e9;
+            let with_those_before = sent_before_bit + passed_bit - tail.rate() * at.at_ns / 1e9;
+            Some(alone.max(with_those_before) / 8.0).filter(|byte| *byte > 0.0)
+        });
         let short = |tail: capacity::Tail| tail.bits < t::TAIL_PACKETS * self.packet_bit();
-        let packets = (4 * self.head).min(self.setup.ability.most_packets);
+        let affordable = (self.bytes_left() / 2 / u64::from(self.packet_byte)) as u32;
+        let packets = (4 * self.head).min(self.setup.ability.most_packets).min(affordable);
         // Where no queue grew for half of it, and only then one did, a token bucket passed that half.
         let early = capacity::arrival_rate(observation, self.head as usize / 2, t::BURST_STAMPS).unwrap_or(0.0);
         let passed = tail.is_some_and(short) || early > 0.9 * sent;
-        if passed && u64::from(packets * self.packet_byte) < self.bytes_left() / 3 {
+        if passed && packets >= 2 * self.head {
             // What a token bucket let through at once is most of it: more, while the bucket is empty.
             self.history.bucket_byte = self.history.bucket_byte.or(credit_byte);
             let sent_before_bit = sent_before_bit + observation.sent() as f64 * self.packet_bit();
@@ -191,7 +202,8 @@ impl Abacus {
         let capacity = self.history.capacity.estimate().map_or(received, |(capacity, _)| capacity);
         let base_ns = self.history.base_ns;
         let seen = anomalies::bucket_byte(points, base_ns, capacity.max(received), self.packet_bit(), sent_before_bit);
-        self.history.bucket_byte = self.history.bucket_byte.or(seen).or(credit_byte);
+        self.history.bucket_byte =
+            self.history.bucket_byte.or_else(|| seen.into_iter().chain(credit_byte).max_by(f64::total_cmp));
         let bucket = self.history.bucket_byte.is_some();
         // What a bucket passed at once came faster than the link is.
         self.history.at_least = if bucket { 0.0 } else { received };
@@ -209,7 +221,8 @@ impl Abacus {
         if bucket {
             // What emptied the bucket leaves as much to measure with, but for the most that is decent on any link.
             let spent_byte = self.spent.probe_byte - self.round.spent.0;
-            let most_byte = (t::MORE * self.settings.most_byte).saturating_sub(self.decent_byte());
+            let decent = (t::MORE * self.settings.most_byte).saturating_sub(self.decent_byte());
+            let most_byte = if self.setup.budget.carried_ns > 0 { spent_byte } else { decent.max(self.sure_byte()) };
             self.round.spent.0 += spent_byte.min(most_byte);
         }
         self.stage = Stage::Primed { measures: false };

@@ -29,6 +29,9 @@ pub struct AbacusSettings {
     pub sure_train_ns: u64,
     /// ... unless it has this number of bytes before.
     pub sure_train_byte: u64,
+    /// Nothing queued however fast it sent: that is a lower bound only if the last burst took this time at least, ns,
+    /// since a token bucket passes a shorter one.
+    pub sure_burst_ns: u64,
     /// Longest train, ns.
     pub most_train_ns: u64,
     /// Trains are made longer until the cross traffic's bursts let the mean of a train differ from the mean of many by
@@ -69,6 +72,7 @@ impl Default for AbacusSettings {
             least_train_byte: 150_000,
             sure_train_ns: 30_000_000,
             sure_train_byte: 1_000_000,
+            sure_burst_ns: 5_000_000,
             most_train_ns: 600_000_000,
             burst_share: 0.05,
             most_spoiled: 8,
