@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::limits::Limit;
+use crate::limits::Asked;
 
 /// What every instrument understands.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -23,7 +23,7 @@ pub(crate) struct CommonArguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..1 << 53))]
     pub(crate) seed: Option<u64>,
 
-    /// Exit with code 1 where a figure crosses a limit, as in 'miss_p99_ns > 5000'; may be given more than once
+    /// Exit with code 1 where a figure crosses a limit, as in 'p99 > 5ms'; repeatable; 'help' lists the figures
     #[arg(long, value_name = "EXPRESSION")]
-    pub(crate) fail_if: Vec<Limit>,
+    pub(crate) fail_if: Vec<Asked>,
 }

@@ -338,7 +338,7 @@ mod tests {
                 "sleep --tarket 1ms",
                 "found the argument '--tarket' (did you mean '--target'?), expected one that `vtare sleep",
             ),
-            ("sleep --target 1x", "--target: found '1x', expected a time with its unit"),
+            ("sleep --target 1x", "--target: '1x' is not a time. Write it as"),
             ("sleep --cpu x", "--cpu: found 'x', expected"),
             ("timer --source rdtscx", "--source: found 'rdtscx' (did you mean 'rdtsc'"),
             (

@@ -164,6 +164,7 @@ columns!(row: CounterRow<'_> {
 
 impl Instrument for Counter {
     const NAME: &'static str = "counter";
+    const MAIN: &'static str = "runtime";
     const COLUMNS: &'static [Column] = CounterRow::COLUMNS;
     const IDENTITY: &'static [&'static str] = &["language", "argument", "steps"];
     type Parameters = Parameters;

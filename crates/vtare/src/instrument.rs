@@ -17,7 +17,7 @@ use crate::answer::{Answer, CommandLine, Shape};
 use crate::arguments::CommonArguments;
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
-use crate::limits::{self, Limit, Verdict};
+use crate::limits::{self, Known, Verdict};
 pub(crate) use crate::note::{CPU_QUOTA, Note};
 use crate::output::{print, print_json, to_json};
 use crate::own_program::proc_note;
@@ -62,6 +62,9 @@ pub(crate) trait Instrument {
     fn answer(_outcome: &Outcome<Self::Cell>, _parameters: &Self::Parameters, _line: &CommandLine) -> Option<Answer> {
         None
     }
+
+    /// What it measures, as its figures begin: `p99` in a limit is of this.
+    const MAIN: &'static str = Self::NAME;
 
     /// The most lines that the answer may take where not all figures are asked for; `None` where they always stand.
     const SHORT_LINES: Option<usize> = None;
@@ -131,7 +134,7 @@ pub(crate) struct Showing<'a> {
     /// All figures, not only the answer.
     pub(crate) verbose: bool,
     /// The limits.
-    pub(crate) limits: &'a [Limit],
+    pub(crate) limits: &'a [limits::Asked],
 }
 
 /// Carries out the command line of an instrument that has no arguments besides its parameters.
@@ -167,7 +170,7 @@ pub(crate) fn carry_out<I: Instrument>(
     showing: Showing<'_>,
     context: &Context,
 ) -> Result<Exit, Failure> {
-    limits::check_names(showing.limits, &figure_names::<I>())?;
+    let (limits, help) = asked::<I>(showing.limits)?;
     let parameters = I::resolve(parameters, context)?;
     let samples = match &header.output {
         Some(path) => Samples::create(path, I::COLUMNS)?,
@@ -198,7 +201,7 @@ pub(crate) fn carry_out<I: Instrument>(
     }
     let cells = to_json(&outcome.cells);
     let labelled = labelled(&cells, I::IDENTITY);
-    let verdicts = limits::judge(showing.limits, &labelled, I::IDENTITY);
+    let verdicts = limits::judge(&limits, &labelled, I::IDENTITY);
     let run = json!({
         "schema": RUN_SCHEMA, "run_id": header.run_id, "instrument": I::NAME, "seed": header.seed,
         "output": header.output, "parameters": to_json(&parameters),
@@ -230,6 +233,8 @@ pub(crate) fn carry_out<I: Instrument>(
             "notes": to_json(&outcome.notes),
         });
         print_json(&merged(&shared, own))?;
+    } else if help {
+        print(&limits::listed(&labelled, I::IDENTITY))?;
     } else if !showing.quiet {
         let short = I::SHORT_LINES.filter(|_| !showing.verbose);
         let answer = short.and_then(|most| short_answer::<I>(&outcome, &parameters, output, most));
@@ -334,18 +339,36 @@ fn report<I: Instrument>(
     text
 }
 
+/// Cells that a message about a limit names at most; `--json` has all.
+const NAMED_CELLS: usize = 3;
+
 /// Reports which limits were crossed or undecided, on stderr, and gives the exit that follows.
 pub(crate) fn conclude(interrupted: bool, verdicts: &[Verdict]) -> Exit {
     let failed: Vec<&Verdict> = verdicts.iter().filter(|verdict| verdict.crossed != Some(false)).collect();
     for verdict in &failed {
         let word = if verdict.crossed.is_some() { "crossed" } else { "undecided" };
-        message!("vtare: limit '{}' {word}: {}", verdict.expression, verdict.cells.join("; "));
+        let (named, others) = verdict.cells.split_at(verdict.cells.len().min(NAMED_CELLS));
+        let others = if others.is_empty() { String::new() } else { format!("; and {} more", others.len()) };
+        message!("vtare: limit '{}' {word}: {}{others}", verdict.expression, named.join("; "));
     }
     match (interrupted, failed.is_empty()) {
         (true, _) => Exit::Interrupted,
         (false, false) => Exit::LimitCrossed,
         (false, true) => Exit::Measured,
     }
+}
+
+/// The limits over figures of instrument `I`, and whether those are asked for.
+fn asked<I: Instrument>(all: &[limits::Asked]) -> Result<(Vec<Known>, bool), Failure> {
+    let help = all.contains(&limits::Asked::Help);
+    let limits: Vec<limits::Limit> = all
+        .iter()
+        .filter_map(|asked| match asked {
+            limits::Asked::Limit(limit) => Some(limit.clone()),
+            limits::Asked::Help => None,
+        })
+        .collect();
+    Ok((limits::known(&limits, &figure_names::<I>(), I::MAIN)?, help))
 }
 
 /// The figures that a limit may name for instrument `I`.

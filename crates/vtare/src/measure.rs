@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::instrument::{self, Instrument, RunHeader, Showing};
 use crate::instruments::instruments;
-use crate::limits::Limit;
+use crate::limits::Asked;
 use crate::nearest::did_you_mean;
 use crate::quantities;
 use crate::run_file::{self, LARGEST_BYTE};
@@ -25,9 +25,9 @@ pub(crate) struct MeasureArguments {
     #[arg(long)]
     json: bool,
 
-    /// Exit with code 1 where a figure crosses a limit, as in 'miss_p99_ns > 5000'; may be given more than once
+    /// Exit with code 1 where a figure crosses a limit, as in 'p99 > 5ms'; repeatable; 'help' lists the figures
     #[arg(long, value_name = "EXPRESSION")]
-    fail_if: Vec<Limit>,
+    fail_if: Vec<Asked>,
 }
 
 /// Carries out the run in the file.

@@ -14,6 +14,13 @@ pub(crate) fn did_you_mean<'n>(found: &str, names: impl IntoIterator<Item = &'n 
     nearest(found, names).map_or_else(String::new, |name| format!(" (did you mean '{name}'?)"))
 }
 
+/// The three of `names` that come nearest, near or not.
+pub(crate) fn nearest_three<'n>(found: &str, names: impl IntoIterator<Item = &'n str>) -> String {
+    let mut near: Vec<(f64, &str)> = names.into_iter().map(|name| (strsim::jaro_winkler(found, name), name)).collect();
+    near.sort_by(|one, other| other.0.total_cmp(&one.0));
+    near.into_iter().take(3).map(|(_, name)| name).collect::<Vec<_>>().join(", ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::did_you_mean;

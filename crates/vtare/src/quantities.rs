@@ -5,18 +5,20 @@ pub(crate) fn without_mark(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
-/// Reads a length of time with its unit, `100us`, as whole nanoseconds.
+/// Reads a length of time, `100us` or `2 min`, as whole nanoseconds; a number alone is in seconds.
 ///
 /// # Errors
-/// Without a unit, below 1 ns, or beyond 292 years.
+/// For another unit, below 1 ns, or beyond 292 years.
 pub(crate) fn nanoseconds(text: &str) -> Result<u64, String> {
-    let wanted = || format!("found '{text}', expected a time with its unit, as 500ns, 100us, 2.5ms or 1s");
+    let wanted = || format!("'{text}' is not a time. Write it as 500ns, 100us, 2.5ms, 1s or 2min; 5 is 5 s");
     let (value, unit) = split(text).ok_or_else(wanted)?;
     let scale = match unit {
         "ns" => 1.0,
         "us" | "\u{b5}s" | "\u{3bc}s" => 1e3,
         "ms" => 1e6,
-        "s" => 1e9,
+        "" | "s" => 1e9,
+        "min" => 60e9,
+        "h" => 3600e9,
         _ => return Err(wanted()),
     };
     integer(value * scale).filter(|ns| (1..=i64::MAX as u64).contains(ns)).ok_or_else(wanted)
@@ -173,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_needs_its_unit() {
+    fn a_time_has_a_unit_or_is_in_seconds() {
         assert_eq!(nanoseconds("100us"), Ok(100_000));
         assert_eq!(nanoseconds("2.5 ms"), Ok(2_500_000));
         assert_eq!(nanoseconds("1s"), Ok(1_000_000_000));
@@ -181,9 +183,13 @@ mod tests {
             assert_eq!(nanoseconds(text), Ok(100_000), "{text}");
         }
         assert_eq!((nanoseconds_or_none("0\u{b5}s"), nanoseconds_or_none("0")), (Ok(0), Ok(0)));
-        for wrong in ["100", "us", "1 h", "-5us", "0ns", "1e300s", ""] {
+        assert_eq!(
+            (nanoseconds("5"), nanoseconds("2 min"), nanoseconds("1 h")),
+            (Ok(5_000_000_000), Ok(120_000_000_000), Ok(3_600_000_000_000))
+        );
+        for wrong in ["us", "1 d", "-5us", "0ns", "1e300s", ""] {
             let error = nanoseconds(wrong).expect_err(wrong);
-            assert!(error.contains("unit"), "{error}");
+            assert!(error.contains("is not a time"), "{error}");
         }
     }
 
@@ -191,7 +197,7 @@ mod tests {
     fn no_time_at_all_is_read_where_it_makes_sense() {
         assert_eq!((nanoseconds_or_none("0"), nanoseconds_or_none("0us")), (Ok(0), Ok(0)));
         assert_eq!(nanoseconds_or_none("50us"), Ok(50_000));
-        assert!(nanoseconds_or_none("-1us").is_err() && nanoseconds_or_none("5").is_err());
+        assert!(nanoseconds_or_none("-1us").is_err() && nanoseconds_or_none("x").is_err());
     }
 
     #[test]

@@ -33,6 +33,7 @@ pub(crate) struct Sleep;
 
 impl Instrument for Sleep {
     const NAME: &'static str = "sleep";
+    const MAIN: &'static str = "miss";
     const COLUMNS: &'static [Column] = SleepRow::COLUMNS;
     const IDENTITY: &'static [&'static str] = &["method", "target_ns"];
     const SHORT_LINES: Option<usize> = Some(10);

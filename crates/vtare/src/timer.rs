@@ -66,6 +66,7 @@ pub(crate) struct Timer;
 
 impl Instrument for Timer {
     const NAME: &'static str = "timer";
+    const MAIN: &'static str = "read_cost";
     const COLUMNS: &'static [Column] = TimerRow::COLUMNS;
     const IDENTITY: &'static [&'static str] = &["source"];
     type Parameters = Parameters;

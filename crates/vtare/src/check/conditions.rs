@@ -2,9 +2,9 @@
 
 use std::str::FromStr;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::limits::{self, Limit, Verdict};
+use crate::limits::{self, Known, Limit, Verdict};
 
 use super::resolution::{Resolution, Status};
 
@@ -16,8 +16,10 @@ const FIGURES: [&str; 2] = ["resolution_from_ns", "resolution_percent"];
 pub(crate) enum Condition {
     /// `status worse than STATUS`.
     WorseThan(Status),
+    /// The figures are asked for.
+    Help,
     /// A limit over a figure.
-    Figure(Limit),
+    Figure(Known),
 }
 
 impl FromStr for Condition {
@@ -25,13 +27,14 @@ impl FromStr for Condition {
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text.split_whitespace().collect::<Vec<_>>()[..] {
+            ["help"] => Ok(Self::Help),
             ["status", "worse", "than", status] => status.parse().map(Self::WorseThan),
             ["status", ..] => Err(format!("'{text}' is not a condition. Example: 'status worse than usable'")),
             _ => {
                 let limit: Limit = text.parse()?;
-                limits::check_names(std::slice::from_ref(&limit), &FIGURES.map(str::to_owned))
+                let known = limits::known(std::slice::from_ref(&limit), &FIGURES.map(str::to_owned), "resolution")
                     .map_err(|failure| failure.to_string())?;
-                Ok(Self::Figure(limit))
+                Ok(Self::Figure(known.into_iter().next().ok_or("no limit")?))
             }
         }
     }
@@ -39,11 +42,27 @@ impl FromStr for Condition {
 
 /// Judges each condition. What is not known decides nothing.
 pub(super) fn judge(conditions: &[Condition], resolution: Option<&Resolution>) -> Vec<Verdict> {
-    conditions.iter().map(|condition| judge_one(condition, resolution)).collect()
+    conditions.iter().filter_map(|condition| judge_one(condition, resolution)).collect()
 }
 
-fn judge_one(condition: &Condition, resolution: Option<&Resolution>) -> Verdict {
+/// The figures that a condition may name, with their values.
+pub(super) fn listed(resolution: Option<&Resolution>) -> String {
+    let status = resolution.map_or_else(|| "-".to_owned(), |found| found.status.to_string());
+    format!("status  {status} ('status worse than usable')\n{}", limits::listed(&[cell(resolution)], &[]))
+}
+
+fn cell(resolution: Option<&Resolution>) -> (String, Value) {
+    let visible = resolution.and_then(|found| found.visible);
+    let cell = json!({
+        "resolution_percent": visible.map(|(share, _)| share * 100.0),
+        "resolution_from_ns": visible.map(|(_, from_ns)| from_ns),
+    });
+    ("this machine".to_owned(), cell)
+}
+
+fn judge_one(condition: &Condition, resolution: Option<&Resolution>) -> Option<Verdict> {
     match condition {
+        Condition::Help => None,
         Condition::WorseThan(accepted) => {
             let status = resolution.map(|found| found.status);
             let crossed = status.map(|status| status > *accepted);
@@ -53,16 +72,9 @@ fn judge_one(condition: &Condition, resolution: Option<&Resolution>) -> Verdict 
                 None => vec!["the status is not known".to_owned()],
             };
             let expression = format!("status worse than {}", accepted.to_string().to_lowercase());
-            Verdict { expression, crossed, cells }
+            Some(Verdict { expression, crossed, cells })
         }
-        Condition::Figure(limit) => {
-            let visible = resolution.and_then(|found| found.visible);
-            let cell = json!({
-                "resolution_percent": visible.map(|(share, _)| share * 100.0),
-                "resolution_from_ns": visible.map(|(_, from_ns)| from_ns),
-            });
-            limits::judge(std::slice::from_ref(limit), &[("this machine".to_owned(), cell)], &[]).remove(0)
-        }
+        Condition::Figure(limit) => limits::judge(std::slice::from_ref(limit), &[cell(resolution)], &[]).pop(),
     }
 }
 
@@ -83,7 +95,11 @@ mod tests {
         assert_eq!(found.cells, ["the status is NOT NOW"]);
         assert_eq!(verdict("status worse than usable", 0.09).crossed, Some(false));
         assert_eq!(verdict("status  worse than GOOD", 0.09).crossed, Some(true));
-        assert_eq!(judge_one(&Condition::WorseThan(Status::Good), None).crossed, None, "nothing was measured");
+        assert_eq!(
+            judge_one(&Condition::WorseThan(Status::Good), None).and_then(|it| it.crossed),
+            None,
+            "nothing was measured"
+        );
     }
 
     #[test]
@@ -98,8 +114,8 @@ mod tests {
         for (text, part) in [
             ("status better than good", "Example: 'status worse than usable'"),
             ("status worse than usble", "did you mean 'usable'"),
-            ("resolution > 5", "resolution_percent"),
-            ("foo", "found no operator"),
+            ("resolutoin > 5", "resolution_percent"),
+            ("foo", "no operator in 'foo'"),
         ] {
             let error = text.parse::<Condition>().expect_err(text);
             assert!(error.contains(part), "{error}");

@@ -142,6 +142,8 @@ pub(crate) fn command(arguments: &CheckArguments, context: &Context) -> Result<E
             "started_unix_ns": started.as_nanos(),
             "elapsed_ns": elapsed.as_nanos(),
         }))?;
+    } else if arguments.fail_if.contains(&Condition::Help) {
+        print(&conditions::listed(resolution.as_ref()))?;
     } else {
         let page = page::Page {
             machine: &machine,

@@ -97,6 +97,7 @@ columns!(row: NoiseRow {
 
 impl Instrument for Noise {
     const NAME: &'static str = "noise";
+    const MAIN: &'static str = "gap";
     const COLUMNS: &'static [Column] = NoiseRow::COLUMNS;
     const IDENTITY: &'static [&'static str] = &["cpu"];
     type Parameters = NoiseParameters;

@@ -51,10 +51,10 @@ fn wrong_usage_exits_with_2_and_names_what_is_wanted() {
     vtare_line("sleep --method usleap")
         .refused(2, &["found 'usleap' (did you mean 'usleep'?), expected one of usleep"]);
     vtare_line("sleep --traget 1ms").refused(2, &["'--traget'", "'--target'"]);
-    vtare_line("sleep --target 100").refused(2, &["found '100', expected a time with its unit"]);
+    vtare_line("sleep --target 1x").refused(2, &["'1x' is not a time. Write it as 500ns"]);
     vtare_line("sleep --target 1ms,1000us").refused(2, &["target_ns: found 1000000 twice"]);
     vtare_line("sleep --fifo 100").refused(2, &["fifo: found 100, expected a whole number from 1 to 99"]);
-    vtare_line("sleep --tolerance 5").refused(2, &["found '5', expected a time with its unit"]);
+    vtare_line("sleep --tolerance 5q").refused(2, &["'5q' is not a time"]);
     vtare_line("counter --unit-ms 0.001").refused(2, &["unit_ms: found 0.001, expected a number from 0.05 to 1000"]);
     vtare_line("counter --seconds 0.5").refused(2, &["--seconds: found 0.5, expected 102.300 or more"]);
     vtare_line("counter --seconds 9 --unit-ms 1").refused(2, &["cannot be used with"]);
@@ -84,9 +84,10 @@ fn a_limit_with_an_unknown_figure_is_refused_before_anything_is_measured() {
     let place = Place::new();
     let out = place.file("s.parquet");
     let outcome = vtare(["sleep", "--fail-if", "mis_p99_ns > 5", "--out", out.to_str().expect("plain")]);
-    outcome.refused(2, &["found figure 'mis_p99_ns' (did you mean 'miss_p99_ns'?), expected one of: "]);
+    outcome.refused(2, &["there is no figure 'mis_p99_ns'. Nearest: miss_p99_ns, "]);
     assert!(place.files().is_empty());
-    vtare(["sleep", "--fail-if", "miss_p99_ns"]).refused(2, &["found no operator; expected FIGURE OPERATOR NUMBER"]);
+    vtare(["sleep", "--fail-if", "miss_p99_ns"])
+        .refused(2, &["no operator in 'miss_p99_ns'. Write FIGURE OPERATOR NUMBER"]);
 }
 
 #[test]

@@ -1,8 +1,10 @@
-//! `--fail-if 'miss_p99_ns > 5000'`: limits over the figures of a result.
+//! `--fail-if 'p99 > 5ms'`: limits over the figures of a result.
 //!
-//! A figure is named as in the JSON document with the statistic before the unit: `miss_ns.p99` is `miss_p99_ns` (both
-//! spellings are read). The limit holds for every cell. A figure that is null decides nothing, and an undecided limit
-//! counts as crossed: a test that could not be made is not passed.
+//! A figure is named as in the JSON document with the statistic before the unit, `miss_ns.p99` is `miss_p99_ns`, or by a
+//! part of that which only one figure has; `help` shows all with their values. The limit holds for every cell. A figure
+//! that is null decides nothing, and an undecided limit counts as crossed: a test that could not be made is not passed.
+
+mod name;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +14,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::failure::Failure;
-use crate::nearest::did_you_mean;
+use name::Number;
 
 /// An operator: how it is written and what it asks of the figure and the number.
 type Comparison = (&'static str, fn(f64, f64) -> bool);
@@ -32,35 +34,56 @@ const COMPARISONS: [Comparison; 6] = [
 pub(crate) struct Limit {
     figure: String,
     comparison: usize,
-    value: f64,
+    number: Number,
+}
+
+/// What `--fail-if` takes: a limit, or the wish to see the figures that one may name.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Asked {
+    Limit(Limit),
+    Help,
+}
+
+impl FromStr for Asked {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.trim() == "help" { Ok(Self::Help) } else { text.parse().map(Self::Limit) }
+    }
 }
 
 impl FromStr for Limit {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wanted = |why: &str| {
-            format!("{why}; expected FIGURE OPERATOR NUMBER, as in 'miss_p99_ns > 5000', operators > >= < <= == !=")
+        let wrong = |why: String| {
+            format!("{why} in '{text}'. Write FIGURE OPERATOR NUMBER, as in 'p99 > 5ms'; operators are > >= < <= == !=")
         };
         let (at, comparison) = COMPARISONS
             .iter()
             .enumerate()
             .filter_map(|(index, (sign, _))| text.find(sign).map(|at| (at, index)))
             .min()
-            .ok_or_else(|| wanted("found no operator"))?;
+            .ok_or_else(|| wrong("no operator".to_owned()))?;
         let figure = text[..at].trim().replace('.', "_");
         let number = text[at + COMPARISONS[comparison].0.len()..].trim();
         if figure.is_empty() || !figure.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
-            return Err(wanted(&format!("found '{figure}' as the figure")));
+            return Err(wrong(format!("'{figure}' is not the name of a figure")));
         }
-        match number.replace('_', "").parse::<f64>() {
-            Ok(value) if value.is_finite() => Ok(Self { figure, comparison, value }),
-            _ => Err(wanted(&format!("found '{number}' as the number"))),
-        }
+        let number = Number::read(number).map_err(|number| wrong(format!("'{number}' is not a number")))?;
+        Ok(Self { figure, comparison, number })
     }
 }
 
-impl fmt::Display for Limit {
+/// A limit whose figure is known, in that figure's unit.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Known {
+    figure: String,
+    comparison: usize,
+    value: f64,
+}
+
+impl fmt::Display for Known {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} {}", self.figure, COMPARISONS[self.comparison].0, self.value)
     }
@@ -115,45 +138,52 @@ fn joined(name: &str, statistic: &str) -> String {
     }
 }
 
-/// Finds the name under which `asked` is known: `miss_ns_p99` (from `miss_ns.p99`) is `miss_p99_ns`.
-fn known<'a>(asked: &str, names: &'a [String]) -> Option<&'a String> {
-    names.iter().find(|name| *name == asked).or_else(|| {
-        let (base, statistic) = asked.split_once("_ns_")?;
-        let other = joined(&format!("{base}_ns"), statistic);
-        names.iter().find(|name| **name == other)
-    })
-}
-
-/// Checks that each limit names a figure of `names`, before anything is measured.
+/// Finds the figure of `names` that each limit means, before anything is measured. `main` is what the command measures.
 ///
 /// # Errors
-/// Names the figure that is unknown and lists those that are known.
-pub(crate) fn check_names(limits: &[Limit], names: &[String]) -> Result<(), Failure> {
-    match limits.iter().find(|limit| known(&limit.figure, names).is_none()) {
-        None => Ok(()),
-        Some(limit) => Err(Failure::Input(format!(
-            "--fail-if '{limit}': found figure '{}'{}, expected one of: {}",
-            limit.figure,
-            did_you_mean(&limit.figure, names.iter().map(String::as_str)),
-            names.join(", ")
-        ))),
+/// Names the figure that is unknown and those that come nearest.
+pub(crate) fn known(limits: &[Limit], names: &[String], main: &str) -> Result<Vec<Known>, Failure> {
+    let one = |limit: &Limit| {
+        // `miss_ns.p99` is `miss_p99_ns`.
+        let figure = limit.figure.split_once("_ns_").map(|(base, statistic)| joined(&format!("{base}_ns"), statistic));
+        let figure = figure.filter(|figure| names.contains(figure)).unwrap_or_else(|| limit.figure.clone());
+        let (figure, value) = name::resolve(&figure, &limit.number, names, main)
+            .map_err(|why| Failure::Input(format!("--fail-if: {why}")))?;
+        Ok(Known { figure, comparison: limit.comparison, value })
+    };
+    limits.iter().map(one).collect()
+}
+
+/// The figures of all cells by name with their values, from the least to the most, for `--fail-if help`.
+pub(crate) fn listed(cells: &[(String, Value)], identity: &[&str]) -> String {
+    let mut all: BTreeMap<String, Vec<Option<f64>>> = BTreeMap::new();
+    for (name, value) in cells.iter().flat_map(|(_, cell)| figures(cell, identity)) {
+        all.entry(name).or_default().push(value);
     }
+    let width = all.keys().map(String::len).max().unwrap_or(0);
+    let mut text = String::new();
+    for (name, values) in all {
+        let known = || values.iter().copied().flatten();
+        let ends = [known().reduce(f64::min), known().reduce(f64::max)].map(|end| name::shown(&name, end));
+        let shown = if ends[0] == ends[1] { ends[0].clone() } else { ends.join(" to ") };
+        text.push_str(&format!("{name:width$}  {shown}\n"));
+    }
+    text + "A limit names one of them or a part: --fail-if 'p99 > 5ms'. It is crossed where any cell crosses it.\n"
 }
 
 /// Holds each limit against all cells, given as `(label, cell)`.
-pub(crate) fn judge(limits: &[Limit], cells: &[(String, Value)], identity: &[&str]) -> Vec<Verdict> {
+pub(crate) fn judge(limits: &[Known], cells: &[(String, Value)], identity: &[&str]) -> Vec<Verdict> {
     limits.iter().map(|limit| judge_one(limit, cells, identity)).collect()
 }
 
-fn judge_one(limit: &Limit, cells: &[(String, Value)], identity: &[&str]) -> Verdict {
+fn judge_one(limit: &Known, cells: &[(String, Value)], identity: &[&str]) -> Verdict {
     let (mut crossed, mut undecided, mut sentences) = (false, cells.is_empty(), Vec::new());
     if cells.is_empty() {
         sentences.push("nothing was measured".to_owned());
     }
     for (label, cell) in cells {
         let figures = figures(cell, identity);
-        let names: Vec<String> = figures.keys().cloned().collect();
-        match known(&limit.figure, &names).and_then(|name| figures[name]) {
+        match figures.get(&limit.figure).copied().flatten() {
             Some(value) if COMPARISONS[limit.comparison].1(value, limit.value) => {
                 crossed = true;
                 sentences.push(format!("{label}: {} is {value}", limit.figure));
@@ -191,12 +221,23 @@ mod tests {
         assert_eq!(names, ["cpu_fraction", "miss_median_ns", "miss_n", "miss_p99_ns"]);
     }
 
-    #[test]
-    fn both_spellings_and_all_operators_are_read() {
-        assert_eq!(limit("miss_p99_ns>=5_000").to_string(), "miss_p99_ns >= 5000");
-        assert_eq!(limit(" cpu_fraction < 1e-2 ").to_string(), "cpu_fraction < 0.01");
+    fn known_of(text: &str) -> Result<Vec<Known>, Failure> {
         let names: Vec<String> = figures(&cell(), &IDENTITY).into_keys().collect();
-        assert!(check_names(&[limit("miss_ns.median > 1")], &names).is_ok());
+        known(&[limit(text)], &names, "miss")
+    }
+
+    #[test]
+    fn both_spellings_short_names_and_units_are_read() {
+        for (text, expected) in [
+            ("miss_p99_ns>=5_000", "miss_p99_ns >= 5000"),
+            ("miss_ns.median > 1", "miss_median_ns > 1"),
+            (" cpu_fraction < 1e-2 ", "cpu_fraction < 0.01"),
+            ("p99 > 5ms", "miss_p99_ns > 5000000"),
+            ("cpu > 8%", "cpu_fraction > 0.08"),
+        ] {
+            assert_eq!(known_of(text).expect(text)[0].to_string(), expected);
+        }
+        assert_eq!("help".parse(), Ok(Asked::Help));
     }
 
     #[test]
@@ -208,16 +249,22 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_figure_is_refused_with_the_list() {
-        let names = vec!["cpu_fraction".to_owned(), "miss_n".to_owned()];
-        let error = check_names(&[limit("mis_n > 1")], &names).expect_err("mis_n is unknown").to_string();
-        assert!(error.contains("'mis_n'") && error.contains("cpu_fraction, miss_n"), "{error}");
+    fn an_unknown_figure_is_refused_with_the_nearest() {
+        let error = known_of("mis_n > 1").expect_err("mis_n is unknown").to_string();
+        assert!(error.contains("'mis_n'") && error.contains("Nearest: miss_n, "), "{error}");
+    }
+
+    #[test]
+    fn help_shows_each_figure_with_its_value() {
+        let text = listed(&[("a".to_owned(), cell()), ("b".to_owned(), cell())], &IDENTITY);
+        assert!(text.starts_with("cpu_fraction    8.00 %\nmiss_median_ns  69.0 us\nmiss_n          10\n"), "{text}");
+        assert!(text.contains("miss_p99_ns     -\n"), "{text}");
     }
 
     #[test]
     fn a_limit_is_crossed_kept_or_undecided() {
         let cells = [("usleep 1 us".to_owned(), cell())];
-        let verdict = |text| judge(&[limit(text)], &cells, &IDENTITY).remove(0);
+        let verdict = |text| judge(&known_of(text).expect(text), &cells, &IDENTITY).remove(0);
         assert_eq!(verdict("miss_median_ns > 69000").crossed, Some(true));
         assert_eq!(verdict("miss_median_ns > 70000").crossed, Some(false));
         let undecided = verdict("miss_p99_ns > 5000");
@@ -227,6 +274,6 @@ mod tests {
 
     #[test]
     fn a_limit_over_nothing_is_undecided() {
-        assert_eq!(judge(&[limit("miss_n > 1")], &[], &IDENTITY)[0].crossed, None);
+        assert_eq!(judge(&known_of("miss_n > 1").expect("known"), &[], &IDENTITY)[0].crossed, None);
     }
 }
