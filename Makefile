@@ -108,7 +108,7 @@ $(DONE)/building: python/requirements/build.txt $(DONE)/venv
 	@touch $@
 
 # The libraries of docker, qemu, ssh, cloud and esxi are no part of the lab itself, and are here too.
-$(DONE)/dev: python/requirements/dev.txt $(DONE)/dependencies
+$(DONE)/dev: python/requirements/dev.txt python/requirements/platforms.txt $(DONE)/dependencies
 	$(call say,installing the tools for tests and the libraries that platforms need)
 	@$(call pinned,dev)
 	@touch $@

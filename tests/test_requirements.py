@@ -16,18 +16,27 @@ PIN = re.compile(
 )
 
 
-def pins(text: str) -> dict[str, set[str]]:
-    """The versions of each package. Fails for a line that is anything but a version with hashes."""
-    assert PIN.sub("", re.sub(r"^#.*\n", "", text, flags=re.MULTILINE)) == "", "run `make lock`"
+def pins(path: Path) -> dict[str, set[str]]:
+    """The versions of each package, those of the files that it adds to among them.
+
+    Fails for a line that is anything but a version with hashes or such a file, and for a package in two files.
+    """
+    text = path.read_text(encoding="utf-8")
+    below = re.findall(r"^--requirement (\S+)\n", text, flags=re.MULTILINE)
+    assert PIN.sub("", re.sub(r"^(#|--requirement ).*\n", "", text, flags=re.MULTILINE)) == "", "run `make lock`"
     found: dict[str, set[str]] = {}
     for name, version, _ in PIN.findall(text):
         found.setdefault(canonicalize_name(name), set()).add(version)
+    for beneath in (pins(path.with_name(name)) for name in below):
+        own = {name for name, _, _ in PIN.findall(text)}
+        assert not own & set(beneath), "a package is pinned twice: run `make lock`"
+        found |= beneath
     return found
 
 
 @pytest.fixture(scope="module")
 def pinned(root: Path) -> dict[str, dict[str, set[str]]]:
-    return {path.stem: pins(path.read_text(encoding="utf-8")) for path in (root / "python/requirements").glob("*.txt")}
+    return {path.stem: pins(path) for path in (root / "python/requirements").glob("*.txt")}
 
 
 def unmet(wanted: list[str], found: dict[str, set[str]]) -> list[str]:
@@ -65,9 +74,15 @@ def test_tests_run_on_the_versions_of_the_lab(pinned: dict[str, dict[str, set[st
         } == set()
 
 
-def test_a_requirement_that_is_not_pinned_is_named() -> None:
-    text = "numpy==2.4.6 ; python_full_version < '3.12' \\\n    --hash=sha256:" + "0" * 64 + "\n"
-    assert unmet(["numpy>=3", "numpy>=2", "scipy"], pins(text)) == ["numpy>=3: pinned ['2.4.6']", "scipy: pinned []"]
+def test_a_requirement_that_is_not_pinned_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "run.txt"
+    numpy = "numpy==2.4.6 ; python_full_version < '3.12' \\\n    --hash=sha256:" + "0" * 64 + "\n"
+    path.write_text(numpy)
+    assert unmet(["numpy>=3", "numpy>=2", "scipy"], pins(path)) == ["numpy>=3: pinned ['2.4.6']", "scipy: pinned []"]
+    (tmp_path / "dev.txt").write_text("--requirement run.txt\n" + numpy)
+    with pytest.raises(AssertionError, match="pinned twice"):
+        pins(tmp_path / "dev.txt")
     for wrong in ("numpy>=2\n", "numpy==2.4.6\n"):
+        path.write_text(wrong)
         with pytest.raises(AssertionError, match="run `make lock`"):
-            pins(wrong)
+            pins(path)
