@@ -39,7 +39,7 @@ pub(crate) fn show_help(subcommand: &str) -> Result<Exit, Failure> {
     start(subcommand, ["--help".into()])
 }
 
-fn start(subcommand: &str, arguments: impl IntoIterator<Item = OsString>) -> Result<Exit, Failure> {
+pub(crate) fn start(subcommand: &str, arguments: impl IntoIterator<Item = OsString>) -> Result<Exit, Failure> {
     let lab = program(LAB).map_err(|place| {
         Failure::Machine(format!(
             "'vtare {subcommand}' is carried out by {LAB}, which is neither in {place} nor on PATH: install it \

@@ -24,7 +24,7 @@ from vtare.design import make_design
 from vtare.errors import BadInput
 from vtare.fleet.dry import dry_run, simulated_number
 from vtare.fleet.host_use import overlaps, use_of
-from vtare.fleet.hosts import have_agents, load_hosts
+from vtare.fleet.hosts import have_agents, hosts_of, load_hosts
 from vtare.fleet.needs import check_plan, request_of, without_hosts
 from vtare.fleet.scheduler import (
     MOST_ATTEMPTS,
@@ -502,3 +502,16 @@ def test_a_misused_fleet_command_is_told_what_it_takes(words: Sequence[str], mes
     done = lab_command("fleet", *words)
     assert done.returncode == 2
     assert message in done.stderr
+
+
+def test_hosts_may_be_named_in_one_word() -> None:
+    """As `--on a,me@b:2222` has them."""
+    hosts = hosts_of("192.0.2.1, me@b.example:2222,c")
+    assert [(host.name, dict(host.settings)) for host in hosts] == [
+        ("192.0.2.1", {"kind": "ssh", "host": "192.0.2.1"}),
+        ("b.example-2222", {"kind": "ssh", "host": "b.example", "user": "me", "port": 2222}),
+        ("c", {"kind": "ssh", "host": "c"}),
+    ]
+    for wrong, part in (("a,,b", "'' is no host"), ("a,a", "'a' is named twice"), ("x.toml", "cannot read")):
+        with pytest.raises(BadInput, match=re.escape(part)):
+            hosts_of(wrong)

@@ -18,11 +18,14 @@ use vtare_sys::facts::MachineFacts;
 use vtare_sys::{clocks, sched};
 use vtare_units::{Span, Wall};
 
+use std::ffi::OsString;
+
 use crate::answer::Shape;
 use crate::context::Context;
 use crate::counter::Counter;
 use crate::failure::{Exit, Failure};
 use crate::instrument::{Instrument, Note, Session, conclude, fresh_seed};
+use crate::lab;
 use crate::noise::{self, Noise, NoiseParameters, Spin};
 use crate::output::{print, print_json, to_json};
 use crate::own_program::proc_note;
@@ -58,6 +61,10 @@ pub(crate) struct CheckArguments {
     #[arg(long, value_name = "CONDITION")]
     fail_if: Vec<Condition>,
 
+    /// Check other machines over SSH, or those of a file of hosts, and rank them: a,me@b:2222 or hosts.toml
+    #[arg(long, value_name = "HOSTS", conflicts_with_all = ["verbose", "fail_if", "seed"])]
+    on: Option<String>,
+
     /// About how long it may take, from 5 s; a longer time makes the figures more certain
     #[arg(long, value_name = "S", default_value_t = 20.0, value_parser = positive)]
     seconds: f64,
@@ -75,6 +82,14 @@ pub(crate) fn command(arguments: &CheckArguments, context: &Context) -> Result<E
     let seconds = arguments.seconds;
     if !(5.0..=3_600.0).contains(&seconds) {
         return Err(Failure::Input(format!("--seconds: found {seconds}, expected 5 to 3600")));
+    }
+    if let Some(hosts) = &arguments.on {
+        let json = arguments.json.then_some("--json");
+        let seconds = seconds.to_string();
+        return lab::start(
+            "fleet",
+            ["check", hosts, "--seconds", &seconds].into_iter().chain(json).map(OsString::from),
+        );
     }
     let seed = arguments.seed.unwrap_or_else(fresh_seed);
     let mut machine = MachineFacts::read();

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -72,6 +73,34 @@ def simulated_hosts(number: int) -> tuple[FleetHost, ...]:
     """Hosts that can have every role, of which none exists."""
     width = len(str(number))
     return tuple(FleetHost(f"h{i:0{width}}", ROLES) for i in range(1, number + 1))
+
+
+def hosts_of(text: str) -> tuple[FleetHost, ...]:
+    """Read what names hosts: the path of a file, or `HOST,USER@HOST:PORT,...`, which are reached over SSH.
+
+    Raises:
+        BadInput: as `load_hosts`; a name is none, or stands twice.
+    """
+    path = Path(text)
+    if path.suffix == ".toml" or path.exists():
+        return load_hosts(path)
+    tables: dict[str, dict[str, Any]] = {}
+    for word in (part.strip() for part in text.split(",")):
+        user, _, rest = word.rpartition("@")
+        host, _, port = rest.rpartition(":") if re.fullmatch(r"[^:]+:\d+", rest) else (rest, "", "")
+        table: dict[str, Any] = {"host": host}
+        if user:
+            table["user"] = user
+        if port:
+            table["port"] = int(port)
+        name = re.sub(r"[^A-Za-z0-9_.-]", "-", host) + (f"-{port}" if port else "")
+        if not host or name in tables:
+            raise BadInput(
+                f"'{text}': '{word}' is {'named twice' if host else 'no host'}. Write host,user@host:port, or the path "
+                "of a file of hosts"
+            )
+        tables[name] = table
+    return _HostsReader(Path("--on")).hosts({"schema": HOSTS_SCHEMA, "hosts": tables})
 
 
 def load_hosts(path: Path) -> tuple[FleetHost, ...]:
@@ -165,4 +194,13 @@ class _HostsReader:
                 raise self._error(where, f"found '{key}'{did_you_mean(key, keys)}, expected one of: {', '.join(keys)}")
 
 
-__all__ = ["HOSTS_SCHEMA", "MOST_SIMULATED", "USUAL_ROLES", "FleetHost", "have_agents", "load_hosts", "simulated_hosts"]
+__all__ = [
+    "HOSTS_SCHEMA",
+    "MOST_SIMULATED",
+    "USUAL_ROLES",
+    "FleetHost",
+    "have_agents",
+    "hosts_of",
+    "load_hosts",
+    "simulated_hosts",
+]

@@ -38,7 +38,8 @@ FIGURES: Final = ("error_1ms", "noise", "sleep_50us")
 class HostReport:
     """One host: why it cannot be used (None where it can), who has it, its facts, what it can measure.
 
-    `figures` are those of `vtare check`, by finding; empty where that was not asked for.
+    `figures` are those of `vtare check`, by finding, and `status` is its first word, GOOD, USABLE or NOT NOW; empty and
+    None where that was not asked for.
     """
 
     host: FleetHost
@@ -47,6 +48,7 @@ class HostReport:
     facts: Mapping[str, Any]
     measures: tuple[str, ...]
     figures: Mapping[str, float]
+    status: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,7 @@ class Survey:
                     "measures": list(one.measures),
                     "facts": {fact: one.facts.get(fact) for fact in FACTS} if one.reason is None else None,
                     "figures": dict(one.figures) if one.figures else None,
+                    "status": one.status,
                 }
                 for one in self.hosts
             ],
@@ -140,7 +143,10 @@ def _report(
         findings = {finding.get("id"): finding.get("figure") for finding in checked.get("findings", ())}
         figures = {name: float(findings[name]) for name in FIGURES if isinstance(findings.get(name), int | float)}
     facts = {} if found is None else found.get("machine", {})
-    return HostReport(host, reason, holder, facts, _measures(host, hosts), figures)
+    status = None if checked is None else checked.get("status")
+    return HostReport(
+        host, reason, holder, facts, _measures(host, hosts), figures, None if status is None else str(status)
+    )
 
 
 def _measures(host: FleetHost, hosts: Sequence[FleetHost]) -> tuple[str, ...]:

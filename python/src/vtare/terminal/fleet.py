@@ -53,13 +53,16 @@ def show_survey(console: Console, found: Survey) -> None:
     from rich.text import Text
 
     checked = any(one.figures for one in found.hosts)
-    headings = ["host", "reached at", "roles", "state", "can measure"]
-    headings += ["1 ms off by", "time lost", "sleep of 50 us late by"] if checked else []
+    headings = ("host", "reached at", "roles", "state", "can measure")
+    if checked:
+        headings = ("host", "is", "1 ms off by", "time lost", "sleep of 50 us late by")
     table = Table(*headings)
     for one in found.hosts:
         state = one.reason or "answers"
-        cells = [one.host.name, one.host.reached_at, ", ".join(one.host.roles), state, ", ".join(one.measures)]
-        table.add_row(*map(Text, [*cells, *(_figures(one) if checked else [])]))
+        cells = [one.host.reached_at, ", ".join(one.host.roles), state, ", ".join(one.measures)]
+        if checked:
+            cells = [one.reason or one.status or NOT_AVAILABLE, *_figures(one)]
+        table.add_row(*map(Text, [one.host.name, *cells]))
     print_table(console, table)
     for fact, values in found.differing.items():
         shown = "; ".join(f"{value} on {', '.join(names)}" for value, names in values.items())
