@@ -278,6 +278,6 @@ def test_the_lab_prints_in_one_room(root: Path) -> None:
             if not isinstance(node, ast.Call):
                 continue
             called = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
-            if called == "print" or (called == "echo" and "typer" in ast.unparse(node.func)):
+            if called == "print" or (called == "echo" and "click" in ast.unparse(node.func)):
                 found.append(f"{name}:{node.lineno}")
     assert found == [], "return the value, and print it in terminal/"

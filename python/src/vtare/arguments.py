@@ -1,4 +1,4 @@
-"""What every command of the lab shares: numbers read from the command line, an output that nobody reads any more."""
+"""What every command of the lab shares: an output that nobody reads any more."""
 
 from __future__ import annotations
 
@@ -8,51 +8,12 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from vtare.errors import BadInput, MachineCannot
+from vtare.errors import MachineCannot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import TextIO
 
     from _typeshed import ReadableBuffer
-
-
-def integer(option: str, least: int, most: int | None = None) -> Callable[[str | int], int]:
-    """Return a parser of integers from `least` to `most`, for `typer.Option(parser=...)`.
-
-    It raises `BadInput` with the option, the value found and the values wanted.
-    """
-    wanted = f"an integer, {least} or more" if most is None else f"an integer from {least} to {most}"
-
-    def parse(text: str | int) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            raise BadInput(f"{option}: found '{text}', expected {wanted}") from None
-        if value < least or (most is not None and value > most):
-            raise BadInput(f"{option}: found {value}, expected {wanted}")
-        return value
-
-    return parse
-
-
-def percentage(option: str, above: float, below: float) -> Callable[[str | float], float]:
-    """Return a parser of percentages, both bounds excluded, for `typer.Option(parser=...)`. A `%` behind is allowed.
-
-    It raises `BadInput` with the option, the value found and the values wanted.
-    """
-    wanted = f"a percentage above {above:g} and below {below:g}"
-
-    def parse(text: str | float) -> float:
-        try:
-            value = float(str(text).removesuffix("%"))
-        except ValueError:
-            raise BadInput(f"{option}: found '{text}', expected {wanted}") from None
-        if not above < value < below:
-            raise BadInput(f"{option}: found {value:g}, expected {wanted}")
-        return value
-
-    return parse
 
 
 class _Out(io.FileIO):

@@ -14,10 +14,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from click import Context
+from click.testing import CliRunner
 from rich.console import Console
 from simulated_trials import MACHINE, A, B, Noise, SimulatedTrials, bursts, compared, measured, none, quiet
-from typer.main import get_command
-from typer.testing import CliRunner
 
 from vtare import stats
 from vtare.ab.baseline import read_baseline
@@ -287,7 +286,7 @@ def test_the_templates_of_ci_systems_run_what_vtare_takes(name: str) -> None:
     written = re.findall(r"--write (\w[\w-]*)=", script)
     assert written
     assert set(written) <= set(FORMS)
-    commands = get_command(app)
+    commands = app
     taken = commands.get_command(Context(commands), "ab")
     assert taken is not None
     known = {option for parameter in taken.params for option in parameter.opts}

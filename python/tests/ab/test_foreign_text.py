@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from rich.console import Console
 from simulated_trials import MACHINE, A, B, SimulatedTrials, compared, none, quiet
-from typer.testing import CliRunner
 
 from vtare import cli
 from vtare.ab import trials as trials_of

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from vtare.cli import app
 from vtare.doctor import Feature, Place, Ways, features, machine

@@ -9,8 +9,8 @@ import re
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from scipy import stats as scipy_stats
-from typer.testing import CliRunner
 
 from vtare import papers
 from vtare.cli import app

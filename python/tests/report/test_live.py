@@ -17,8 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from synthetic_store import PLAN, Recipe, entry_of, write_store
-from typer.testing import CliRunner
 
 from vtare.campaign.journal import Journal, Stopped
 from vtare.campaign.store import read_store

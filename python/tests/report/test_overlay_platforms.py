@@ -10,9 +10,9 @@ from typing import Any
 
 import polars as pl
 import pytest
+from click.testing import CliRunner
 from synthetic_store import OTHER_INSTRUMENTS, SMALL, Recipe, write_store
 from synthetic_store import PLAN as FULL_PLAN
-from typer.testing import CliRunner
 
 from vtare.cli import app
 from vtare.papers.published import read_rows

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from click.testing import CliRunner
 from conftest import Reported
 from synthetic_store import SMALL, write_store
-from typer.testing import CliRunner
 
 from vtare.cli import app
 from vtare.errors import BadInput

@@ -1,115 +1,35 @@
 """`vtare-lab`: the lab's commands, one module for each group of them. The only room that sees every stage.
 
-`vtare run`, `status`, `resume`, `retry`, `verify`, `report`, `plot`, `serve-report`, `compare`, `watch`, `plan`,
-`papers`, `overhead`, `doctor`, `fleet` and `clean` of the binary end here, as git's commands do.
+The binary hands its commands of the lab on to it, as git does.
 """
 
 from __future__ import annotations
 
 import logging
-import re
 import signal
 import sys
 import traceback
-from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
-import typer
-from typer.core import TyperGroup, TyperOption
+import click
 
 from vtare import __version__
 from vtare.arguments import forgive_lost_readers
-from vtare.cli.examples import below
-from vtare.errors import INTERNAL, BadInput, MachineCannot, VtareError, did_you_mean, nearest, refusal_of
+from vtare.cli.tree import HOMES, SETTINGS, Lab
+from vtare.errors import INTERNAL, BadInput, MachineCannot, VtareError, nearest, refusal_of
 from vtare.stored.paths import plain_text
-from vtare.terminal.logs import be_quiet, start_logging
+from vtare.terminal.logs import start_logging
 
 if TYPE_CHECKING:
     from types import FrameType
 
-#: The commands and the modules that hold them, in the order in which `--help` lists them.
-_COMMANDS: Final = {
-    "run": "campaigns",
-    "resume": "campaigns",
-    "retry": "campaigns",
-    "verify": "campaigns",
-    "status": "campaigns",
-    "report": "results",
-    "plot": "results",
-    "serve-report": "results",
-    "compare": "results",
-    "plan": "plans",
-    "overhead": "results",
-    "clean": "campaigns",
-    "fleet": "fleet",
-    "ab": "ab",
-    "watch": "watch",
-    "papers": "papers",
-    "doctor": "doctor",
-}
-#: The errors of the library of command lines, which comes with typer or beside it.
-_USAGE: Final[Any] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "UsageError")
 _LOG = logging.getLogger(__name__)
 _TRACE_LINES: Final = 20
 
 
-class _Commands(TyperGroup):
-    """The commands, of which one is loaded: the one that was called."""
-
-    def __init__(self, **attributes: Any) -> None:
-        """Take what typer gives; the names alone, so that a misspelt one finds its neighbours."""
-        super().__init__(**attributes)
-        self.commands: Any = dict.fromkeys(_COMMANDS)
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        """The names of all commands."""
-        return list(_COMMANDS)
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Load one command; None where there is none of this name."""
-        if cmd_name not in _COMMANDS:
-            return None
-        module = import_module(f"vtare.cli.{_COMMANDS[cmd_name]}")
-        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-        alone.command(cmd_name, epilog=below(cmd_name))(getattr(module, cmd_name.replace("-", "_")))
-        command = typer.main.get_command(alone)
-        command.params.append(_quiet_option())
-        return command
-
-
-def _quiet_option() -> TyperOption:
-    def quiet(context: Any, option: Any, wanted: bool) -> None:
-        if wanted:
-            be_quiet()
-
-    # Not eager: it goes before --verbose.
-    words = "Show results and errors only: no progress, no notices."
-    return TyperOption(param_decls=["--quiet", "-q"], is_flag=True, expose_value=False, callback=quiet, help=words)
-
-
-app = typer.Typer(
-    name="vtare-lab",
-    cls=_Commands,
-    help="Plans, campaigns and reports of vtare.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-
-
-def _version(shown: bool) -> None:
-    if shown:
-        typer.echo(f"vtare-lab {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _root(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
-    ] = False,
-) -> None:
+@click.group("vtare-lab", cls=Lab, context_settings=SETTINGS, no_args_is_help=True)
+@click.version_option(__version__, message="vtare-lab %(version)s")
+def app() -> None:
     """Plans, campaigns and reports of vtare."""
 
 
@@ -129,12 +49,12 @@ def main() -> None:
             sys.stdout.flush()
     except VtareError as error:
         _end(error)
-    except _USAGE as error:
-        if type(error).__name__ == "NoArgsIsHelpError":
-            sys.stderr.write(f"{error.format_message()}\n")
-            sys.exit(2)
+    except click.exceptions.NoArgsIsHelpError as error:
+        sys.stderr.write(f"{error.format_message()}\n")
+        sys.exit(2)
+    except click.UsageError as error:
         _end(BadInput(_usage(error)))
-    except typer.Abort:
+    except click.Abort:
         _LOG.error("interrupted")
         sys.exit(130)
     except OSError as error:
@@ -149,24 +69,24 @@ def main() -> None:
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _usage(error: Any) -> str:
+def _usage(error: click.UsageError) -> str:
     """What is wrong with a command line, in one line: as all other messages, and those of the binary."""
-    if error.ctx is None:
-        return str(error.format_message()).rstrip(".")
-    lists = f"`{error.ctx.command_path} --help`"
-    option = getattr(error, "option_name", None)
-    if hasattr(error, "possibilities"):
-        near = did_you_mean(str(option), error.possibilities or ())
-        return f"found the argument '{option}'{near}, expected one that {lists} lists"
-    parameter = getattr(error, "param", None)
-    if parameter is not None and not str(getattr(error, "message", "")):
-        return f"found no {parameter.human_readable_name}, expected one: see {lists}"
-    unknown = re.match(r"No such command '([^']+)'", error.format_message())
-    if unknown is not None:
-        meant = nearest(unknown[1], _COMMANDS)
-        hint = f"Did you mean '{meant}'?" if meant else "`vtare help --all` lists the commands"
-        return f"unknown command '{unknown[1]}'. {hint}"
-    return f"{error.format_message().rstrip('.')}: see {lists}"
+    see = "" if error.ctx is None else f": see `{error.ctx.command_path} --help`"
+    match error:
+        case click.NoSuchOption():
+            near = nearest(error.option_name, error.possibilities or ())
+            return f"unknown option '{error.option_name}'" + (f". Did you mean '{near}'?" if near else see)
+        case click.MissingParameter(param=click.Parameter() as parameter):
+            return f"{parameter.human_readable_name} is missing{see}"
+        case click.BadParameter(param=click.Parameter() as parameter):
+            name = parameter.opts[0] if isinstance(parameter, click.Option) else parameter.human_readable_name
+            return f"{name}: {error.message}"
+        case click.NoSuchCommand():
+            near = nearest(error.command_name, HOMES)
+            hint = f"Did you mean '{near}'?" if near else "`vtare help --all` lists the commands"
+            return f"unknown command '{error.command_name}'. {hint}"
+        case _:
+            return f"{error.format_message().rstrip('.')}{see}"
 
 
 def _end(error: VtareError) -> NoReturn:

@@ -5,117 +5,123 @@ from __future__ import annotations
 import os
 import secrets
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
-from vtare.arguments import integer, percentage
-from vtare.cli.options import BinaryOption, JsonOption, SeedOption, print_json, seconds_of, stderr, stdout
+from vtare.cli.options import (
+    FILE,
+    Choice,
+    Percentage,
+    Time,
+    Whole,
+    binary_option,
+    json_option,
+    print_json,
+    seed_option,
+    stderr,
+    stdout,
+)
+from vtare.cli.tree import command
 from vtare.errors import BadInput
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from vtare.ab.designs import DesignWord
     from vtare.ab.figures import Figure
     from vtare.ab.verdict import FailLimit
 
 
+@command("ab")
+@click.argument("commands", nargs=-1, required=True, metavar="-- A -- B ...", help="The commands, with -- before each.")
+@click.option(
+    "--margin",
+    type=Percentage(0.0, 100.0),
+    default=2.0,
+    metavar="PERCENT",
+    help="Ignore differences smaller than this.",
+)
+@click.option("--max-time", type=Time(above=True), default="5 min", metavar="TIME", help="Stop after this time.")
+@click.option("--pairs", type=Whole(1), metavar="N", help="Stop after this many pairs.")
+@click.option(
+    "--metric",
+    multiple=True,
+    metavar="NAME=HOW",
+    help="A figure that the commands print: a regular expression, json:PATH, or criterion, go, "
+    "google-benchmark, hyperfine, iperf3, jmh, perf-stat, pyperf, pytest-benchmark, wrk; the first one is "
+    "judged instead of wall time.",
+)
+@click.option("--judge", metavar="NAME", help="What is judged: wall, cpu, peak, or one of --metric.")
+@click.option("--more-is-better", is_flag=True, help="Of the figures of --metric whose unit does not state it.")
+@click.option("--less-is-better", is_flag=True, help="Of the figures of --metric whose unit does not state it.")
+@click.option(
+    "--locale", metavar="NAME", help="How the commands print numbers: en 1,234.5, de 1.234,5, fr 1 234,5, ch 1'234.5."
+)
+@click.option(
+    "--design",
+    type=Choice(("duet", "interleaved", "sequential")),
+    metavar="NAME",
+    help="How to pair runs: duet (at once), interleaved (alternating) or sequential (default: the most precise here).",
+)
+@click.option("--self-test", is_flag=True, help="Compare the first command with itself: what can this machine resolve?")
+@click.option(
+    "--fail-if", multiple=True, metavar="LIMIT", help="Exit with 1 where this is shown: 'slower by 5 %'; repeatable."
+)
+@click.option(
+    "--against",
+    type=FILE,
+    metavar="FILE",
+    help="Compare one command with its runs of an earlier time (--write json=FILE), on the same machine only.",
+)
+@click.option(
+    "--timeout", type=Time(above=True), default="10 min", metavar="TIME", help="The longest run of a command."
+)
+@click.option("--ignore-failure", is_flag=True, help="Ignore non-zero exit codes.")
+@seed_option
+@click.option(
+    "--write",
+    multiple=True,
+    metavar="FORM=FILE",
+    help="Keep it there as html (a report), json, md, junit, github (annotations), bencher or "
+    "benchmark-action; repeatable; github=- prints them.",
+)
+@json_option
+@click.option("--verbose", "-v", is_flag=True, help="Show every figure, the design and the noise.")
+@binary_option
 def ab(
-    commands: Annotated[list[str], typer.Argument(metavar="-- A -- B ...", help="The commands, with -- before each.")],
-    margin: Annotated[
-        float,
-        typer.Option(
-            "--margin",
-            parser=percentage("--margin", 0.0, 100.0),
-            metavar="PERCENT",
-            help="Ignore differences smaller than this.",
-        ),
-    ] = 2.0,
-    max_time: Annotated[str, typer.Option("--max-time", metavar="TIME", help="Stop after this time.")] = "5 min",
-    pairs: Annotated[
-        int | None,
-        typer.Option("--pairs", parser=integer("--pairs", 1), metavar="N", help="Stop after this many pairs."),
-    ] = None,
-    metric: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--metric",
-            metavar="NAME=HOW",
-            help="A figure that the commands print: a regular expression, json:PATH, or criterion, go, "
-            "google-benchmark, hyperfine, iperf3, jmh, perf-stat, pyperf, pytest-benchmark, wrk; the first one is "
-            "judged instead of wall time.",
-        ),
-    ] = None,
-    judge: Annotated[
-        str | None,
-        typer.Option("--judge", metavar="NAME", help="What is judged: wall, cpu, peak, or one of --metric."),
-    ] = None,
-    more_is_better: Annotated[
-        bool, typer.Option("--more-is-better", help="Of the figures of --metric whose unit does not state it.")
-    ] = False,
-    less_is_better: Annotated[
-        bool, typer.Option("--less-is-better", help="Of the figures of --metric whose unit does not state it.")
-    ] = False,
-    locale: Annotated[
-        str | None,
-        typer.Option(
-            "--locale",
-            metavar="NAME",
-            help="How the commands print numbers: en 1,234.5, de 1.234,5, fr 1 234,5, ch 1'234.5.",
-        ),
-    ] = None,
-    design: Annotated[
-        str | None,
-        typer.Option(
-            "--design",
-            metavar="NAME",
-            help="How to pair runs: duet (at once), interleaved (alternating) or sequential (default: the most "
-            "precise here).",
-        ),
-    ] = None,
-    self_test: Annotated[
-        bool, typer.Option("--self-test", help="Compare the first command with itself: what can this machine resolve?")
-    ] = False,
-    fail_if: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--fail-if", metavar="LIMIT", help="Exit with 1 where this is shown: 'slower by 5 %'; repeatable."
-        ),
-    ] = None,
-    against: Annotated[
-        Path | None,
-        typer.Option(
-            "--against",
-            metavar="FILE",
-            help="Compare one command with its runs of an earlier time (--write json=FILE), on the same machine only.",
-        ),
-    ] = None,
-    timeout: Annotated[str, typer.Option("--timeout", metavar="TIME", help="The longest run of a command.")] = "10 min",
-    ignore_failure: Annotated[bool, typer.Option("--ignore-failure", help="Ignore non-zero exit codes.")] = False,
-    seed: SeedOption = None,
-    write: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--write",
-            metavar="FORM=FILE",
-            help="Keep it there as html (a report), json, md, junit, github (annotations), bencher or "
-            "benchmark-action; repeatable; github=- prints them.",
-        ),
-    ] = None,
-    as_json: JsonOption = False,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Show every figure, the design and the noise.")
-    ] = False,
-    binary: BinaryOption = None,
+    commands: tuple[str, ...],
+    margin: float,
+    max_time: float,
+    pairs: int | None,
+    metric: tuple[str, ...],
+    judge: str | None,
+    more_is_better: bool,
+    less_is_better: bool,
+    locale: str | None,
+    design: DesignWord | None,
+    self_test: bool,
+    fail_if: tuple[str, ...],
+    against: Path | None,
+    timeout: float,
+    ignore_failure: bool,
+    seed: int | None,
+    write: tuple[str, ...],
+    as_json: bool,
+    verbose: bool,
+    binary: Path | None,
 ) -> None:
-    """Compare commands on a noisy machine: is B slower than A? Stops by itself once that is known."""
+    """Carry out `ab`.
+
+    Stops by itself once the answer is known.
+    """
     import numpy as np
 
     from vtare.ab import compare as comparison
     from vtare.ab.baseline import read_baseline
     from vtare.ab.commands import read_commands
     from vtare.ab.compare import Asked
-    from vtare.ab.designs import DESIGNS, warm_up
+    from vtare.ab.designs import warm_up
     from vtare.ab.figures import Reader, read_metric
     from vtare.ab.publish import FORMS
     from vtare.ab.trials import Trials
@@ -132,9 +138,6 @@ def ab(
         raise BadInput(f"--against: found {len(listed)} commands, expected one")
     if self_test:
         listed = (listed[0], listed[0])
-    wanted = next((name for name in DESIGNS if name == design), None)
-    if design is not None and wanted is None:
-        raise BadInput(f"--design: found '{design}', expected {', '.join(DESIGNS)}")
     files = [_form(text, printed=not as_json) for text in write or ()]
     limits = tuple(read_limit(text) for text in fail_if or ())
     if more_is_better and less_is_better:
@@ -144,14 +147,13 @@ def ab(
     read = reader.read if metrics else None
     asked = Asked(
         margin=margin / 100.0,
-        most_s=seconds_of("--max-time", max_time, above=True),
+        most_s=max_time,
         most_pairs=pairs,
-        design=wanted,
+        design=design,
     )
-    most_s = seconds_of("--timeout", timeout, above=True)
     drawn = secrets.randbits(32) if seed is None else seed
     with (
-        Trials(find_binary(binary), most_s=most_s, ignores_failure=ignore_failure, read=read) as trials,
+        Trials(find_binary(binary), most_s=timeout, ignores_failure=ignore_failure, read=read) as trials,
         shown_progress(stderr()) as show,
     ):
         before = None if against is None else read_baseline(against, trials.machine)
@@ -185,10 +187,10 @@ def ab(
             write_whole(Path(file), text.encode())
     crossed = [limit.text for limit in limits if limit.crossed(found.primary)]
     if found.stopped == "interrupted":
-        raise typer.Exit(130)
+        raise click.exceptions.Exit(130)
     if crossed:
         stderr().print(f"--fail-if: {', '.join(crossed)}")
-        raise typer.Exit(1)
+        raise click.exceptions.Exit(1)
 
 
 def _figures(judge: str | None, printed: Sequence[Figure], limits: Sequence[FailLimit]) -> list[Figure]:

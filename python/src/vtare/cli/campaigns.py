@@ -5,25 +5,27 @@ from __future__ import annotations
 import logging
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 from vtare.answers import answered
 from vtare.cli.options import (
-    BinaryOption,
-    JsonOption,
-    PlanArgument,
-    SeedOption,
-    StoreArgument,
-    StoreOption,
-    VerboseOption,
+    binary_option,
     fetch,
+    json_option,
+    on_option,
+    plan_argument,
     print_json,
+    seed_option,
     stderr,
     stdout,
+    store_argument,
+    store_option,
     summary_of,
+    verbose_option,
 )
+from vtare.cli.tree import command
 from vtare.errors import BadInput, VtareError
 
 if TYPE_CHECKING:
@@ -37,26 +39,21 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 
-OnOption = Annotated[
-    str | None,
-    typer.Option(
-        "--on",
-        metavar="FLEET",
-        help="A file of hosts; dask://HOST:PORT; slurm:NODES; or simulated:HOSTS[:FAULTS], a dry run.",
-    ),
-]
-
-
+@command("run")
+@plan_argument
+@store_option
+@seed_option
+@on_option
+@binary_option
+@json_option
+@verbose_option
 def run(
-    plan: PlanArgument,
-    store: StoreOption = None,
-    seed: SeedOption = None,
-    on: OnOption = None,
-    binary: BinaryOption = None,
-    as_json: JsonOption = False,
-    verbose: VerboseOption = False,
+    plan: str, store: Path | None, seed: int | None, on: str | None, binary: Path | None, as_json: bool, verbose: bool
 ) -> None:
-    """Run a plan into a new store and write its report."""
+    """Carry out `run`.
+
+    Needs a store that does not exist yet.
+    """
     from vtare.campaign.binary import binary_and_contract
     from vtare.campaign.objects import at_work, named
     from vtare.campaign.store import Store, default_store
@@ -113,17 +110,20 @@ def _dry_run(on: str, plan: str, store: Path | None, seed: int | None, *, as_jso
     else:
         show_dry_run(stdout(), found)
     if not found.kept:
-        raise typer.Exit(1)
+        raise click.exceptions.Exit(1)
 
 
-def resume(
-    store: StoreArgument,
-    on: OnOption = None,
-    binary: BinaryOption = None,
-    as_json: JsonOption = False,
-    verbose: VerboseOption = False,
-) -> None:
-    """Go on with a campaign: make what is missing or damaged, try again what failed or was skipped, and report."""
+@command("resume")
+@store_argument
+@on_option
+@binary_option
+@json_option
+@verbose_option
+def resume(store: Path, on: str | None, binary: Path | None, as_json: bool, verbose: bool) -> None:
+    """Carry out `resume`.
+
+    Makes the runs that are missing or damaged, tries again those that failed or were skipped, and writes the report.
+    """
     from vtare.campaign.binary import binary_and_contract
     from vtare.campaign.objects import at_work
     from vtare.campaign.store import Store
@@ -133,16 +133,21 @@ def resume(
         _work(opened, program, store, _fleet(on, opened.plan, store, program), as_json=as_json, verbose=verbose)
 
 
+@command("retry")
+@store_argument
+@click.option("--failed", is_flag=True, help="Make the runs again that failed.")
+@click.option("--skipped", is_flag=True, help="Make the runs again that were skipped.")
+@on_option
+@binary_option
+@json_option
+@verbose_option
 def retry(
-    store: StoreArgument,
-    failed: Annotated[bool, typer.Option("--failed", help="Make the runs again that failed.")] = False,
-    skipped: Annotated[bool, typer.Option("--skipped", help="Make the runs again that were skipped.")] = False,
-    on: OnOption = None,
-    binary: BinaryOption = None,
-    as_json: JsonOption = False,
-    verbose: VerboseOption = False,
+    store: Path, failed: bool, skipped: bool, on: str | None, binary: Path | None, as_json: bool, verbose: bool
 ) -> None:
-    """Make the runs of a campaign again that failed or were skipped, and no others, and report."""
+    """Carry out `retry`.
+
+    Makes no other runs, and writes the report.
+    """
     from vtare.campaign.binary import binary_and_contract
     from vtare.campaign.objects import at_work
     from vtare.campaign.store import Store
@@ -159,19 +164,19 @@ def retry(
         _work(opened, program, store, fleet, frozenset(chosen), as_json=as_json, verbose=verbose)
 
 
-def verify(
-    store: StoreArgument,
-    repair: Annotated[
-        bool,
-        typer.Option(
-            "--repair", help="Rebuild the journal from the runs; move damaged runs to STORE/damaged, to be made again."
-        ),
-    ] = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Check every file of a store by its checksum, and the journal by the runs. Exits with 1 where something is wrong.
+@command("verify")
+@store_argument
+@click.option(
+    "--repair",
+    is_flag=True,
+    help="Rebuild the journal from the runs; move damaged runs to STORE/damaged, to be made again.",
+)
+@json_option
+def verify(store: Path, repair: bool, as_json: bool) -> None:
+    """Carry out `verify`.
 
-    Nothing is changed without --repair.
+    Exits with 1 where a file differs from its checksum, or the journal from the runs. Nothing is changed without
+    --repair.
     """
     from vtare.campaign.objects import at_work
     from vtare.campaign.verify import verify as verify_store
@@ -185,17 +190,18 @@ def verify(
     else:
         show_verification(stdout(), found)
     if not found.sound and not repair:
-        raise typer.Exit(1)
+        raise click.exceptions.Exit(1)
 
 
-def status(
-    store: StoreArgument,
-    as_json: JsonOption = False,
-    live: Annotated[
-        bool, typer.Option("--live", help="Follow it on a terminal until it has ended; Ctrl-C stops looking.")
-    ] = False,
-) -> None:
-    """Show how far a campaign is, and what failed or was skipped."""
+@command("status")
+@store_argument
+@json_option
+@click.option("--live", is_flag=True, help="Follow it on a terminal until it has ended; Ctrl-C stops looking.")
+def status(store: Path, as_json: bool, live: bool) -> None:
+    """Carry out `status`.
+
+    Also names the runs that failed or were skipped.
+    """
     from vtare.campaign.objects import named
     from vtare.campaign.status import STATUSES, State, read_state
 
@@ -243,8 +249,14 @@ def status(
     )
 
 
-def clean(as_json: JsonOption = False, verbose: VerboseOption = False) -> None:
-    """Remove what a killed campaign left on this machine, by its names: namespaces, containers, guests, programs."""
+@command("clean")
+@json_option
+@verbose_option
+def clean(as_json: bool, verbose: bool) -> None:
+    """Carry out `clean`.
+
+    Finds namespaces, containers, guests and programs by their names.
+    """
     from vtare.platforms import remove_leftovers
 
     found = remove_leftovers()
@@ -344,7 +356,7 @@ def _work(
             stdout().print(line)
         stdout().print(f"report: {document['report']}" if result.done else "no run was measured, so there is no report")
     if result.failed or not result.done:
-        raise typer.Exit(1 if result.failed else 3)
+        raise click.exceptions.Exit(1 if result.failed else 3)
 
 
 def _log_tidied(shown: Path) -> Callable[[Tidied], None]:

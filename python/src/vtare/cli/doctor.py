@@ -4,32 +4,35 @@ from __future__ import annotations
 
 import platform
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 from vtare.answers import Answered, answered
-from vtare.cli.options import BinaryOption, JsonOption, print_json, stdout
+from vtare.cli.options import Word, binary_option, json_option, print_json, stdout
+from vtare.cli.tree import command
 from vtare.errors import BadInput, MachineCannot, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from vtare.doctor import Feature, Place
 
 
-def doctor(
-    wanted: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[NAME...]", help="Instruments and platforms that must work here; none: all are shown."),
-    ] = None,
-    platforms: Annotated[
-        bool, typer.Option("--platforms", help="Show every platform, what is missing, and the commands that get it.")
-    ] = False,
-    binary: BinaryOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Show what is ready on this machine and what could be added.
+@command("doctor")
+@click.argument(
+    "wanted",
+    type=Word("instrument"),
+    nargs=-1,
+    metavar="NAME...",
+    help="Instruments and platforms that must work here; none: all are shown.",
+)
+@click.option("--platforms", is_flag=True, help="Show every platform, what is missing, and the commands that get it.")
+@binary_option
+@json_option
+def doctor(wanted: tuple[str, ...], platforms: bool, binary: Path | None, as_json: bool) -> None:
+    """Carry out `doctor`.
 
     Exit code 3 where something named is missing; without a name, where an instrument cannot measure on any platform.
     """
@@ -41,7 +44,7 @@ def doctor(
     if not kernel_text("proc/self/stat"):
         # What doctor asks, and the tools of platforms, need it.
         raise MachineCannot("/proc is not mounted, so nothing can be known of this machine: `mount -t proc proc /proc`")
-    names = wanted or []
+    names = list(wanted)
     program = find_binary(binary)
     ways = Ways()
     found = features(program, ways)
@@ -54,7 +57,7 @@ def doctor(
         if platforms:
             show_doctor(stdout(), found, around)
     if not able:
-        raise typer.Exit(3)
+        raise click.exceptions.Exit(3)
 
 
 def _able(names: Sequence[str], places: Sequence[Place]) -> bool:

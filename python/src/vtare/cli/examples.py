@@ -76,10 +76,3 @@ EXAMPLES: Final = {
         ("doctor rtt docker", "exit code 3 where that cannot be measured here"),
     ),
 }
-
-
-def below(command: str) -> str:
-    """What stands below a command's help."""
-    lines = [f"  vtare {line}\n      {what}" for line, what in EXAMPLES[command]]
-    # The mark keeps click from filling the lines.
-    return "\b\nExamples:\n" + "\n".join(lines)

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 
-from vtare.cli.options import BinaryOption, JsonOption, print_json, seconds_of, stdout
+from vtare.cli.options import FILE, Time, Word, binary_option, json_option, print_json, stdout
+from vtare.cli.tree import command
 from vtare.errors import BadInput
 
 
-def fleet(
-    what: Annotated[str, typer.Argument(metavar="HOSTS|STORE|check", help="A file of hosts, a store, or `check`.")],
-    hosts: Annotated[
-        Path | None, typer.Argument(metavar="[HOSTS]", help="The file of hosts, where the first word is `check`.")
-    ] = None,
-    seconds: Annotated[
-        str | None, typer.Option("--seconds", metavar="TIME", help="With `check`: how long each may take (20 s).")
-    ] = None,
-    binary: BinaryOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Show the hosts of a fleet: who answers, what each can measure, facts that differ, who has it; or rank them.
+@command("fleet")
+@click.argument("what", type=Word("fleet"), metavar="HOSTS|STORE|check", help="A file of hosts, a store, or `check`.")
+@click.argument(
+    "hosts", type=FILE, required=False, metavar="HOSTS", help="The file of hosts, where the first word is `check`."
+)
+@click.option("--seconds", type=Time(), metavar="TIME", help="With `check`: how long each may take (20 s).")
+@binary_option
+@json_option
+def fleet(what: str, hosts: Path | None, seconds: float | None, binary: Path | None, as_json: bool) -> None:
+    """Carry out `fleet`.
+
+    Shows who answers, what each host can measure, which facts differ, and who uses it.
 
     `vtare fleet check HOSTS` runs `vtare check` on each and puts the best first. `vtare fleet STORE` shows how the
     hosts of a campaign were used, and the share of time in which each was free.
@@ -43,14 +43,14 @@ def fleet(
     from vtare.fleet.survey import survey
 
     named = load_hosts(path)
-    check_s = max(5.0, seconds_of("--seconds", seconds or "20 s")) if checking else None
+    check_s = max(5.0, 20.0 if seconds is None else seconds) if checking else None
     found = survey(named, find_binary(binary), check_s)
     if as_json:
         print_json(found.document())
     else:
         show_survey(stdout(), found)
     if any(one.reason is not None for one in found.hosts):
-        raise typer.Exit(1)
+        raise click.exceptions.Exit(1)
 
 
 def _show_store(path: Path, *, as_json: bool) -> None:

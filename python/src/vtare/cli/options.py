@@ -8,12 +8,11 @@ import os
 import sys
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import typer
+import click
 
-from vtare.arguments import integer
-from vtare.errors import BadInput
+from vtare.errors import did_you_mean
 from vtare.terminal.logs import start_logging
 
 if TYPE_CHECKING:
@@ -24,51 +23,154 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 
-def place_of(text: str) -> Path:
-    """The directory of a store that is named on the command line. See `vtare.campaign.objects.place_of`."""
-    # Here, not above: most commands name no store.
-    from vtare.campaign.objects import place_of
+class Whole(click.ParamType[int]):
+    """A whole number from `least` to `most`."""
 
-    return place_of(text)
+    name = "integer"
 
+    def __init__(self, least: int, most: int | None = None) -> None:
+        """Take the bounds."""
+        self._least, self._most = least, most
 
-PlanArgument = Annotated[str, typer.Argument(metavar="PLAN", help="A plan file, or the name of a shipped plan.")]
-StoreArgument = Annotated[
-    Path,
-    typer.Argument(metavar="STORE", parser=place_of, help="The directory a campaign left, or s3://BUCKET/NAME."),
-]
-StoreOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--store",
-        metavar="STORE",
-        parser=place_of,
-        help="Where to keep it: a directory, or s3://BUCKET/NAME (default vtare-store/NAME).",
-    ),
-]
-BinaryOption = Annotated[Path | None, typer.Option("--binary", help="The vtare binary that measures.")]
-SeedOption = Annotated[
-    int | None,
-    typer.Option(
-        "--seed", parser=integer("--seed", 0), metavar="N", help="Seed of the design (default: the plan's, else drawn)."
-    ),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, nothing else.")]
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Read it; what is refused is named with what is allowed."""
+        try:
+            number = int(value)
+        except ValueError:
+            number = self._least - 1
+        if number < self._least or (self._most is not None and number > self._most):
+            allowed = f"of {self._least} or more" if self._most is None else f"from {self._least} to {self._most}"
+            self.fail(f"'{value}' is not a whole number {allowed}", param, ctx)
+        return number
 
 
-def _verbose(wanted: bool) -> bool:
+class Percentage(click.ParamType[float]):
+    """A percentage, both bounds excluded; a `%` behind is allowed."""
+
+    name = "percentage"
+
+    def __init__(self, above: float, below: float) -> None:
+        """Take the bounds."""
+        self._above, self._below = above, below
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Read it; what is refused is named with what is allowed."""
+        try:
+            number = float(str(value).removesuffix("%"))
+        except ValueError:
+            number = self._above
+        if not self._above < number < self._below:
+            self.fail(f"'{value}' is not a percentage above {self._above:g} and below {self._below:g}", param, ctx)
+        return number
+
+
+class Time(click.ParamType[float]):
+    """A time in seconds, from `least` (or above it) to `most`; a bare number is one of seconds."""
+
+    name = "time"
+
+    def __init__(self, least: float = 0.0, most: float = 86_400.0, *, above: bool = False) -> None:
+        """Take the bounds."""
+        self._least, self._most, self._above = least, most, above
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Read it with its unit."""
+        from vtare.quantities import QuantityError, Unit, parse, unit_of
+
+        plain = str(value).strip()
+        text = f"{plain} s" if plain.replace(".", "", 1).isdigit() else plain
+        try:
+            seconds = float(parse(text, unit_of("seconds") or Unit("s", {})))
+        except QuantityError as error:
+            self.fail(str(error), param, ctx)
+        if not self._least <= seconds <= self._most or (self._above and seconds == self._least):
+            least = f"{'above ' if self._above else ''}{self._least:g} s"
+            self.fail(f"'{plain}' is not a time from {least} to {self._most / 3600:g} h", param, ctx)
+        return seconds
+
+
+class Choice(click.Choice[str]):
+    """One of a few words; a misspelt one is told the nearest."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read it."""
+        if value not in self.choices:
+            self.fail(
+                f"'{value}' is not one of {', '.join(self.choices)}{did_you_mean(value, self.choices)}", param, ctx
+            )
+        return value
+
+
+class Named(click.Path):
+    """What a path on the command line names: a file or a directory. It need not exist."""
+
+    def __init__(self, kind: str) -> None:
+        """Take what shells complete."""
+        super().__init__(path_type=Path)
+        self.name = kind
+
+
+class Place(click.ParamType[Path]):
+    """A store: a directory, or one on S3. See `vtare.campaign.objects.place_of`."""
+
+    name = "store"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """The directory of the store."""
+        # Here, not above: most commands name no store.
+        from vtare.campaign.objects import place_of
+
+        return value if isinstance(value, Path) else place_of(value)
+
+
+class Word(click.types.StringParamType):
+    """A text of which shells know what it may be: a plan, an instrument, a fleet."""
+
+    def __init__(self, kind: str) -> None:
+        """Take what shells complete."""
+        self.name = kind
+
+
+FILE, DIRECTORY, STORE = Named("file"), Named("directory"), Place()
+
+plan_argument = click.argument(
+    "plan", type=Word("plan"), metavar="PLAN", help="A plan file, or the name of a shipped plan."
+)
+store_argument = click.argument(
+    "store", type=STORE, metavar="STORE", help="The directory a campaign left, or s3://BUCKET/NAME."
+)
+store_option = click.option(
+    "--store",
+    type=STORE,
+    metavar="STORE",
+    help="Where to keep it: a directory, or s3://BUCKET/NAME (default vtare-store/NAME).",
+)
+on_option = click.option(
+    "--on",
+    type=Word("fleet"),
+    metavar="FLEET",
+    help="A file of hosts; dask://HOST:PORT; slurm:NODES; or simulated:HOSTS[:FAULTS], a dry run.",
+)
+binary_option = click.option("--binary", type=FILE, metavar="FILE", help="The vtare binary that measures.")
+seed_option = click.option(
+    "--seed", type=Whole(0), metavar="N", help="Seed of the design (default: the plan's, else drawn)."
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout, nothing else.")
+
+
+def _start_verbose(context: click.Context, option: click.Parameter, wanted: bool) -> bool:
     if wanted:
         start_logging(verbose=True)
     return wanted
 
 
-VerboseOption = Annotated[
-    bool,
-    typer.Option("--verbose", "-v", callback=_verbose, help="Log each run and each tool that is called, on stderr."),
-]
-OutOption = Annotated[
-    Path | None, typer.Option("--out", help="The file to write (default STORE/report.html, .md, .tex or .json).")
-]
+verbose_option = click.option(
+    "--verbose",
+    "-v",
+    is_flag=True,
+    callback=_start_verbose,
+    help="Log each run and each tool that is called, on stderr.",
+)
 
 
 def fetch(store: Path, *, runs: bool = True) -> None:
@@ -104,27 +206,6 @@ def _console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, highlight=False, markup=False, soft_wrap=True, color_system=colours)
 
 
-def seconds_of(option: str, text: str, *, above: bool = False) -> float:
-    """A time of the command line in s: 0 s (or above it) to 24 h; a bare number is one of seconds.
-
-    Raises:
-        BadInput: it is no time, or out of this range.
-    """
-    from vtare.quantities import QuantityError, Unit, parse, unit_of
-
-    plain = text.strip()
-    try:
-        # A bare number is one of seconds.
-        seconds = float(
-            parse(f"{plain} s" if plain.replace(".", "", 1).isdigit() else plain, unit_of("seconds") or Unit("s", {}))
-        )
-    except QuantityError as error:
-        raise BadInput(f"{option}: {error}") from error
-    if not 0.0 <= seconds <= 86_400.0 or (above and seconds == 0.0):
-        raise BadInput(f"{option}: found {text}, expected {'above ' if above else ''}0 s to 24 h")
-    return seconds
-
-
 def print_json(document: dict[str, Any]) -> None:
     """Print one document, and nothing else."""
     sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
@@ -150,4 +231,4 @@ def exit_with_problems(summary: Summary) -> None:
     for problem in summary.sample_set.problems:
         _LOG.warning(f"left out: {problem.reason}")
     if summary.sample_set.problems:
-        raise typer.Exit(1)
+        raise click.exceptions.Exit(1)

@@ -4,33 +4,30 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 
-from vtare.cli.options import JsonOption, exit_with_problems, print_json, stdout, summary_of
+from vtare.cli.options import DIRECTORY, STORE, exit_with_problems, json_option, print_json, stdout, summary_of
+from vtare.cli.tree import command
 from vtare.errors import BadInput
 
 _LOG = logging.getLogger(__name__)
 
 
+@command("papers")
+@click.argument("name", required=False, metavar="NAME", help="A paper or one of its tables.")
+@click.option("--claims", is_flag=True, help="Which claims of the paper reproduce from its own tables, and why not.")
+@click.option("--store", type=STORE, metavar="STORE", help="Set a campaign's results among the published ones.")
+@click.option("--out", type=DIRECTORY, metavar="DIR", help="With --store: also write its figures there, as SVG.")
+@click.option("--write", type=DIRECTORY, metavar="DIR", help="Write a page for each paper (as docs/papers).")
+@json_option
 def papers(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="A paper or one of its tables.")] = None,
-    claims: Annotated[
-        bool, typer.Option("--claims", help="Which claims of the paper reproduce from its own tables, and why not.")
-    ] = False,
-    store: Annotated[
-        Path | None, typer.Option("--store", metavar="STORE", help="Set a campaign's results among the published ones.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="With --store: also write its figures there, as SVG.")
-    ] = None,
-    write: Annotated[
-        Path | None, typer.Option("--write", metavar="DIR", help="Write a page for each paper (as docs/papers).")
-    ] = None,
-    as_json: JsonOption = False,
+    name: str | None, claims: bool, store: Path | None, out: Path | None, write: Path | None, as_json: bool
 ) -> None:
-    """List the published tables or show one; state which claims reproduce; set own results among them."""
+    """Carry out `papers`.
+
+    With --store your own results stand among the published ones.
+    """
     from vtare import papers as published
     from vtare.terminal import papers as printed
 

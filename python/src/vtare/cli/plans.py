@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from vtare.arguments import percentage
-from vtare.cli.options import BinaryOption, JsonOption, SeedOption, print_json, stdout
+from vtare.cli.options import STORE, Percentage, Word, binary_option, json_option, print_json, seed_option, stdout
+from vtare.cli.tree import command
 from vtare.errors import BadInput
 
 if TYPE_CHECKING:
@@ -24,62 +24,64 @@ if TYPE_CHECKING:
     from vtare.terminal.stores import Expected, MeshExpected
 
 
+@command("plan")
+@click.argument(
+    "plan",
+    type=Word("plan"),
+    required=False,
+    metavar="PLAN",
+    help="A plan file, or the name of a shipped plan; none: a list.",
+)
+@seed_option
+@binary_option
+@click.option("--power", is_flag=True, help="State how many runs a cell needs; PLAN may be the store of a pilot.")
+@click.option("--pilot", type=STORE, metavar="STORE", help="With --power: a store to take spreads from.")
+@click.option(
+    "--spread",
+    type=Percentage(0.0, 10000.0),
+    metavar="PERCENT",
+    help="With --power: standard deviation of run medians, no pilot.",
+)
+@click.option(
+    "--shift",
+    type=Percentage(0.0, 10000.0),
+    metavar="PERCENT",
+    help="With --power: the difference to find (default 10).",
+)
+@click.option(
+    "--chance",
+    type=Percentage(5.0, 100.0),
+    metavar="PERCENT",
+    help="With --power: the probability of finding it (default 80).",
+)
+@click.option(
+    "--missing",
+    is_flag=True,
+    help="Look for what its runs lack here, or on --on HOSTS; QEMU may boot a guest once, to try KVM.",
+)
+@click.option(
+    "--schema", is_flag=True, help="Print the JSON Schema of plans, by which editors complete and check them."
+)
+@click.option(
+    "--on",
+    type=Word("fleet"),
+    metavar="FLEET",
+    help="Check it for a file of hosts or simulated:HOSTS; a mesh needs one.",
+)
+@json_option
 def plan(
-    plan: Annotated[
-        str | None, typer.Argument(metavar="PLAN", help="A plan file, or the name of a shipped plan; none: a list.")
-    ] = None,
-    seed: SeedOption = None,
-    binary: BinaryOption = None,
-    power: Annotated[
-        bool, typer.Option("--power", help="State how many runs a cell needs; PLAN may be the store of a pilot.")
-    ] = False,
-    pilot: Annotated[
-        Path | None, typer.Option("--pilot", metavar="STORE", help="With --power: a store to take spreads from.")
-    ] = None,
-    spread: Annotated[
-        float | None,
-        typer.Option(
-            "--spread",
-            parser=percentage("--spread", 0.0, 1e4),
-            metavar="PERCENT",
-            help="With --power: standard deviation of run medians, no pilot.",
-        ),
-    ] = None,
-    shift: Annotated[
-        float | None,
-        typer.Option(
-            "--shift",
-            parser=percentage("--shift", 0.0, 1e4),
-            metavar="PERCENT",
-            help="With --power: the difference to find (default 10).",
-        ),
-    ] = None,
-    chance: Annotated[
-        float | None,
-        typer.Option(
-            "--chance",
-            parser=percentage("--chance", 5.0, 100.0),
-            metavar="PERCENT",
-            help="With --power: the probability of finding it (default 80).",
-        ),
-    ] = None,
-    missing: Annotated[
-        bool,
-        typer.Option(
-            "--missing",
-            help="Look for what its runs lack here, or on --on HOSTS; QEMU may boot a guest once, to try KVM.",
-        ),
-    ] = False,
-    schema: Annotated[
-        bool, typer.Option("--schema", help="Print the JSON Schema of plans, by which editors complete and check them.")
-    ] = False,
-    on: Annotated[
-        str | None,
-        typer.Option(
-            "--on", metavar="FLEET", help="Check it for a file of hosts or simulated:HOSTS; a mesh needs one."
-        ),
-    ] = None,
-    as_json: JsonOption = False,
+    plan: str | None,
+    seed: int | None,
+    binary: Path | None,
+    power: bool,
+    pilot: Path | None,
+    spread: float | None,
+    shift: float | None,
+    chance: float | None,
+    missing: bool,
+    schema: bool,
+    on: str | None,
+    as_json: bool,
 ) -> None:
     """Check a plan and show its design and the time it will take, or the runs it needs. Measures nothing.
 

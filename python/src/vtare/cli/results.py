@@ -5,42 +5,53 @@ from __future__ import annotations
 import logging
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 
-from vtare.arguments import integer, percentage
 from vtare.cli.options import (
-    JsonOption,
-    OutOption,
-    StoreArgument,
+    DIRECTORY,
+    FILE,
+    STORE,
+    Choice,
+    Percentage,
+    Time,
+    Whole,
     exit_with_problems,
     fetch,
-    place_of,
+    json_option,
     print_json,
-    seconds_of,
     stdout,
+    store_argument,
     summary_of,
 )
+from vtare.cli.tree import command
 from vtare.errors import BadInput
 
 _LOG = logging.getLogger(__name__)
 
 
-def report(
-    store: StoreArgument,
-    out: OutOption = None,
-    form: Annotated[
-        str, typer.Option("--format", metavar="FORM", help="html, md (Markdown), latex (tables for a paper) or json.")
-    ] = "html",
-) -> None:
-    """Write the report of a campaign, finished or not. Exits with 1 where a run could not be used."""
+@command("report")
+@store_argument
+@click.option(
+    "--out", type=FILE, metavar="FILE", help="The file to write (default STORE/report.html, .md, .tex or .json)."
+)
+@click.option(
+    "--format",
+    "form",
+    type=Choice(("html", "md", "latex", "json")),
+    default="html",
+    metavar="FORM",
+    help="html, md (Markdown), latex (tables for a paper) or json.",
+)
+def report(store: Path, out: Path | None, form: str) -> None:
+    """Carry out `report`.
+
+    The campaign need not be finished. Exits with 1 where a run could not be used.
+    """
     from vtare.plots.processes import drawing_processes
     from vtare.report.write import default_name, write_summary
     from vtare.watch.store import is_watched
 
-    if form not in ("html", "md", "latex", "json"):
-        raise BadInput(f"--format: found '{form}', expected html, md, latex or json")
     if is_watched(store):
         if form != "html":
             raise BadInput(f"--format: found '{form}', expected html for a store of `vtare watch`")
@@ -63,29 +74,26 @@ def _report_over_time(store: Path, out: Path | None) -> Path:
     return place
 
 
-def plot(
-    store: StoreArgument,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Where to write them (default STORE/figures).")
-    ] = None,
-    only: Annotated[
-        list[str] | None,
-        typer.Option("--only", metavar="WORD", help="Only figures with this in their name; repeatable."),
-    ] = None,
-    forms: Annotated[
-        list[str] | None,
-        typer.Option("--format", metavar="FORM", help="svg (default), png, csv (what is drawn); repeatable."),
-    ] = None,
-    as_json: JsonOption = False,
-) -> None:
+@command("plot")
+@store_argument
+@click.option("--out", type=DIRECTORY, metavar="DIR", help="Where to write them (default STORE/figures).")
+@click.option("--only", multiple=True, metavar="WORD", help="Only figures with this in their name; repeatable.")
+@click.option(
+    "--format",
+    "forms",
+    type=Choice(("svg", "png", "csv")),
+    multiple=True,
+    metavar="FORM",
+    help="svg (default), png, csv (what is drawn); repeatable.",
+)
+@json_option
+def plot(store: Path, out: Path | None, only: tuple[str, ...], forms: tuple[str, ...], as_json: bool) -> None:
     """Write every figure of the report as files of its own, for papers and print: picture, data or both."""
     from vtare.plots.processes import drawing_processes
     from vtare.report.content import content_of
-    from vtare.report.write import FIGURE_FORMS, figures_place, refuse_empty, write_figures
+    from vtare.report.write import figures_place, refuse_empty, write_figures
 
     asked = tuple(dict.fromkeys(forms or ("svg",)))
-    if unknown := [form for form in asked if form not in FIGURE_FORMS]:
-        raise BadInput(f"--format: found '{unknown[0]}', expected {', '.join(FIGURE_FORMS)}")
     summary = summary_of(store)
     refuse_empty(summary)
     directory = out if out is not None else figures_place(summary)
@@ -100,73 +108,72 @@ def plot(
     exit_with_problems(summary)
 
 
-def serve_report(
-    store: StoreArgument,
-    port: Annotated[
-        int,
-        typer.Option(
-            "--port",
-            parser=integer("--port", 0, 65_535),
-            metavar="N",
-            help="Port on the loopback address; 0 takes any free one.",
-        ),
-    ] = 0,
-    every: Annotated[str, typer.Option("--every", metavar="TIME", help="Least time between two new reports.")] = "30 s",
-) -> None:
+@command("serve-report")
+@store_argument
+@click.option(
+    "--port", type=Whole(0, 65535), default=0, metavar="N", help="Port on the loopback address; 0 takes any free one."
+)
+@click.option("--every", type=Time(), default="30 s", metavar="TIME", help="Least time between two new reports.")
+def serve_report(store: Path, port: int, every: float) -> None:
     """Show the report in a browser while its campaign runs: on this machine only, renewed as runs finish."""
     from vtare.campaign.store import read_store
     from vtare.report.live import serve
 
-    every_s = seconds_of("--every", every)
     fetch(store)
     read_store(store)
-    serve(store, port=port, every_s=every_s, say=stdout().print)
+    serve(store, port=port, every_s=every, say=stdout().print)
 
 
+@command("compare")
+@click.argument(
+    "before", type=STORE, required=False, metavar="BEFORE", help="The store of a campaign before the change."
+)
+@click.argument("after", type=STORE, required=False, metavar="AFTER", help="The store of a campaign after it.")
+@click.option(
+    "--before",
+    "more_before",
+    multiple=True,
+    type=STORE,
+    metavar="STORE",
+    help="Another campaign before; may be repeated.",
+)
+@click.option(
+    "--after", "more_after", multiple=True, type=STORE, metavar="STORE", help="Another campaign after; may be repeated."
+)
+@click.option(
+    "--fail-on-regression",
+    is_flag=True,
+    help="Exit with 1 where a median or a tail got worse; needs two campaigns on each side.",
+)
+@click.option(
+    "--margin",
+    type=Percentage(0.0, 100.0),
+    metavar="PERCENT",
+    help="Margin of equivalence (default AFTER's plan's; over time 5 %).",
+)
+@click.option(
+    "--over-time",
+    type=STORE,
+    metavar="STORE",
+    help="Instead: where figures of this store of `vtare watch`, or of a campaign, changed over time.",
+)
+@click.option("--verbose", "-v", is_flag=True, help="Show every cell with its p-value.")
+@json_option
 def compare(
-    before: Annotated[
-        Path | None,
-        typer.Argument(metavar="BEFORE", parser=place_of, help="The store of a campaign before the change."),
-    ] = None,
-    after: Annotated[
-        Path | None, typer.Argument(metavar="AFTER", parser=place_of, help="The store of a campaign after it.")
-    ] = None,
-    more_before: Annotated[
-        list[Path] | None, typer.Option("--before", metavar="STORE", help="Another campaign before; may be repeated.")
-    ] = None,
-    more_after: Annotated[
-        list[Path] | None, typer.Option("--after", metavar="STORE", help="Another campaign after; may be repeated.")
-    ] = None,
-    fail_on_regression: Annotated[
-        bool,
-        typer.Option(
-            "--fail-on-regression",
-            help="Exit with 1 where a median or a tail got worse; needs two campaigns on each side.",
-        ),
-    ] = False,
-    margin: Annotated[
-        float | None,
-        typer.Option(
-            "--margin",
-            parser=percentage("--margin", 0.0, 100.0),
-            metavar="PERCENT",
-            help="Margin of equivalence (default AFTER's plan's; over time 5 %).",
-        ),
-    ] = None,
-    over_time: Annotated[
-        Path | None,
-        typer.Option(
-            "--over-time",
-            metavar="STORE",
-            help="Instead: where figures of this store of `vtare watch`, or of a campaign, changed over time.",
-        ),
-    ] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every cell with its p-value.")] = False,
-    as_json: JsonOption = False,
+    before: Path | None,
+    after: Path | None,
+    more_before: tuple[Path, ...],
+    more_after: tuple[Path, ...],
+    fail_on_regression: bool,
+    margin: float | None,
+    over_time: Path | None,
+    verbose: bool,
+    as_json: bool,
 ) -> None:
-    """Compare campaigns before and after a change, cell by cell, with intervals and verdicts.
+    """Carry out `compare`.
 
-    A verdict takes at least two campaigns on each side: one cannot separate a change from a campaign's own offset.
+    Compares cell by cell, with intervals and verdicts. A verdict takes at least two campaigns on each side: one cannot
+    separate a change from a campaign's own offset.
 
     With --over-time STORE --fail-on-regression exits with 1 where a figure has changed for the worse by the margin.
     """
@@ -193,7 +200,7 @@ def compare(
     for reason in (*found.left_out_before, *found.left_out_after):
         _LOG.warning(f"left out: {reason}")
     if found.damaged or (fail_on_regression and found.regressions):
-        raise typer.Exit(1)
+        raise click.exceptions.Exit(1)
 
 
 def _compare_over_time(store: Path, margin: float, fail_on_regression: bool, as_json: bool) -> None:
@@ -207,20 +214,19 @@ def _compare_over_time(store: Path, margin: float, fail_on_regression: bool, as_
     else:
         show_over_time(stdout(), found, margin)
     if fail_on_regression and any(change.worse for change in found.alerts(margin)):
-        raise typer.Exit(1)
+        raise click.exceptions.Exit(1)
 
 
-def overhead(
-    samples: Annotated[Path, typer.Argument(metavar="SAMPLES", help="Samples of `vtare rtt` (--out).")],
-    sender_capture: Annotated[
-        Path | None, typer.Option("--sender-capture", help="Samples of `vtare capture` from the sender's host.")
-    ] = None,
-    responder_capture: Annotated[
-        Path | None, typer.Option("--responder-capture", help="The same from the responder's host.")
-    ] = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Split round trips into pieces by place: join samples of `vtare rtt` with captures from the hosts."""
+@command("overhead")
+@click.argument("samples", type=FILE, metavar="SAMPLES", help="Samples of `vtare rtt` (--out).")
+@click.option("--sender-capture", type=FILE, metavar="FILE", help="Samples of `vtare capture` from the sender's host.")
+@click.option("--responder-capture", type=FILE, metavar="FILE", help="The same from the responder's host.")
+@json_option
+def overhead(samples: Path, sender_capture: Path | None, responder_capture: Path | None, as_json: bool) -> None:
+    """Carry out `overhead`.
+
+    Joins samples of `vtare rtt` with captures from the hosts.
+    """
     from vtare.overhead.figures import document
     from vtare.overhead.files import read_capture, read_round_trips
     from vtare.overhead.join import join
