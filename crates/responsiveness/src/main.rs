@@ -27,7 +27,7 @@ fn main() -> ExitCode {
             // It has been reported.
             Ok(ended.err().map_or(0, |error| error.exit_code()))
         }),
-        RpmJob::Serve { listen, limits } => serve(listen, limits),
+        RpmJob::Serve { listen, limits, below_serve } => serve(listen, limits, below_serve),
     });
     match done {
         Ok(code) => ExitCode::from(code),
@@ -64,19 +64,21 @@ fn stop_at_end_of_input() -> watch::Receiver<bool> {
     stopped
 }
 
-/// Serves until SIGTERM or SIGINT, which are its ordinary end.
-fn serve(listen: SocketAddr, limits: RpmLimits) -> Result<u8, RpmError> {
+/// Serves until SIGTERM or SIGINT, which are its ordinary end, or below `vtare serve` until the end of its input.
+fn serve(listen: SocketAddr, limits: RpmLimits, below_serve: bool) -> Result<u8, RpmError> {
     let listener = listener(listen)?;
     let confinement = Confinement::before_threads(Server::most_connections(&limits))?;
     // Each thread is confined by itself: this one still needs sockets for signals. What it is refused, they are, too.
     let runtime = runtime(|| drop(Confinement::default().and_system_calls()))?;
-    runtime.block_on(serve_at(listener, limits, confinement))
+    let input = below_serve.then(stop_at_end_of_input);
+    runtime.block_on(serve_at(listener, limits, confinement, input))
 }
 
 async fn serve_at(
     listener: std::net::TcpListener,
     limits: RpmLimits,
     confinement: Confinement,
+    input: Option<watch::Receiver<bool>>,
 ) -> Result<u8, RpmError> {
     let of = |kind| signal(kind).map_err(|error| RpmError::Machine(format!("cannot listen for signals: {error}")));
     let (mut terminate, mut interrupt) = (of(SignalKind::terminate())?, of(SignalKind::interrupt())?);
@@ -84,14 +86,25 @@ async fn serve_at(
     let (place, congestion) = (server.address(), server.congestion());
     let memory = Server::most_memory_byte(&limits) as f64 / 1e6;
     let confinement = confinement.and_system_calls();
-    print(
-        &mut std::io::stdout(),
-        format_args!(
-            "vtare rpm-serve: listening on {place}, self-signed certificate, TCP {congestion}, at most \
-             {memory:.0} MB of memory; clients: vtare rpm {place}\nvtare rpm-serve: {confinement}\n"
-        ),
+    let words = format!(
+        "self-signed certificate, TCP {congestion}, at most {memory:.0} MB of memory; clients: vtare rpm {place}"
     );
+    match input {
+        Some(_) => print_event(&RpmEvent::Serving { address: place, words: format!("{words}; {confinement}") }),
+        None => print(
+            &mut std::io::stdout(),
+            format_args!("vtare rpm-serve: listening on {place}, {words}\nvtare rpm-serve: {confinement}\n"),
+        ),
+    }
+    let mut input = input;
+    let input_ended = async {
+        match &mut input {
+            Some(ended) => drop(ended.wait_for(|ended| *ended).await),
+            None => std::future::pending().await,
+        }
+    };
     tokio::select! {
+        () = input_ended => return Ok(0),
         never = server.run() => match never {},
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}

@@ -1,5 +1,6 @@
 //! The command line: which subcommands there are, and where each goes.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -16,10 +17,9 @@ use crate::path::Path;
 use crate::rpm::Rpm;
 use crate::sleep::Sleep;
 use crate::throughput::Throughput;
-use crate::timer::Timer;
 use crate::{
-    agent, avb, check, examples, exec, generate, help, instrument, lab, link, link_counter, load_command, measure, rpm,
-    rtt, schema, selftest, serve, shaper, torture, trials,
+    agent, avb, check, commands, completions, examples, exec, generate, help, instrument, lab, link, link_counter,
+    load_command, measure, rpm, rtt, schema, selftest, serve, shaper, torture, trials,
 };
 
 /// The command line of instrument `I`.
@@ -41,44 +41,30 @@ struct Cli {
     quiet: bool,
 }
 
+/// The commands of the binary; [`commands::table`] has their words.
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Is this machine good enough for timings? If not, what to change (20 s)
     Check(check::CheckArguments),
-    /// Measure the cost of reading the time
-    Timer(InstrumentArguments<Timer>),
-    /// Measure how late sleeps wake
+    Timer(torture::TimerArguments),
     Sleep(InstrumentArguments<Sleep>),
-    /// Measure how evenly equal work runs (after TiMeAcE.KOM)
     Counter(crate::counter::CounterArguments),
-    /// Measure the time taken from a spinning thread
     Noise(InstrumentArguments<Noise>),
-    /// Measure round-trip times and losses to a far end
     Rtt(Box<rtt::RttArguments>),
-    /// Estimate the available bandwidth to a far end
     Avb(Box<avb::AvbArguments>),
-    /// Measure what is free on a path, and its latency when it is used
     Path(Box<InstrumentArguments<Path>>),
-    /// Measure responsiveness while the path is full, over HTTP/2 (RPM)
     Rpm(InstrumentArguments<Rpm>),
-    /// Measure the throughput and latency of a forwarding device or VM
     Throughput(Box<InstrumentArguments<Throughput>>),
-    /// Capture probes at an interface, or read them from a capture file
     Capture(InstrumentArguments<Capture>),
-    /// Make a background load
     Load(Box<load_command::LoadArguments>),
-    /// Emulate a wide-area link between two interfaces
     Link(Box<link::LinkArguments>),
-    /// Be the far end of rtt, avb and path
     Serve(serve::ServeArguments),
-    /// Serve RPM tests to any client (uses bandwidth)
+    #[command(hide = true)]
     RpmServe(rpm::serve::RpmServeArguments),
-    /// Read the clock on all CPUs at once; count steps backwards
+    #[command(hide = true)]
     Torture(torture::TortureArguments),
-    /// Inject known faults; show that each instrument finds them (2 min)
     Selftest(selftest::SelftestArguments),
-    /// Run another program on vtare's clock and sleeps
     Exec(exec::ExecArguments),
+    Completions(completions::CompletionsArguments),
     /// Carry out one resolved run
     #[command(hide = true)]
     Measure(measure::MeasureArguments),
@@ -103,57 +89,9 @@ enum Command {
     /// Show the commands, or the options of one
     #[command(hide = true)]
     Help(help::HelpArguments),
-    /// Run a plan of measurements, then write its report
-    #[command(disable_help_flag = true)]
-    Run(lab::LabArguments),
-    /// Show a campaign's progress
-    #[command(disable_help_flag = true)]
-    Status(lab::LabArguments),
-    /// Resume a campaign
-    #[command(disable_help_flag = true)]
-    Resume(lab::LabArguments),
-    /// Repeat the failed or skipped runs of a campaign
-    #[command(disable_help_flag = true)]
-    Retry(lab::LabArguments),
-    /// Show the hosts of a fleet, and rank them
-    #[command(disable_help_flag = true)]
-    Fleet(lab::LabArguments),
-    /// Check every file of a store, and repair it
-    #[command(disable_help_flag = true)]
-    Verify(lab::LabArguments),
-    /// Write the report of a campaign
-    #[command(disable_help_flag = true)]
-    Report(lab::LabArguments),
-    /// Write the figures of a campaign as SVG files
-    #[command(disable_help_flag = true)]
-    Plot(lab::LabArguments),
-    /// Show the report in a browser while its campaign runs
-    #[command(disable_help_flag = true)]
-    ServeReport(lab::LabArguments),
-    /// Compare two campaigns, before and after
-    #[command(disable_help_flag = true)]
-    Compare(lab::LabArguments),
-    /// Compare commands: is B slower than A, on a noisy machine?
-    #[command(disable_help_flag = true)]
-    Ab(lab::LabArguments),
-    /// Has this machine got worse? Repeat a plan for months
-    #[command(disable_help_flag = true)]
-    Watch(lab::LabArguments),
-    /// Show the published tables, and which of their claims reproduce
-    #[command(disable_help_flag = true)]
-    Papers(lab::LabArguments),
-    /// Split round trips by place, with captures from the hosts
-    #[command(disable_help_flag = true)]
-    Overhead(lab::LabArguments),
-    /// Remove what a killed campaign left on this machine
-    #[command(disable_help_flag = true)]
-    Clean(lab::LabArguments),
-    /// Show what can be measured here, and how to get the rest
-    #[command(disable_help_flag = true)]
-    Doctor(lab::LabArguments),
-    /// List and check plans
-    #[command(disable_help_flag = true)]
-    Plan(lab::LabArguments),
+    /// A command of the lab, with its arguments as they were typed.
+    #[command(external_subcommand)]
+    Lab(Vec<OsString>),
 }
 
 /// Exit code of an error in vtare itself (EX_SOFTWARE of sysexits.h): no answer, and never that a limit was crossed.
@@ -179,9 +117,11 @@ fn guarded(work: impl FnOnce() -> ExitCode + std::panic::UnwindSafe) -> ExitCode
 
 fn run() -> ExitCode {
     let wants_json = std::env::args_os().any(|argument| argument == "--json");
-    let parsed = parser()
-        .try_get_matches()
-        .and_then(|matches| Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut parser())));
+    let mut name = None;
+    let parsed = parser().try_get_matches().and_then(|matches| {
+        name = matches.subcommand_name().map(str::to_owned);
+        Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut parser()))
+    });
     let cli = match parsed {
         Ok(cli) => cli,
         Err(error) => {
@@ -210,6 +150,9 @@ fn run() -> ExitCode {
             };
         }
     };
+    if let (false, Some(notice)) = (cli.quiet, name.as_deref().and_then(commands::replaced)) {
+        message!("{notice}");
+    }
     match dispatch(&cli.command, cli.quiet) {
         Ok(exit) => ExitCode::from(exit.code()),
         Err(failure) => {
@@ -232,7 +175,7 @@ pub(crate) fn parser() -> clap::Command {
         };
         command.mut_args(value).mut_subcommands(with_negatives)
     }
-    let root = with_negatives(examples::with_examples(Cli::command()));
+    let root = with_negatives(examples::with_examples(commands::with_words(Cli::command())));
     let front = help::front(&root);
     root.override_help(front)
 }
@@ -253,7 +196,7 @@ fn dispatch(command: &Command, quiet: bool) -> Result<Exit, Failure> {
     let context = || Context::with_signals().map(|context| context.quiet(quiet));
     match command {
         Command::Check(arguments) => check::command(arguments, &context()?),
-        Command::Timer(arguments) => instrument::run::<Timer>(arguments, &context()?),
+        Command::Timer(arguments) => torture::timer(arguments, &context()?),
         Command::Sleep(arguments) => instrument::run::<Sleep>(arguments, &context()?),
         Command::Counter(arguments) => crate::counter::command(arguments, &context()?),
         Command::Noise(arguments) => instrument::run::<Noise>(arguments, &context()?),
@@ -278,23 +221,8 @@ fn dispatch(command: &Command, quiet: bool) -> Result<Exit, Failure> {
         Command::Schema(arguments) => schema::command(arguments),
         Command::Help(arguments) => help::command(arguments, &parser()),
         Command::Generate(arguments) => generate::command(arguments, &parser()),
-        Command::Run(_) => lab::hand_over("run"),
-        Command::Status(_) => lab::hand_over("status"),
-        Command::Resume(_) => lab::hand_over("resume"),
-        Command::Retry(_) => lab::hand_over("retry"),
-        Command::Fleet(_) => lab::hand_over("fleet"),
-        Command::Verify(_) => lab::hand_over("verify"),
-        Command::Report(_) => lab::hand_over("report"),
-        Command::Plot(_) => lab::hand_over("plot"),
-        Command::ServeReport(_) => lab::hand_over("serve-report"),
-        Command::Compare(_) => lab::hand_over("compare"),
-        Command::Ab(_) => lab::hand_over("ab"),
-        Command::Watch(_) => lab::hand_over("watch"),
-        Command::Papers(_) => lab::hand_over("papers"),
-        Command::Overhead(_) => lab::hand_over("overhead"),
-        Command::Clean(_) => lab::hand_over("clean"),
-        Command::Doctor(_) => lab::hand_over("doctor"),
-        Command::Plan(_) => lab::hand_over("plan"),
+        Command::Completions(arguments) => completions::command(arguments),
+        Command::Lab(typed) => lab::hand_over(typed, quiet),
     }
 }
 

@@ -5,15 +5,11 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::{Command, ValueEnum};
-use clap_complete::{Generator, Shell};
 use clap_mangen::Man;
 
-use crate::examples;
 use crate::failure::{Exit, Failure};
+use crate::{completions, lab_tree};
 use vtare_sys::whole_file::WholeFile;
-
-/// The shells that completions are made for.
-const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Zsh, Shell::Fish];
 
 /// Arguments of `vtare generate`.
 #[derive(Debug, clap::Args)]
@@ -44,7 +40,7 @@ pub(crate) fn command(arguments: &GenerateArguments, root: &Command) -> Result<E
     std::fs::create_dir_all(directory).map_err(|error| failure(directory, &error))?;
     let files = match arguments.what {
         What::Man => pages(root).map_err(|error| failure(directory, &error))?,
-        What::Completions => completions(root),
+        What::Completions => completions::files(),
     };
     for (name, contents) in files {
         let path = directory.join(name);
@@ -63,24 +59,18 @@ fn failure(path: &Path, error: &io::Error) -> Failure {
     Failure::Input(format!("cannot write {}: {error}: choose a directory that is writable", path.display()))
 }
 
-/// The command line without what is hidden: no page names it and no shell offers it.
-fn shown(root: &Command) -> Command {
-    let commands = root.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
-    Command::new("vtare")
-        .version(env!("CARGO_PKG_VERSION"))
-        .propagate_version(true)
-        .about(root.get_about().cloned().unwrap_or_default())
-        .subcommand_required(true)
-        .subcommands(commands)
-}
-
-/// The page of the program and one for each subcommand: name and contents.
+/// The page of the program and one for each subcommand, of both halves: name and contents.
 fn pages(root: &Command) -> io::Result<Vec<(String, Vec<u8>)>> {
-    // `vtare help` needs no page.
-    let mut whole = shown(root).disable_help_subcommand(true);
+    let mut whole = lab_tree::with_lab(root, lab_tree::read().as_ref());
     whole.build();
     let exit_status = root.get_after_help().map(ToString::to_string).unwrap_or_default();
-    let all: Vec<Command> = std::iter::once(whole.clone()).chain(whole.get_subcommands().cloned()).collect();
+    let mut all = vec![whole];
+    let mut at = 0;
+    while let Some(command) = all.get(at) {
+        let below: Vec<Command> = command.get_subcommands().filter(|one| !one.is_hide_set()).cloned().collect();
+        all.extend(below);
+        at += 1;
+    }
     all.into_iter()
         .map(|command| {
             let name = command.get_display_name().unwrap_or(command.get_name()).to_owned();
@@ -92,6 +82,7 @@ fn pages(root: &Command) -> io::Result<Vec<(String, Vec<u8>)>> {
 
 fn page(command: Command, name: &str, exit_status: &str) -> io::Result<Vec<u8>> {
     let has_commands = command.has_subcommands();
+    let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let man = Man::new(command)
         .title(name.to_uppercase())
         .source(concat!("vtare ", env!("CARGO_PKG_VERSION")))
@@ -105,11 +96,11 @@ fn page(command: Command, name: &str, exit_status: &str) -> io::Result<Vec<u8>> 
     if has_commands {
         man.render_subcommands_section(&mut page)?;
     }
-    if let Some(examples) = examples::of(name.trim_start_matches("vtare-")) {
-        write!(page, ".SH EXAMPLES\n.nf\n{}\n.fi\n", plain(&examples))?;
+    if let Some((_, examples)) = after.split_once("Examples:\n") {
+        write!(page, ".SH EXAMPLES\n.nf\n{}\n.fi\n", plain(examples))?;
     }
     write!(page, ".SH EXIT STATUS\n{}\n", plain(exit_status))?;
-    if !has_commands {
+    if name != "vtare" {
         write!(page, ".SH SEE ALSO\n\\fBvtare\\fR(1)\n")?;
     }
     Ok(page)
@@ -118,14 +109,4 @@ fn page(command: Command, name: &str, exit_status: &str) -> io::Result<Vec<u8>> 
 /// Text as roff takes it: its own signs escaped.
 fn plain(text: &str) -> String {
     text.replace('\\', "\\e").replace('-', "\\-")
-}
-
-/// The completions of each shell: name and contents.
-fn completions(root: &Command) -> Vec<(String, Vec<u8>)> {
-    let complete = |shell: Shell| {
-        let mut script = Vec::new();
-        clap_complete::generate(shell, &mut shown(root), "vtare", &mut script);
-        (shell.file_name("vtare"), script)
-    };
-    SHELLS.into_iter().map(complete).collect()
 }

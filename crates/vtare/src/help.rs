@@ -2,27 +2,10 @@
 
 use clap::Command;
 
+use crate::commands::{self, Group};
 use crate::failure::{Exit, Failure};
 use crate::lab;
 use crate::output::print;
-
-/// What people start with.
-const FRONT: [&str; 8] = ["check", "ab", "exec", "serve", "rtt", "path", "run", "report"];
-
-/// The other commands for people.
-const GROUPS: [(&str, &[&str]); 4] = [
-    ("This machine", &["timer", "sleep", "counter", "noise", "torture", "load", "selftest", "doctor"]),
-    ("The network", &["avb", "rpm", "rpm-serve", "throughput", "capture", "overhead", "link"]),
-    (
-        "Campaigns",
-        &["plan", "status", "resume", "retry", "plot", "serve-report", "compare", "watch", "fleet", "verify", "clean"],
-    ),
-    ("Published tables", &["papers"]),
-];
-
-/// What only programs start: in no list.
-#[cfg(test)]
-const PLUMBING: [&str; 8] = ["measure", "agent", "link-counter", "shaper", "trials", "schema", "generate", "help"];
 
 /// Arguments of `vtare help`.
 #[derive(Debug, clap::Args)]
@@ -45,12 +28,11 @@ pub(crate) fn command(arguments: &HelpArguments, root: &Command) -> Result<Exit,
         None if arguments.all => all(root),
         None => front(root),
         Some(name) => {
-            let Some(found) = root.find_subcommand(name) else {
-                let names: Vec<&str> = root.get_subcommands().map(Command::get_name).collect();
-                return Err(Failure::Input(crate::usage::unknown_command(name, names)));
-            };
-            if found.is_disable_help_flag_set() {
+            if commands::is_of_lab(name) {
                 return lab::show_help(name);
+            }
+            if root.find_subcommand(name).is_none() {
+                return Err(Failure::Input(crate::usage::unknown_command(name, commands::all_names(root))));
             }
             let mut root = root.clone();
             root.build();
@@ -63,7 +45,7 @@ pub(crate) fn command(arguments: &HelpArguments, root: &Command) -> Result<Exit,
 /// The page of `vtare` and `vtare --help`: at most 24 lines of 80 columns.
 pub(crate) fn front(root: &Command) -> String {
     let about = root.get_about().map(ToString::to_string).unwrap_or_default();
-    let commands = lines(root, &FRONT);
+    let commands = commands::table().groups.first().map(lines).unwrap_or_default();
     format!(
         "{about}\n\nUsage: vtare COMMAND [OPTIONS]\n\n{commands}\nStart with: vtare check\n\n\
          All commands:  vtare help --all\n\
@@ -74,39 +56,38 @@ pub(crate) fn front(root: &Command) -> String {
 
 /// The page of `vtare help --all`.
 fn all(root: &Command) -> String {
-    let groups = std::iter::once(("Start with", &FRONT[..])).chain(GROUPS);
-    let shown: String = groups.map(|(title, names)| format!("{title}\n{}\n", lines(root, names))).collect();
+    let group = |group: &Group| format!("{}\n{}\n", group.title, lines(group));
+    let shown: String = commands::table().groups.iter().map(group).collect();
     let codes = root.get_after_help().map(ToString::to_string).unwrap_or_default();
     format!("{shown}With every command: -q, --quiet shows results and errors only.\n\n{codes}\n")
 }
 
-/// A line for each command: its name, and what it does.
-fn lines(root: &Command, names: &[&str]) -> String {
-    let width = names.iter().map(|name| name.len()).max().unwrap_or(0);
-    let line = |name: &&str| {
-        let about = root.find_subcommand(name).and_then(Command::get_about).map(ToString::to_string);
-        format!("  {name:<width$}  {}\n", about.unwrap_or_default())
-    };
-    names.iter().map(line).collect()
+/// A line for each command of a group: its name, and what it does.
+fn lines(group: &Group) -> String {
+    let width = group.commands.iter().map(|command| command.name.len()).max().unwrap_or(0);
+    group.commands.iter().map(|command| format!("  {:<width$}  {}\n", command.name, command.about)).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
+    /// What only programs start: in no list.
+    const PLUMBING: [&str; 8] = ["measure", "agent", "link-counter", "shaper", "trials", "schema", "generate", "help"];
+
     #[test]
-    fn every_command_is_in_exactly_one_group_or_is_plumbing() {
+    fn every_command_is_in_exactly_one_group_or_is_plumbing_or_replaced() {
         let root = crate::cli::parser();
-        let mut listed: Vec<&str> = FRONT.iter().chain(GROUPS.iter().flat_map(|(_, names)| *names)).copied().collect();
-        let mut shown: Vec<&str> =
-            root.get_subcommands().filter(|command| !command.is_hide_set()).map(Command::get_name).collect();
-        listed.sort_unstable();
-        shown.sort_unstable();
-        assert_eq!(listed, shown);
-        let hidden: Vec<&str> =
-            root.get_subcommands().filter(|command| command.is_hide_set()).map(Command::get_name).collect();
-        assert_eq!(hidden.len(), PLUMBING.len());
-        assert!(PLUMBING.iter().all(|name| hidden.contains(name)), "{hidden:?}");
+        let (shown, replaced) = (commands::shown(), &commands::table().replaced);
+        let listed: BTreeSet<&str> = shown.clone().map(|command| command.name.as_str()).collect();
+        assert_eq!(listed.len(), shown.clone().count());
+        let own = |hidden: bool| root.get_subcommands().filter(move |one| one.is_hide_set() == hidden);
+        let of_binary = shown.filter(|command| !command.lab).map(|command| command.name.as_str());
+        assert_eq!(of_binary.collect::<BTreeSet<_>>(), own(false).map(Command::get_name).collect());
+        let old = replaced.iter().filter(|command| !command.lab).map(|command| command.name.as_str());
+        assert_eq!(old.chain(PLUMBING).collect::<BTreeSet<_>>(), own(true).map(Command::get_name).collect());
     }
 
     #[test]
@@ -118,15 +99,5 @@ mod tests {
             assert_eq!(page.lines().filter(|line| line.chars().count() > 80).collect::<Vec<_>>(), [""; 0]);
             assert!(PLUMBING.iter().all(|name| !page.contains(&format!("\n  {name} "))), "{page}");
         }
-    }
-
-    #[test]
-    fn every_command_is_in_the_list_of_the_documentation() {
-        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/commands.md");
-        let text = std::fs::read_to_string(page).expect("the documentation stands beside the crates");
-        let root = crate::cli::parser();
-        let names = root.get_subcommands().map(Command::get_name).filter(|name| !["generate", "help"].contains(name));
-        let missing: Vec<&str> = names.filter(|name| !text.contains(&format!("`vtare {name}"))).collect();
-        assert_eq!(missing, [""; 0]);
     }
 }

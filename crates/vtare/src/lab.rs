@@ -6,29 +6,25 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::commands;
 use crate::failure::{Exit, Failure};
+use crate::usage::unknown_command;
 
 /// The program that knows plans, campaigns and reports.
-const LAB: &str = "vtare-lab";
+pub(crate) const LAB: &str = "vtare-lab";
 
-/// Arguments that are handed on as they are: clap takes any, and nothing is read from here.
-#[derive(Clone, Debug, clap::Args)]
-pub(crate) struct LabArguments {
-    /// Handed to vtare-lab as they are
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
-    _arguments: Vec<OsString>,
-}
-
-/// Replaces this process by `vtare-lab SUBCOMMAND ARGUMENTS`, with the arguments as they were typed: clap takes the
-/// first `--` for its own, and `ab` has its commands between those.
+/// Replaces this process by `vtare-lab SUBCOMMAND ARGUMENTS`, with the arguments as they were typed.
 ///
 /// # Errors
-/// [`Failure::Machine`] where the lab is not installed, with the command that installs it.
-pub(crate) fn hand_over(subcommand: &str) -> Result<Exit, Failure> {
-    // Options of every command may stand before its name.
-    let before = std::env::args_os().skip(1).take_while(|word| word != subcommand);
-    let typed = std::env::args_os().skip_while(|word| word != subcommand).skip(1);
-    start(subcommand, before.chain(typed))
+/// [`Failure::Input`] where there is no such command, [`Failure::Machine`] where the lab is not installed, with the
+/// command that installs it.
+pub(crate) fn hand_over(typed: &[OsString], quiet: bool) -> Result<Exit, Failure> {
+    let name = typed.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    if !commands::is_of_lab(&name) {
+        return Err(Failure::Input(unknown_command(&name, commands::all_names(&crate::cli::parser()))));
+    }
+    let quiet = quiet.then(|| OsString::from("--quiet"));
+    start(&name, quiet.into_iter().chain(typed.iter().skip(1).cloned()))
 }
 
 /// Replaces this process by the help of a command of the lab.

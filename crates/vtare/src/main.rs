@@ -18,6 +18,8 @@ mod black_hole;
 mod capture;
 mod check;
 mod cli;
+mod commands;
+mod completions;
 mod context;
 mod counter;
 mod examples;
@@ -28,6 +30,7 @@ mod help;
 mod instrument;
 mod instruments;
 mod lab;
+mod lab_tree;
 mod limits;
 mod link;
 mod link_counter;
@@ -62,5 +65,5 @@ mod trials;
 mod usage;
 
 fn main() -> std::process::ExitCode {
-    cli::main()
+    completions::answer().unwrap_or_else(cli::main)
 }

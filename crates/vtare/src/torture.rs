@@ -1,4 +1,5 @@
-//! `vtare torture clock`: every core reads the clock as fast as it can, and every step backwards is counted.
+//! `vtare timer --all-cpus` and its old name, `vtare torture clock`: every CPU reads the clock as fast as it can, and
+//! every step backwards is counted.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -11,12 +12,31 @@ use vtare_units::{Monotonic, Span, Timestamp};
 
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
+use crate::instrument::{self, Instrument};
 use crate::output::{print, print_json, to_json};
+use crate::parameters::Arguments;
 use crate::quantities::positive;
 use crate::table::Table;
+use crate::timer::Timer;
 
 /// Readings between two checks of the stop flag and the kernel's clock.
 const BATCH: u32 = 4_096;
+
+/// Arguments of `vtare timer`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct TimerArguments {
+    #[command(flatten)]
+    timer: Arguments<<Timer as Instrument>::Parameters>,
+
+    /// Instead of the cost: read vtare's clock on all CPUs at once and count steps backwards (a warp test); for 10 s
+    /// without --seconds; exit code 1 where there was one
+    #[arg(long, conflicts_with_all = ["source", "samples", "cpu", "tail_ns", "out", "seed", "fail_if", "verbose"])]
+    all_cpus: bool,
+
+    /// With --all-cpus: the best way of reading the clock on this machine, the calibrated line, or the kernel's clock
+    #[arg(long, value_enum, default_value = "auto", requires = "all_cpus")]
+    path: Path,
+}
 
 /// Arguments of `vtare torture`.
 #[derive(Debug, clap::Args)]
@@ -107,33 +127,50 @@ struct Document<'d> {
     interrupted: bool,
 }
 
-/// Tortures the clock. Exit code 1 where a reading went backwards.
+/// Carries out `vtare timer`.
+///
+/// # Errors
+/// Those of the instrument, or of [`command`].
+pub(crate) fn timer(arguments: &TimerArguments, context: &Context) -> Result<Exit, Failure> {
+    if !arguments.all_cpus {
+        return instrument::run::<Timer>(&arguments.timer, context);
+    }
+    let seconds = arguments.timer.parameters.seconds.unwrap_or(10.0);
+    torture(seconds, arguments.path, arguments.timer.common.json, context)
+}
+
+/// Carries out `vtare torture clock`.
 ///
 /// # Errors
 /// Where the CPUs are unknown, or stdout is closed.
 pub(crate) fn command(arguments: &TortureArguments, context: &Context) -> Result<Exit, Failure> {
     let What::Clock = arguments.what;
-    let options = match arguments.path {
+    torture(arguments.seconds, arguments.path, arguments.json, context)
+}
+
+/// Exit code 1 where a reading went backwards.
+fn torture(seconds: f64, path: Path, json: bool, context: &Context) -> Result<Exit, Failure> {
+    let options = match path {
         Path::Auto => ClockOptions::default(),
         Path::Line => ClockOptions { kernel_page: false, ..ClockOptions::default() },
         Path::Os => ClockOptions { source: SourceChoice::Os, ..ClockOptions::default() },
     };
     let clock = Clock::start(&options);
     let cpus = sched::allowed_cpus()?;
-    let limit = Span::try_from_secs_f64(arguments.seconds)
-        .ok_or_else(|| Failure::Input(format!("--seconds {} is out of range: at most 9e9", arguments.seconds)))?;
+    let limit = Span::try_from_secs_f64(seconds)
+        .ok_or_else(|| Failure::Input(format!("--seconds {} is out of range: at most 9e9", seconds)))?;
     let begun = clocks::now::<Monotonic>();
     let (seen, threads) = hammer(&clock, &cpus, begun + limit, context);
     let elapsed_s = (clocks::now::<Monotonic>() - begun).as_secs_f64();
     let info = clock.info();
     let interrupted = context.stop_requested();
-    if arguments.json {
+    if json {
         let machine = MachineFacts::read();
         let document = Document {
             schema: "vtare.torture/1",
             machine: &machine,
             clock: &info,
-            path: arguments.path,
+            path,
             threads,
             elapsed_s,
             steps: &seen,

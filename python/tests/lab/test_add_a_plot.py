@@ -72,5 +72,5 @@ def test_report_has_the_added_figure_with_its_question_and_its_numbers(lab: Path
 
 
 def test_plot_writes_the_added_figure_as_a_file(lab: Path) -> None:
-    command(lab, "plot", "store", "--only", "gaps", "--out", "figures")
+    command(lab, "report", "store", "--format", "svg", "--only", "gaps", "--out", "figures")
     assert [path.name for path in (lab / "figures").glob("*.svg")] == ["gaps-noise.svg"]

@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from vtare import start
 from vtare.cli import app
 from vtare.cli.examples import EXAMPLES
+from vtare.cli.tree import replaced
 from vtare.plan.model import Plan
 from vtare.terminal.tables import duration
 
@@ -102,7 +103,7 @@ def test_drawn_seed_is_logged_in_the_store(tmp_path: Path, plan_file: Path, fake
         (["plan", "."], "plan '.': found a directory, expected a file such as plan.toml"),
         (["plan", "quickstart", "--seed", "-1"], "vtare: --seed: '-1' is not a whole number of 0 or more"),
         (["plan", "quickstart", "--seed", "x"], "vtare: --seed: 'x' is not a whole number of 0 or more"),
-        (["plan", "quickstart", "--shift", "5"], "vtare: found --shift without --power, to which they belong"),
+        (["plan", "quickstart", "--shift", "5"], "vtare: unknown option '--shift': see `vtare plan show --help`"),
         (["serve-report", ".", "--port", "70000"], "vtare: --port: '70000' is not a whole number from 0 to 65535"),
         (
             ["compare", "a", "b", "--margin", "x"],
@@ -124,11 +125,11 @@ def test_bad_input_ends_with_2_one_message_and_no_traceback(
 
 
 def test_with_json_an_error_is_one_document_too(lab: Lab) -> None:
-    done = lab("plan", "--json")
+    done = lab("plan", "show", "--json")
     assert done.returncode == 2
     document = json.loads(done.stdout)
     assert (document["schema"], document["exit_code"]) == ("vtare.error/1", 2)
-    assert document["error"] == "found no plan, expected one: `vtare plan` lists those that are shipped"
+    assert document["error"] == "PLAN is missing: see `vtare plan show --help`"
     assert document["error"] in done.stderr
 
 
@@ -195,6 +196,66 @@ def test_plan_shows_design_and_time_without_a_binary(plan_file: Path, lab: Lab) 
     listed = lab("plan")
     assert "quickstart-quick: What does reading the clock cost" in listed.stdout
     assert listed.stdout == lab("plan", "list").stdout
+    rows = json.loads(lab("plan", "list", "--json").stdout)["plans"]
+    assert [f"{row['name']}: {row['question']}" for row in rows] == listed.stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "option"),
+    [
+        (
+            "plan quickstart --power --spread 4",
+            "plan power quickstart --spread 4",
+            "power",
+        ),
+        (
+            "plan quickstart --missing --json",
+            "plan check quickstart --json",
+            "missing",
+        ),
+        ("plan --schema", "plan schema", "schema"),
+        ("plan quickstart --seed 3", "plan show quickstart --seed 3", None),
+    ],
+)
+def test_old_options_of_plan_are_subcommands_and_name_them(old: str, new: str, option: str | None, lab: Lab) -> None:
+    before, now = lab(*old.split()), lab(*new.split())
+    assert (before.returncode, before.stdout) == (now.returncode, now.stdout) != (0, "")
+    assert before.returncode == 0
+    assert before.stderr == (f"`vtare plan --{option}` is now `vtare {' '.join(new.split()[:2])}`\n" if option else "")
+    assert now.stderr == ""
+    assert lab(*old.split(), "--quiet").stderr == ""
+
+
+def test_old_names_of_report_do_the_same_and_name_it(store_of_four: Path, lab: Lab, tmp_path: Path) -> None:
+    before = lab("plot", store_of_four, "--out", tmp_path / "old", "--format", "csv")
+    now = lab("report", store_of_four, "--out", tmp_path / "new", "--format", "csv")
+    assert (before.returncode, now.returncode, now.stderr) == (0, 0, ""), before.stderr
+    assert before.stderr == "`vtare plot` is now `vtare report --format svg`\n"
+    files = [sorted(path.name for path in (tmp_path / name).iterdir()) for name in ("old", "new")]
+    assert files[0] == files[1] != []
+    assert all((tmp_path / "old" / name).read_text() == (tmp_path / "new" / name).read_text() for name in files[0])
+    for name in ("plot", "serve-report"):
+        assert name not in apart("--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--port 1", "--port belongs to --live: add it, or leave --port out"),
+        ("--every 3s", "--every belongs to --live: add it, or leave --every out"),
+        ("--only gaps", "--only belongs to --format svg, png or csv: add it, or leave --only out"),
+        ("--live --out x", "--live: no file is written. Leave --out and --format out"),
+        ("--format html --format svg", "--format: html is a report and svg a figure. Write one after the other"),
+        ("--format html --format md", "--format: html and md are two reports. Write one after the other"),
+        ("--format pdf", "--format: 'pdf' is not one of html, md, latex, json, svg, png, csv"),
+    ],
+)
+def test_options_of_report_that_do_not_go_together_are_refused(
+    store_of_four: Path, words: str, message: str, lab: Lab
+) -> None:
+    done = lab("report", store_of_four, *words.split())
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"vtare: {message}")
 
 
 def test_help_and_version_name_the_program() -> None:
@@ -244,14 +305,14 @@ def test_each_command_has_two_examples_that_it_accepts(command: str) -> None:
 
 
 def test_no_command_is_without_examples() -> None:
-    assert list(EXAMPLES) == app.list_commands(Context(app))
+    assert list(EXAMPLES) == [name for name in app.list_commands(Context(app)) if name not in replaced()]
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["plna"], "unknown command 'plna'. Did you mean 'plan'?"),
-        (["plan", "--sede", "4"], "unknown option '--sede'. Did you mean '--seed'?"),
+        (["plan", "x", "--sede", "4"], "unknown option '--sede'. Did you mean '--seed'?"),
         (["run"], "PLAN is missing: see `vtare run --help`"),
         (["compare", "a", "b", "--margin"], "Option '--margin' requires an argument"),
         (["status", "a", "b"], "Got unexpected extra argument (b): see `vtare status --help`"),

@@ -244,7 +244,11 @@ def test_a_store_that_may_not_be_written_is_reported_into_the_cache(public_store
     before = sorted(path.name for path in public_store.iterdir())
     if os.geteuid() != 0:
         public_store.chmod(0o555)
-    commands = [["report", "{store}"], ["plot", "{store}", "--only", "medians"], ["papers", "--store", "{store}"]]
+    commands = [
+        ["report", "{store}"],
+        ["report", "{store}", "--format", "svg", "--only", "medians"],
+        ["papers", "--store", "{store}"],
+    ]
     for done in as_nobody(public_store, *commands, XDG_CACHE_HOME=str(cache)):
         assert done.returncode == 0, done.stderr
         assert "cannot be written (Permission denied); files made from it are in" in done.stderr

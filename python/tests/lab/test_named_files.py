@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from click import Command, Context
+from click import Command, Context, Group
 
 from vtare.cli import app
 from vtare.fleet.hosts import load_hosts
@@ -35,6 +35,7 @@ LINES: Final = {
     "verify store": "verify @",
     "status store": "status @",
     "report store": "report @",
+    "report after": "report @ @",
     "report out": "report STORE --out @",
     "plot store": "plot @",
     "plot out": "plot STORE --out @",
@@ -44,10 +45,15 @@ LINES: Final = {
     "compare more_before": "compare --before @ @ @",
     "compare more_after": "compare --after @ @ @",
     "compare over_time": "compare --over-time @",
-    "plan plan": "plan @",
-    "plan binary": "plan quickstart-quick --binary @",
-    "plan pilot": "plan quickstart-quick --power --pilot @",
-    "plan on": "plan quickstart-quick --on @",
+    "plan show plan": "plan show @",
+    "plan show binary": "plan show quickstart-quick --binary @",
+    "plan show on": "plan show quickstart-quick --on @",
+    "plan check plan": "plan check @",
+    "plan check binary": "plan check quickstart-quick --binary @",
+    "plan check on": "plan check quickstart-quick --on @",
+    "plan schema binary": "plan schema --binary @",
+    "plan power plan": "plan power @",
+    "plan power pilot": "plan power quickstart-quick --pilot @",
     "overhead samples": "overhead @ --sender-capture @",
     "overhead sender_capture": "overhead @ --sender-capture @",
     "overhead responder_capture": "overhead @ --responder-capture @",
@@ -69,8 +75,15 @@ NAMED: Final = {"directory", "file", "fleet", "plan", "store"}
 
 
 def commands() -> dict[str, Command]:
+    """All commands by the words that start them, with subcommands."""
+    made: dict[str, Command] = {}
     context = Context(app)
-    return {name: command for name in app.list_commands(context) if (command := app.get_command(context, name))}
+    for name in app.list_commands(context):
+        command = app.get_command(context, name)
+        assert command is not None
+        below = command.commands if isinstance(command, Group) else {}
+        made |= {name: command, **{f"{name} {of}": one for of, one in below.items()}}
+    return made
 
 
 def test_every_path_of_the_lab_s_command_line_has_its_line_here() -> None:

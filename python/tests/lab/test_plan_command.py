@@ -57,14 +57,14 @@ def test_plan_states_cells_runs_time_and_size_of_each_experiment(two: Path, lab_
 
 
 def test_what_is_missing_is_named_with_the_runs_that_it_costs(two: Path, lab_command: Lab, fake: Any) -> None:
-    shown = lab_command("plan", two, "--missing", "--binary", fake.path).stdout
+    shown = lab_command("plan", "check", two, "--binary", fake.path).stdout
     assert "Missing here; these runs would be skipped:\n  6 runs, the first: ways, platform esxi, method " in shown
     assert ": platform esxi: names no " in shown
-    (lack,) = json.loads(lab_command("plan", two, "--missing", "--binary", fake.path, "--json").stdout)["missing"]
+    (lack,) = json.loads(lab_command("plan", "check", two, "--binary", fake.path, "--json").stdout)["missing"]
     assert lack["runs"] == 6
     assert lack["reason"].startswith("platform esxi: names no ")
     two.write_text(PLAN.replace(', "esxi"', ""), encoding="utf-8")
-    assert "\nNothing is missing here.\n" in lab_command("plan", two, "--missing", "--binary", fake.path).stdout
+    assert "\nNothing is missing here.\n" in lab_command("plan", "check", two, "--binary", fake.path).stdout
 
 
 def test_what_is_missing_on_hosts_names_the_host(two: Path, lab_command: Lab, fake: Any) -> None:
@@ -73,7 +73,7 @@ def test_what_is_missing_on_hosts_names_the_host(two: Path, lab_command: Lab, fa
         .replace('platform = ["host", "esxi"], ', ""),
         encoding="utf-8",
     )  # fmt: skip
-    shown = lab_command("plan", two, "--missing", "--binary", fake.path).stdout
+    shown = lab_command("plan", "check", two, "--binary", fake.path).stdout
     assert "Missing on the hosts of the plan, as far as is known without a connection; these runs" in shown
     assert "  24 runs, the first: " not in shown
     assert ": platform left: names no " in shown
@@ -84,25 +84,27 @@ def test_what_runs_lack_on_a_fleet_names_its_hosts_and_their_reasons(two: Path, 
     hosts = two.with_name("hosts.toml")
     tables = [f'[hosts.{name}]\nkind = "host"\nnamespace = "vtare-not-there-{name}"' for name in "ab"]
     hosts.write_text("\n".join(['schema = "vtare.hosts/1"', *tables]), encoding="utf-8")
-    words = ("plan", two, "--on", hosts, "--binary", fake.path)
+    words = ("plan", "show", two, "--on", hosts, "--binary", fake.path)
     assert "\n2 hosts: 2 can be sender, 2 can be responder\n" in lab_command(*words).stdout
     assert [one["answers"] for one in json.loads(lab_command(*words, "--json").stdout)["fleet"]] == [None, None]
-    shown = lab_command(*words, "--missing").stdout
+    shown = lab_command("plan", "check", *words[2:]).stdout
     assert "\nb (namespace vtare-not-there-b): " in shown
     assert "Missing on the hosts that answer; these runs would be skipped:\n  18 runs, the first: " in shown
     assert ": too few hosts answer: without a, b\n" in shown
-    document = json.loads(lab_command(*words, "--missing", "--json").stdout)
+    document = json.loads(lab_command("plan", "check", *words[2:], "--json").stdout)
     assert [one["answers"] for one in document["fleet"]] == [False, False]
     assert [lack["runs"] for lack in document["missing"]] == [18]
-    refused = lab_command("plan", two, "--on", "simulated:4", "--missing")
-    assert (refused.returncode, "expected a file of hosts" in refused.stderr) == (2, True)
+    refused = lab_command("plan", "check", two, "--on", "simulated:4")
+    assert (refused.returncode, "Give a file of hosts" in refused.stderr) == (2, True)
 
 
 def test_schema_and_missing_stand_where_they_mean_something(lab_command: Lab, two: Path) -> None:
-    assert json.loads(lab_command("plan", "--schema").stdout)["title"] == "A plan of vtare"
-    refused = lab_command("plan", two, "--schema")
+    assert json.loads(lab_command("plan", "schema").stdout)["title"] == "A plan of vtare"
+    refused = lab_command("plan", "schema", two)
     assert refused.returncode == 2
-    assert "--schema: found a plan or another option beside it, expected it alone" in refused.stderr
+    assert "Got unexpected extra argument" in refused.stderr
+    assert "PLAN is missing" in lab_command("plan", "check").stderr
+    assert lab_command("plan", two, "--schema").returncode == 2
     assert lab_command("plan", "--missing").returncode == 2
 
 

@@ -57,7 +57,7 @@ def test_a_run_id_of_the_journal_that_is_a_path_removes_nothing(
     assert_untouched(victim)
     assert done.returncode == 2
     assert f"journal.sqlite: found the run id {name!r}, expected 16 hexadecimal digits" in done.stderr
-    for command in ("status", "report", "plot"):
+    for command in ("status", "report", "report --format=svg"):
         assert lab_command(command, store_of_four).returncode == 2
 
 
@@ -254,7 +254,7 @@ def test_a_link_in_the_store_does_not_lead_its_report_or_figures_elsewhere(
     (store_of_four / "figures").symlink_to(victim)
     assert lab_command("report", store_of_four).returncode == 0
     assert not (store_of_four / "report.html").is_symlink()
-    drawn = lab_command("plot", store_of_four)
+    drawn = lab_command("report", store_of_four, "--format", "svg")
     assert drawn.returncode == 2
     assert "figures: found a symbolic link, expected a directory" in drawn.stderr
     assert_untouched(victim)

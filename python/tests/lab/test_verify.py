@@ -216,7 +216,7 @@ def test_what_lies_in_runs_and_is_not_of_the_campaign_stays(store_of_four: Path,
 
 
 @pytest.mark.fault
-@pytest.mark.parametrize("command", ["status", "report", "plot", "resume", "verify --repair"])
+@pytest.mark.parametrize("command", ["status", "report", "report --format=svg", "resume", "verify --repair"])
 def test_a_key_that_a_killed_run_left_is_removed_at_the_next_start(
     store_of_four: Path, fake: Any, lab_command: Lab, command: str
 ) -> None:

@@ -14,6 +14,7 @@ import sys
 import textwrap
 import threading
 import urllib.request
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -367,7 +367,7 @@ def test_the_command_serves_until_it_is_shown_to_end_and_leaves_nothing(tmp_path
     empty = write_store(tmp_path / "store", Recipe(plan_text=SLEEPS, pending_from_block=1))
     place = tmp_path / "tmp"
     place.mkdir()
-    command = [sys.executable, "-X", "faulthandler", "-m", "vtare.cli", "serve-report", str(empty)]
+    command = [sys.executable, "-X", "faulthandler", "-m", "vtare.cli", "report", str(empty), "--live"]
     environment = {**os.environ, "TMPDIR": str(place)}
     done = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
     try:
@@ -398,16 +398,18 @@ def test_the_command_serves_until_it_is_shown_to_end_and_leaves_nothing(tmp_path
     ("arguments", "message"),
     [
         (["--every", "soon"], "--every: 'soon' is not a number with a unit"),
-        (["--every", "-1 s"], "--every: found -1 s, expected 0 s to 24 h"),
+        (["--every", "-1 s"], "--every: '-1 s' is not a time from 0 s to 24 h"),
     ],
 )
-def test_bad_questions_are_refused(store: Path, arguments: list[str], message: str) -> None:
-    done = CliRunner().invoke(app, ["serve-report", str(store), *arguments])
-    assert isinstance(done.exception, BadInput)
-    assert message in str(done.exception)
+def test_bad_questions_are_refused(
+    store: Path, arguments: list[str], message: str, lab_command: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    done = lab_command("report", store, "--live", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
 
 
 def test_what_is_no_store_is_not_served(tmp_path: Path) -> None:
-    done = CliRunner().invoke(app, ["serve-report", str(tmp_path)])
+    done = CliRunner().invoke(app, ["report", str(tmp_path), "--live"])
     assert isinstance(done.exception, BadInput)
     assert "not a store of vtare" in str(done.exception)

@@ -128,6 +128,17 @@ def test_the_command_ends_with_1_on_a_regression_only_where_that_is_asked_for(la
     validate(document)
 
 
+def test_a_report_of_two_stores_is_their_comparison(lab_command: Lab, slower: Sides) -> None:
+    before, after = slower[0][0], slower[1][0]
+    for option in ((), ("--json",)):
+        one, other = lab_command("report", before, after, *option), lab_command("compare", before, after, *option)
+        assert (one.returncode, one.stdout, one.stderr) == (0, other.stdout, other.stderr)
+        assert one.stdout
+    refused = lab_command("report", before, after, "--out", "x")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "two stores: no file is written. Leave --out and --format out" in refused.stderr
+
+
 def test_to_fail_on_a_regression_takes_two_campaigns_on_each_side(lab_command: Lab, slower: Sides) -> None:
     done = lab_command("compare", slower[0][0], slower[1][0], "--after", slower[1][1], "--fail-on-regression")
     assert (done.returncode, done.stdout) == (2, "")

@@ -177,7 +177,7 @@ def test_an_empty_store_has_a_message_and_leaves_no_report(lab_command: Lab, mak
     assert done.returncode == 2
     assert "found no finished run, expected at least one" in done.stderr
     assert not (store / "report.html").exists()
-    for arguments in (("compare", full, store), ("compare", store, full), ("plan", store, "--power")):
+    for arguments in (("compare", full, store), ("compare", store, full), ("plan", "power", store)):
         done = lab_command(*arguments)
         assert (done.returncode, done.stdout) == (2, ""), arguments
         assert f"{store}: found no finished run, expected" in done.stderr
@@ -268,16 +268,16 @@ def test_a_stated_spread_gives_the_numbers_of_the_formula() -> None:
 
 def test_plan_power_is_shown_on_the_command_line(lab_command: Lab, make: Make) -> None:
     pilot = make("pilot", blocks=6)
-    shown = lab_command("plan", pilot, "--power", "--shift", 20)
+    shown = lab_command("plan", "power", pilot, "--shift", 20)
     assert shown.returncode == 0, shown.stderr
     assert "find a shift of 20 % with power 80 % at alpha 0.05" in shown.stdout
     assert "blocks = " in shown.stdout
-    told = json.loads(lab_command("plan", "quickstart", "--power", "--pilot", pilot, "--json").stdout)
+    told = json.loads(lab_command("plan", "power", "quickstart", "--pilot", pilot, "--json").stdout)
     assert (told["schema"], told["blocks"], told["pilot"]) == ("vtare.power/1", 5, str(pilot))
     assert {cell["levels"]["method"] for cell in told["cells"]} == {"usleep", "clock_nanosleep"}
-    stated = json.loads(lab_command("plan", "quickstart", "--power", "--spread", 5, "--json").stdout)
+    stated = json.loads(lab_command("plan", "power", "quickstart", "--spread", 5, "--json").stdout)
     assert all(cell["pilot_runs"] is None for cell in stated["cells"])
-    one = lab_command("plan", make("one", seed=3, blocks=1), "--power")
+    one = lab_command("plan", "power", make("one", seed=3, blocks=1))
     assert one.returncode == 0
     assert "a spread between runs needs 2 of them, there are 1" in one.stdout
 
@@ -285,12 +285,12 @@ def test_plan_power_is_shown_on_the_command_line(lab_command: Lab, make: Make) -
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("quickstart", "--power"), "found neither a pilot nor a spread, expected one"),
-        (("quickstart", "--spread", "5"), "found --spread without --power, to which they belong"),
-        (("quickstart", "--power", "--spread", "-1"), "--spread: found -1, expected a percentage above 0"),
-        (("quickstart", "--power", "--spread", "5", "--chance", "100"), "--chance: found 100"),
-        (("quickstart", "--power", "--spread", "5", "--shift", "0"), "--shift: found 0"),
-        (("quickstart", "--power", "--pilot", "nowhere"), "nowhere: no such store"),
+        (("power", "quickstart"), "found neither a pilot nor a spread, expected one"),
+        (("quickstart", "--spread", "5"), "unknown option '--spread'"),
+        (("power", "quickstart", "--spread", "-1"), "--spread: '-1' is not a percentage above 0"),
+        (("power", "quickstart", "--spread", "5", "--chance", "100"), "--chance: '100' is not"),
+        (("power", "quickstart", "--spread", "5", "--shift", "0"), "--shift: '0' is not"),
+        (("power", "quickstart", "--pilot", "nowhere"), "nowhere: no such store"),
     ],
 )
 def test_bad_questions_about_power_are_refused(lab_command: Lab, arguments: tuple[str, ...], message: str) -> None:

@@ -26,6 +26,9 @@ pub enum RpmJob {
         listen: SocketAddr,
         /// What clients may use up.
         limits: RpmLimits,
+        /// Whether `vtare serve` started it: it reports [`RpmEvent::Serving`], and ends when its input does.
+        #[serde(default)]
+        below_serve: bool,
     },
 }
 
@@ -60,6 +63,13 @@ impl Default for RpmLimits {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum RpmEvent {
+    /// A far end answers from now on.
+    Serving {
+        /// Where it listens.
+        address: SocketAddr,
+        /// The rest, for people.
+        words: String,
+    },
     /// The far end has a valid configuration and answers.
     Reached {
         /// The address to which all connections go.

@@ -106,7 +106,8 @@ pub(crate) struct Serving {
 
 impl Serving {
     pub(crate) fn with(limits: RpmLimits) -> Self {
-        let job = RpmJob::Serve { listen: "127.0.0.1:0".parse().expect("it is an address"), limits };
+        let job =
+            RpmJob::Serve { listen: "127.0.0.1:0".parse().expect("it is an address"), limits, below_serve: false };
         let job = serde_json::to_string(&job).expect("it is numbers");
         let mut command = Command::new(env!("CARGO_BIN_EXE_vtare-rpm"));
         let mut child = command.arg(job).stdout(Stdio::piped()).spawn().expect("it starts");

@@ -40,7 +40,7 @@ impl Instrument for Rpm {
 
     fn resolve(parameters: RpmParameters, _context: &crate::context::Context) -> Result<RpmParameters, Failure> {
         if parameters.peer.is_empty() {
-            return Err(Failure::Input("peer: found none, expected a host that runs `vtare rpm-serve`".to_owned()));
+            return Err(Failure::Input("peer: found none, expected a host that runs `vtare serve --rpm`".to_owned()));
         }
         crate::parameters::check_bounds(&parameters)?;
         Ok(parameters)
@@ -61,7 +61,7 @@ impl Instrument for Rpm {
                 engine.stop();
             }
             match engine.next(LISTEN)? {
-                Next::Silence => {}
+                Next::Silence | Next::Event(RpmEvent::Serving { .. }) => {}
                 Next::End => break,
                 Next::Event(RpmEvent::Reached { address, congestion, idle_rtt_ns }) => {
                     reached = Some((address.to_string(), congestion, idle_rtt_ns));

@@ -1,12 +1,17 @@
-//! `vtare rpm-serve`: a far end for `vtare rpm` and for clients of other makes (docs/rpm.md).
+//! `vtare serve --rpm` and its old name, `vtare rpm-serve`: a far end for `vtare rpm` and for other clients of the draft
+//! (docs/rpm.md).
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
-use vtare_methods::rpm::{RpmJob, RpmLimits};
+use vtare_methods::rpm::{RpmEvent, RpmJob, RpmLimits};
 
-use super::engine;
+use super::engine::{self, Next};
 use crate::failure::{Exit, Failure};
 use crate::quantities::{bit_rate, bytes, nanoseconds};
+
+/// The longest start of a far end.
+const READY_WITHIN: Duration = Duration::from_secs(10);
 
 /// Arguments of `vtare rpm-serve`.
 #[derive(Debug, clap::Args)]
@@ -54,5 +59,29 @@ pub(crate) fn command(arguments: &RpmServeArguments) -> Result<Exit, Failure> {
         connection_byte: arguments.max_bytes,
         rate_bit_per_s: arguments.max_rate,
     };
-    engine::replace(&RpmJob::Serve { listen: arguments.listen, limits })
+    engine::replace(&RpmJob::Serve { listen: arguments.listen, limits, below_serve: false })
+}
+
+/// A far end of RPM beside the one of `vtare serve`, in a process of its own, which ends with this one.
+pub(crate) struct Beside {
+    /// Where it listens.
+    pub(crate) address: SocketAddr,
+    /// What it is, for people.
+    pub(crate) words: String,
+    _engine: engine::Engine,
+}
+
+/// Starts one, before this process gives up what that takes.
+///
+/// # Errors
+/// Where the program that serves is not there, or cannot listen.
+pub(crate) fn beside(listen: SocketAddr, rate_bit_per_s: u64) -> Result<Beside, Failure> {
+    let limits = RpmLimits { rate_bit_per_s, ..RpmLimits::default() };
+    let started = engine::Engine::start(&RpmJob::Serve { listen, limits, below_serve: true })?;
+    match started.next(READY_WITHIN)? {
+        Next::Event(RpmEvent::Serving { address, words }) => Ok(Beside { address, words, _engine: started }),
+        _ => Err(Failure::Machine(format!(
+            "--rpm {listen}: no far end could be started; the lines above name the cause"
+        ))),
+    }
 }

@@ -23,6 +23,7 @@ use crate::failure::{Exit, Failure, error_document};
 use crate::instrument::check_cpu;
 use crate::output::{print, to_json};
 use crate::quantities::positive;
+use crate::rpm;
 use confine::Confinement;
 use log::Lines;
 use new_key::NewKey;
@@ -78,6 +79,21 @@ pub(crate) struct ServeArguments {
     /// File with the key of STAMP's authenticated mode, as --new-key makes it; packets without its code get no answer
     #[arg(long, value_name = "FILE", requires = "stamp")]
     stamp_key_file: Option<PathBuf>,
+
+    /// Serve RPM tests, too, over HTTP/2 without a key: it sends more than it receives; on other addresses than this
+    /// host's own only where named
+    #[arg(
+        long, value_name = "ADDR:PORT", value_parser = crate::peers::address, num_args = 0..=1,
+        default_missing_value = "127.0.0.1:4043"
+    )]
+    rpm: Option<SocketAddr>,
+
+    /// Highest rate of all connections of RPM together, bit/s, for each direction
+    #[arg(
+        long, value_name = "RATE", default_value = "1G", requires = "rpm", value_parser = crate::quantities::bit_rate,
+        help_heading = "Limits"
+    )]
+    rpm_max_rate: u64,
 
     /// Print one JSON line on stdout once ready, and one at the end
     #[arg(long)]
@@ -191,6 +207,8 @@ struct Ready<'r> {
     stamp: Option<SocketAddr>,
     /// Whether they must carry a code by a key.
     stamp_authenticated: bool,
+    /// Where RPM tests are served; null where they are not.
+    rpm: Option<SocketAddr>,
     keyed: bool,
     keys: usize,
     spin: bool,
@@ -249,6 +267,7 @@ pub(crate) fn command(arguments: &ServeArguments, context: &Context) -> Result<E
     if let Some(interface) = &arguments.xdp {
         responder.attach_xdp(interface).map_err(|error| Failure::Machine(format!("--xdp: {error}")))?;
     }
+    let rpm = arguments.rpm.map(|listen| rpm::serve::beside(listen, arguments.rpm_max_rate)).transpose()?;
     let confinement = confine::confine(&connections, locked)?;
     // After the confinement, which holds for the threads that are started later.
     let log = Lines::to(std::io::stderr())?;
@@ -259,6 +278,7 @@ pub(crate) fn command(arguments: &ServeArguments, context: &Context) -> Result<E
         listen: responder.address(),
         stamp,
         stamp_authenticated: arguments.stamp_key_file.is_some(),
+        rpm: rpm.as_ref().map(|rpm| rpm.address),
         keyed: keys > 0,
         keys,
         spin: arguments.spin,
@@ -272,6 +292,9 @@ pub(crate) fn command(arguments: &ServeArguments, context: &Context) -> Result<E
         program: Program { name: "vtare", version: env!("CARGO_PKG_VERSION") },
     };
     announce(&ready, arguments)?;
+    if let Some(rpm) = &rpm {
+        tracing::info!("serving RPM tests on {}, without a key: {}", rpm.address, rpm.words);
+    }
     if let Some(new_key) = &new_key {
         new_key.show(KEY_VARIABLE, ready.listen)?;
     }

@@ -138,7 +138,7 @@ fn help_shows_the_options_of_a_command_as_the_command_does_and_plumbing_still_wo
 }
 
 #[test]
-fn each_command_that_help_shows_has_a_man_page_and_is_completed_in_each_shell() {
+fn each_command_that_help_shows_has_a_man_page_and_each_shell_a_script() {
     let place = Place::new();
     let (man, shells) = (place.file("man/man1"), place.file("shells"));
     let generate = |what: &str, directory: &std::path::Path| {
@@ -164,13 +164,88 @@ fn each_command_that_help_shows_has_a_man_page_and_is_completed_in_each_shell() 
             page.contains(&about.replace('-', "\\-").replace('\'', "\\*(Aq")) && page.contains(".SH EXIT STATUS"),
             "{page}"
         );
-        assert!(scripts.iter().all(|script| script.contains(command)), "{command}");
     }
     assert!(read(man.join("vtare-sleep.1")).contains("\\-\\-tolerance"));
     assert!(read(man.join("vtare.1")).contains("vtare\\-sleep(1)"));
-    assert!(!man.join("vtare-generate.1").exists() && scripts.iter().all(|script| !script.contains("generate ")));
+    assert!(!man.join("vtare-generate.1").exists());
+    assert!(scripts.iter().all(|script| script.contains("VTARE_COMPLETE")));
+    for (shell, script) in ["bash", "zsh", "fish"].iter().zip(&scripts) {
+        assert_eq!(&vtare_line(&format!("completions {shell}")).stdout, script);
+    }
     let file = place.with("file", "");
     vtare(["generate".as_ref(), "man".as_ref(), file.as_os_str()]).refused(2, &["cannot write", "writable"]);
+}
+
+/// The binary beside a lab that prints a tree, and otherwise what it was called with.
+fn beside_a_lab(place: &Place) -> impl Fn(&str) -> Outcome {
+    let tree = r#"{"schema": "vtare.commands/1", "words": {"plan": ["weekly"]}, "commands": [{"name": "report",
+        "about": "Write it", "details": "Twice.", "hidden": false, "examples": [["report store", "write it"]],
+        "commands": [{"name": "fast", "about": "Now", "details": "", "hidden": false, "examples": [],
+            "commands": [], "parameters": []}],
+        "parameters": [{"name": "form", "options": ["--format", "-f"], "value": "FORM", "kind": "choice",
+            "choices": ["html", "md"], "help": "Its form.", "default": "html", "required": false, "repeatable": true,
+            "hidden": false}]}]}"#;
+    let lab = format!("#!/bin/sh\n[ \"$1\" != --commands ] && echo \"$@\" && exit\ncat <<'END'\n{tree}\nEND\n");
+    let (program, lab) = (place.with("vtare", ""), place.with("vtare-lab", &lab));
+    std::fs::copy(VTARE, &program).expect("the place is writable");
+    std::fs::set_permissions(lab, std::fs::Permissions::from_mode(0o755)).expect("it is ours");
+    move |line| {
+        let mut command = Command::new(&program);
+        Outcome::of(command.args(line.split_whitespace()).output().expect("it starts"))
+    }
+}
+
+#[test]
+fn options_and_subcommands_of_the_lab_have_man_pages_and_are_completed() {
+    let place = Place::new();
+    let run = beside_a_lab(&place);
+    let man = place.file("man");
+    assert_eq!(run(&format!("generate man {}", man.display())).code, 0);
+    let page = std::fs::read_to_string(man.join("vtare-report.1")).expect("it was written");
+    for wanted in
+        ["\\-\\-format", "Its form. [default: html]", "Twice.", "vtare report store", "vtare\\-report\\-fast(1)"]
+    {
+        assert!(page.contains(wanted), "{wanted}: {page}");
+    }
+    assert!(man.join("vtare-report-fast.1").exists() && man.join("vtare-status.1").exists());
+    let asked = |words: &[&str]| {
+        let mut command = Command::new(place.file("vtare"));
+        let output = command.env("VTARE_COMPLETE", "fish").arg("--").args(words).output().expect("it starts");
+        Outcome::of(output).stdout
+    };
+    assert!(asked(&["vtare", "report", "--for"]).starts_with("--format\tIts form. [default: html]"));
+    assert_eq!(asked(&["vtare", "report", "fa"]), "fast\tNow\n");
+    assert_eq!(asked(&["vtare", "report", "--format", "h"]), "html\n");
+    assert_eq!(asked(&["vtare", "status", "--"]).lines().count(), 3);
+}
+
+#[test]
+fn a_command_of_the_lab_gets_its_words_as_they_were_typed() {
+    let place = Place::new();
+    let run = beside_a_lab(&place);
+    assert_eq!(run("ab -- a -- b --help -h").stdout, "ab -- a -- b --help -h\n");
+    assert_eq!(run("-q run x --json").stdout, "run --quiet x --json\n");
+    assert_eq!(run("help run").stdout, "run --help\n");
+    assert_eq!(run("plot store").stdout, "plot store\n");
+    run("statsu x").refused(2, &["unknown command 'statsu'. Did you mean 'status'?"]);
+}
+
+#[test]
+fn old_names_keep_working_and_say_what_replaced_them() {
+    let outcome = vtare_line("torture clock --seconds 0.1 --json");
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (0, "`vtare torture` is now `vtare timer --all-cpus`\n"));
+    assert_eq!(vtare_line("-q torture clock --seconds 0.1").stderr, "");
+    let new = vtare_line("timer --all-cpus --seconds 0.1 --json");
+    assert_eq!((new.code, new.stderr.as_str()), (0, ""));
+    let keys = |text: &str| match serde_json::from_str(text) {
+        Ok(serde_json::Value::Object(document)) => document.keys().cloned().collect::<Vec<_>>(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(keys(&outcome.stdout), keys(&new.stdout));
+    vtare_line("timer --path line").refused(2, &["--all-cpus"]);
+    for option in ["--cpu 0", "--samples 10", "--out x.parquet", "--fail-if a>1"] {
+        vtare_line(&format!("timer --all-cpus {option}")).refused(2, &["cannot be used with"]);
+    }
 }
 
 #[test]

@@ -27,8 +27,19 @@ _LOG = logging.getLogger(__name__)
 _TRACE_LINES: Final = 20
 
 
+def _print_commands(context: click.Context, option: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        from vtare.cli.listing import document
+        from vtare.cli.options import print_json
+
+        assert isinstance(context.command, click.Group)
+        print_json(document(context.command))
+        raise click.exceptions.Exit(0)
+
+
 @click.group("vtare-lab", cls=Lab, context_settings=SETTINGS, no_args_is_help=True)
 @click.version_option(__version__, message="vtare-lab %(version)s")
+@click.option("--commands", is_flag=True, is_eager=True, hidden=True, expose_value=False, callback=_print_commands)
 def app() -> None:
     """Plans, campaigns and reports of vtare."""
 

@@ -30,14 +30,8 @@ EXAMPLES: Final = {
     "report": (
         ("report vtare-store/quickstart", "write report.html there"),
         ("report vtare-store/quickstart --format latex --out tables.tex", "its tables for a paper"),
-    ),
-    "plot": (
-        ("plot vtare-store/quickstart", "every figure as SVG"),
-        ("plot vtare-store/quickstart --only sleep --format png --format csv", "some of them, with their data"),
-    ),
-    "serve-report": (
-        ("serve-report vtare-store/quickstart", "on a free port of this machine, which is printed"),
-        ("serve-report vtare-store/quickstart --port 8080 --every 10s", "a port of your choice, renewed more often"),
+        ("report vtare-store/quickstart --format png --format csv --only sleep", "some figures, with their data"),
+        ("report vtare-store/quickstart --live", "in a browser, while the campaign runs"),
     ),
     "compare": (
         ("compare old-1 new-1 --before old-2 --after new-2", "two campaigns on each side: a verdict for each cell"),
@@ -45,7 +39,8 @@ EXAMPLES: Final = {
     ),
     "plan": (
         ("plan quickstart --seed 7", "its cells, its order and how long it takes"),
-        ("plan quickstart --power --spread 4 --shift 5", "how many runs show a difference of 5 %"),
+        ("plan check quickstart", "what its runs lack on this machine"),
+        ("plan power quickstart --spread 4 --shift 5", "how many runs show a difference of 5 %"),
     ),
     "overhead": (
         ("overhead rtt.parquet --sender-capture tap.parquet", "round trips split at the sender's host"),

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from vtare.cli.options import STORE, Percentage, Word, binary_option, json_option, print_json, seed_option, stdout
-from vtare.cli.tree import command
+from vtare.cli.options import (
+    STORE,
+    Percentage,
+    Word,
+    binary_option,
+    json_option,
+    plan_argument,
+    print_json,
+    seed_option,
+    stdout,
+)
+from vtare.cli.tree import SETTINGS, LabGroup, command, tell_new_words
 from vtare.errors import BadInput
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from vtare.contract import Contract
     from vtare.design import Run
@@ -24,87 +34,95 @@ if TYPE_CHECKING:
     from vtare.terminal.stores import Expected, MeshExpected
 
 
-@command("plan")
-@click.argument(
-    "plan",
-    type=Word("plan"),
-    required=False,
-    metavar="PLAN",
-    help="A plan file, or the name of a shipped plan; none: a list.",
-)
-@seed_option
-@binary_option
-@click.option("--power", is_flag=True, help="State how many runs a cell needs; PLAN may be the store of a pilot.")
-@click.option("--pilot", type=STORE, metavar="STORE", help="With --power: a store to take spreads from.")
-@click.option(
-    "--spread",
-    type=Percentage(0.0, 10000.0),
-    metavar="PERCENT",
-    help="With --power: standard deviation of run medians, no pilot.",
-)
-@click.option(
-    "--shift",
-    type=Percentage(0.0, 10000.0),
-    metavar="PERCENT",
-    help="With --power: the difference to find (default 10).",
-)
-@click.option(
-    "--chance",
-    type=Percentage(5.0, 100.0),
-    metavar="PERCENT",
-    help="With --power: the probability of finding it (default 80).",
-)
-@click.option(
-    "--missing",
-    is_flag=True,
-    help="Look for what its runs lack here, or on --on HOSTS; QEMU may boot a guest once, to try KVM.",
-)
-@click.option(
-    "--schema", is_flag=True, help="Print the JSON Schema of plans, by which editors complete and check them."
-)
-@click.option(
+#: Options that are subcommands now, and the words with which nothing but the list can be meant.
+_OLD: Final = {"--power": "power", "--missing": "check", "--schema": "schema"}
+_OF_LIST: Final = {"--json", "-q", "--quiet"}
+
+_fleet_option = click.option(
     "--on",
     type=Word("fleet"),
     metavar="FLEET",
     help="Check it for a file of hosts or simulated:HOSTS; a mesh needs one.",
 )
-@json_option
-def plan(
-    plan: str | None,
-    seed: int | None,
-    binary: Path | None,
-    power: bool,
-    pilot: Path | None,
-    spread: float | None,
-    shift: float | None,
-    chance: float | None,
-    missing: bool,
-    schema: bool,
-    on: str | None,
-    as_json: bool,
-) -> None:
-    """Check a plan and show its design and the time it will take, or the runs it needs. Measures nothing.
 
-    Without a plan the shipped ones are listed.
+
+class _Plan(LabGroup):
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """`plan PLAN` is `plan show PLAN`, and `plan` alone the list; options of old are subcommands."""
+        first = next((word for word in args if word not in ("-q", "--quiet")), None)
+        if first in self.commands or first in SETTINGS["help_option_names"]:
+            return super().parse_args(ctx, args)
+        old = next((word for word in _OLD if word in args), None)
+        if old is not None:
+            if not {"-q", "--quiet"} & set(args):
+                tell_new_words(f"plan {old}", f"plan {_OLD[old]}")
+            args = [_OLD[old], *(word for word in args if word != old)]
+        elif set(args) <= _OF_LIST:
+            args = ["list", *args]
+        else:
+            args = ["show", *args]
+        return super().parse_args(ctx, args)
+
+
+@command("plan", cls=_Plan)
+def plan() -> None:
+    """Carry out `plan`.
+
+    `vtare plan PLAN` is `vtare plan show PLAN`. Nothing is measured.
     """
-    of_power = {"--pilot": pilot, "--spread": spread, "--shift": shift, "--chance": chance}
-    given = [name for name, value in of_power.items() if value is not None]
-    if schema:
-        _print_schema(binary, alone=plan is None and seed is None and not power and not given and not missing)
-        return
-    if plan is None and (power or given or as_json or missing):
-        raise BadInput("found no plan, expected one: `vtare plan` lists those that are shipped")
-    if plan is None or (plan == "list" and not Path(plan).exists()):
-        from vtare.plan.files import question_of, shipped_plans
 
-        for name, path in shipped_plans().items():
-            stdout().print(f"{name}: {question_of(path)}")
+
+def _plan_command(name: str) -> Callable[[Callable[..., None]], click.Command]:
+    def make(function: Callable[..., None]) -> click.Command:
+        made = command(f"plan {name}")(function)
+        assert isinstance(plan, click.Group)
+        plan.add_command(made)
+        return made
+
+    return make
+
+
+@_plan_command("list")
+@json_option
+def list_plans(as_json: bool) -> None:
+    """List the shipped plans and the question of each."""
+    from vtare.plan.files import question_of, shipped_plans
+
+    questions = {name: question_of(path) for name, path in shipped_plans().items()}
+    if as_json:
+        rows = [{"name": name, "question": question} for name, question in questions.items()]
+        print_json({"schema": "vtare.plans/1", "plans": rows})
         return
-    if power:
-        _show_power(plan, pilot, spread, shift or 10.0, chance or 80.0, as_json=as_json)
-        return
-    if given:
-        raise BadInput(f"found {' and '.join(given)} without --power, to which they belong: add it, or leave them out")
+    for name, question in questions.items():
+        stdout().print(f"{name}: {question}")
+
+
+@_plan_command("show")
+@plan_argument
+@seed_option
+@_fleet_option
+@binary_option
+@json_option
+def show_design(plan: str, seed: int | None, on: str | None, binary: Path | None, as_json: bool) -> None:
+    """Show a plan's design and the time it will take."""
+    _show(plan, seed, on, binary, as_json=as_json, missing=False)
+
+
+@_plan_command("check")
+@plan_argument
+@seed_option
+@_fleet_option
+@binary_option
+@json_option
+def check_plan(plan: str, seed: int | None, on: str | None, binary: Path | None, as_json: bool) -> None:
+    """Show what the runs of a plan lack on this machine, or on a fleet.
+
+    QEMU may boot a guest once, to try KVM.
+    """
+    _show(plan, seed, on, binary, as_json=as_json, missing=True)
+
+
+def _show(plan: str, seed: int | None, on: str | None, binary: Path | None, *, as_json: bool, missing: bool) -> None:
     from vtare.design import make_design
     from vtare.plan.files import find_plan, load_plan
     from vtare.terminal.stores import show_lacking, show_plan
@@ -130,6 +148,15 @@ def plan(
         show_lacking(stdout(), checked, lacks, reports)
 
 
+@_plan_command("schema")
+@binary_option
+def print_schema(binary: Path | None) -> None:
+    """Print the JSON Schema of plans, by which editors complete and check them."""
+    from vtare.plan.schema import plan_schema
+
+    print_json(plan_schema(_contract_of(binary)))
+
+
 def _on_fleet(plan: Plan, on: str, binary: Path | None) -> tuple[Plan, tuple[FleetHost, ...]]:
     """The plan with the pairs of a fleet's hosts, checked as `vtare run --on` does, and the hosts."""
     from vtare.fleet.named_fleet import fleet_hosts
@@ -151,7 +178,7 @@ def _lacking_on(
     from vtare.fleet.survey import survey
 
     if on.startswith("simulated:"):
-        raise BadInput(f"--missing: found --on {on}, but simulated hosts lack nothing; expected a file of hosts")
+        raise BadInput(f"--on {on}: simulated hosts lack nothing. Give a file of hosts")
     reports = survey(hosts, find_binary(binary)).hosts
     silent = {one.host.name for one in reports if one.reason is not None}
     found = without_hosts(plan, runs, hosts, silent)
@@ -208,19 +235,19 @@ def _contract_of(binary: Path | None) -> Contract:
     return load_contract() if binary is None else binary_and_contract(binary)[1]
 
 
-def _print_schema(binary: Path | None, *, alone: bool) -> None:
-    """Print the JSON Schema of plans."""
-    from vtare.plan.schema import plan_schema
-
-    if not alone:
-        raise BadInput("--schema: found a plan or another option beside it, expected it alone, or with --binary")
-    print_json(plan_schema(_contract_of(binary)))
-
-
-def _show_power(
-    plan: str, pilot: Path | None, spread: float | None, shift: float, chance: float, *, as_json: bool
-) -> None:
-    """State how many runs per cell find a shift, from a pilot store or a stated spread."""
+@_plan_command("power")
+@plan_argument
+@click.option("--pilot", type=STORE, metavar="STORE", help="A store to take spreads from; PLAN may be that store.")
+@click.option(
+    "--spread", type=Percentage(0.0, 1e4), metavar="PERCENT", help="Standard deviation of run medians, without a pilot."
+)
+@click.option("--shift", type=Percentage(0.0, 1e4), default=10.0, metavar="PERCENT", help="The difference to find.")
+@click.option(
+    "--chance", type=Percentage(5.0, 100.0), default=80.0, metavar="PERCENT", help="The probability of finding it."
+)
+@json_option
+def show_power(plan: str, pilot: Path | None, spread: float | None, shift: float, chance: float, as_json: bool) -> None:
+    """Show how many runs a cell needs to find a difference."""
     from vtare.campaign.store import read_store
     from vtare.plan.files import find_plan, load_plan
     from vtare.summary import power as planning
@@ -235,9 +262,9 @@ def _show_power(
         checked = load_plan(find_plan(plan))
     if (pilot is None) == (spread is None):
         raise BadInput(
-            "--power: found "
+            "found "
             + ("neither a pilot nor a spread" if pilot is None else "a pilot and a spread")
-            + f", expected one: `vtare plan {plan} --power --pilot STORE`, or --spread PERCENT of run medians"
+            + f", expected one: `vtare plan power {plan} --pilot STORE`, or --spread PERCENT of run medians"
         )
     question = planning.PowerQuestion(shift, chance / 100.0, checked.analysis.alpha, checked.blocks)
     if spread is not None:

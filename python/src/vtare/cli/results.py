@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -28,33 +29,104 @@ from vtare.cli.tree import command
 from vtare.errors import BadInput
 
 _LOG = logging.getLogger(__name__)
+#: What a report is written as, and what each figure of it is.
+REPORT_FORMS: Final = ("html", "md", "latex", "json")
+FIGURE_FORMS: Final = ("svg", "png", "csv")
+
+
+_PORT: Final = click.option(
+    "--port", type=Whole(0, 65_535), metavar="N", help="With --live: the port on the loopback address (default: any)."
+)
+_EVERY: Final = click.option(
+    "--every", type=Time(), metavar="TIME", help="With --live: the least time between two new reports (default 30 s)."
+)
+_ONLY: Final = click.option(
+    "--only", multiple=True, metavar="WORD", help="Only figures with this in their name; repeatable."
+)
 
 
 @command("report")
 @store_argument
+@click.argument("after", type=STORE, required=False, metavar="STORE2", help="A second store, to compare with.")
 @click.option(
-    "--out", type=FILE, metavar="FILE", help="The file to write (default STORE/report.html, .md, .tex or .json)."
+    "--out",
+    type=FILE,
+    metavar="PLACE",
+    help="The file to write (default STORE/report.html, .md, .tex or .json), or the directory of figures "
+    "(default STORE/figures).",
 )
 @click.option(
     "--format",
-    "form",
-    type=Choice(("html", "md", "latex", "json")),
-    default="html",
+    "forms",
+    multiple=True,
+    type=Choice((*REPORT_FORMS, *FIGURE_FORMS)),
     metavar="FORM",
-    help="html, md (Markdown), latex (tables for a paper) or json.",
+    help="html (default), md (Markdown), latex (tables for a paper) or json; or svg, png, csv (what is drawn): each "
+    "figure as a file of its own, in one form or several.",
 )
-def report(store: Path, out: Path | None, form: str) -> None:
+@_ONLY
+@click.option("--live", is_flag=True, help="Show it in a browser on this machine while the campaign runs.")
+@_PORT
+@_EVERY
+@click.option("--json", "as_json", is_flag=True, help="List figures, or compare, in one JSON document.")
+def report(
+    store: Path,
+    after: Path | None,
+    out: Path | None,
+    forms: tuple[str, ...],
+    only: tuple[str, ...],
+    live: bool,
+    port: int | None,
+    every: float | None,
+    as_json: bool,
+) -> None:
     """Carry out `report`.
 
-    The campaign need not be finished. Exits with 1 where a run could not be used.
+    The campaign need not be finished. Exits with 1 where a run could not be used. With a second store it shows what
+    `vtare compare` shows.
     """
+    drawn = tuple(dict.fromkeys(form for form in forms if form in FIGURE_FORMS))
+    written = [form for form in forms if form in REPORT_FORMS]
+    _refuse_apart(
+        ("--port", port is not None, "--live", live),
+        ("--every", every is not None, "--live", live),
+        ("--only", bool(only), "--format svg, png or csv", bool(drawn)),
+        ("--json", as_json, "figures (--format svg, png or csv) or two stores", bool(drawn) or after is not None),
+    )
+    shown = "two stores" if after is not None else "--live" if live else None
+    if shown and (out is not None or forms):
+        raise BadInput(f"{shown}: no file is written. Leave --out and --format out")
+    if live and after is not None:
+        raise BadInput("--live shows one store. Leave the second out")
+    if after is not None:
+        show_compared_stores([store], [after], as_json=as_json)
+    elif live:
+        _show_live(store, port or 0, 30.0 if every is None else every)
+    elif drawn:
+        if written:
+            raise BadInput(f"--format: {written[0]} is a report and {drawn[0]} a figure. Write one after the other")
+        _write_figures(store, out, only, drawn, as_json=as_json)
+    elif len(written) > 1:
+        raise BadInput(f"--format: {' and '.join(written)} are two reports. Write one after the other")
+    else:
+        _write_report(store, out, written[0] if written else "html")
+
+
+def _refuse_apart(*pairs: tuple[str, bool, str, bool]) -> None:
+    """Refuse options that were typed without the one they belong to."""
+    for option, typed, home, at_home in pairs:
+        if typed and not at_home:
+            raise BadInput(f"{option} belongs to {home}: add it, or leave {option} out")
+
+
+def _write_report(store: Path, out: Path | None, form: str) -> None:
     from vtare.plots.processes import drawing_processes
     from vtare.report.write import default_name, write_summary
     from vtare.watch.store import is_watched
 
     if is_watched(store):
         if form != "html":
-            raise BadInput(f"--format: found '{form}', expected html for a store of `vtare watch`")
+            raise BadInput(f"--format: '{form}' cannot be made of a store of `vtare watch`. Use html")
         stdout().print(str(_report_over_time(store, out)))
         return
     drawing = drawing_processes() if form == "html" else nullcontext()
@@ -74,31 +146,18 @@ def _report_over_time(store: Path, out: Path | None) -> Path:
     return place
 
 
-@command("plot")
-@store_argument
-@click.option("--out", type=DIRECTORY, metavar="DIR", help="Where to write them (default STORE/figures).")
-@click.option("--only", multiple=True, metavar="WORD", help="Only figures with this in their name; repeatable.")
-@click.option(
-    "--format",
-    "forms",
-    type=Choice(("svg", "png", "csv")),
-    multiple=True,
-    metavar="FORM",
-    help="svg (default), png, csv (what is drawn); repeatable.",
-)
-@json_option
-def plot(store: Path, out: Path | None, only: tuple[str, ...], forms: tuple[str, ...], as_json: bool) -> None:
-    """Write every figure of the report as files of its own, for papers and print: picture, data or both."""
+def _write_figures(
+    store: Path, out: Path | None, only: tuple[str, ...], forms: tuple[str, ...], *, as_json: bool
+) -> None:
     from vtare.plots.processes import drawing_processes
     from vtare.report.content import content_of
     from vtare.report.write import figures_place, refuse_empty, write_figures
 
-    asked = tuple(dict.fromkeys(forms or ("svg",)))
     summary = summary_of(store)
     refuse_empty(summary)
     directory = out if out is not None else figures_place(summary)
     with drawing_processes():
-        written = write_figures(content_of(summary), directory, only=tuple(only or ()), forms=asked)
+        written = write_figures(content_of(summary), directory, only=only, forms=forms)
     if as_json:
         left_out = [problem.reason for problem in summary.sample_set.problems]
         print_json({"schema": "vtare.plot/1", "figures": [str(path) for path in written], "left_out": left_out})
@@ -108,20 +167,35 @@ def plot(store: Path, out: Path | None, only: tuple[str, ...], forms: tuple[str,
     exit_with_problems(summary)
 
 
-@command("serve-report")
-@store_argument
-@click.option(
-    "--port", type=Whole(0, 65535), default=0, metavar="N", help="Port on the loopback address; 0 takes any free one."
-)
-@click.option("--every", type=Time(), default="30 s", metavar="TIME", help="Least time between two new reports.")
-def serve_report(store: Path, port: int, every: float) -> None:
-    """Show the report in a browser while its campaign runs: on this machine only, renewed as runs finish."""
+def _show_live(store: Path, port: int, every_s: float) -> None:
     from vtare.campaign.store import read_store
     from vtare.report.live import serve
 
     fetch(store)
     read_store(store)
-    serve(store, port=port, every_s=every, say=stdout().print)
+    serve(store, port=port, every_s=every_s, say=stdout().print)
+
+
+@command("plot")
+@store_argument
+@click.option("--out", type=DIRECTORY, metavar="DIR", help="Where to write them (default STORE/figures).")
+@_ONLY
+@click.option(
+    "--format", "forms", type=Choice(FIGURE_FORMS), multiple=True, default=("svg",), metavar="FORM", help="Repeatable."
+)
+@json_option
+def plot(store: Path, out: Path | None, only: tuple[str, ...], forms: tuple[str, ...], as_json: bool) -> None:
+    """Carry out `plot`."""
+    _write_figures(store, out, only, tuple(dict.fromkeys(forms)), as_json=as_json)
+
+
+@command("serve-report")
+@store_argument
+@_PORT
+@_EVERY
+def serve_report(store: Path, port: int | None, every: float | None) -> None:
+    """Carry out `serve-report`."""
+    _show_live(store, port or 0, 30.0 if every is None else every)
 
 
 @command("compare")
@@ -184,15 +258,34 @@ def compare(
         return
     if before is None or after is None:
         raise BadInput(f"found {'no store' if before is None else 'one store'}, expected BEFORE and AFTER")
+    show_compared_stores(
+        [before, *more_before],
+        [after, *more_after],
+        margin=margin,
+        fail_on_regression=fail_on_regression,
+        verbose=verbose,
+        as_json=as_json,
+    )
+
+
+def show_compared_stores(
+    before: list[Path],
+    after: list[Path],
+    *,
+    margin: float | None = None,
+    fail_on_regression: bool = False,
+    verbose: bool = False,
+    as_json: bool = False,
+) -> None:
+    """Show what changed between the campaigns of two sides."""
     from vtare.summary.between import compare_stores, refuse_undecidable
     from vtare.terminal.between import show_between
 
-    sides = [before, *(more_before or [])], [after, *(more_after or [])]
-    for store in (*sides[0], *sides[1]):
+    for store in (*before, *after):
         fetch(store)
     if fail_on_regression:
-        refuse_undecidable(*sides)
-    found = compare_stores(*sides, margin_percent=margin)
+        refuse_undecidable(before, after)
+    found = compare_stores(before, after, margin_percent=margin)
     if as_json:
         print_json(found.document())
     else:

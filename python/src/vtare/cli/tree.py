@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import logging
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -39,14 +40,27 @@ HOMES: Final = {
 }
 #: The words and the groups of all commands. The binary contains the same file.
 _TABLE: Final = Path(__file__).parents[1] / "data/commands.json"
-SETTINGS: Final = {"help_option_names": ["-h", "--help"], "show_default": True}
+_LOG = logging.getLogger(__name__)
+SETTINGS: Final[dict[str, Any]] = {"help_option_names": ["-h", "--help"], "show_default": True}
+
+
+@cache
+def _table() -> dict[str, Any]:
+    table: dict[str, Any] = json.loads(_TABLE.read_text("utf-8"))
+    return table
 
 
 @cache
 def words() -> dict[str, str]:
     """What each command does, in one line, by `data/commands.json`."""
-    table = json.loads(_TABLE.read_text("utf-8"))
-    return {command["name"]: command["about"] for group in table["groups"] for command in group["commands"]}
+    shown = [command for group in _table()["groups"] for command in group["commands"]]
+    return {command["name"]: command["about"] for command in (*shown, *_table()["replaced"])}
+
+
+@cache
+def replaced() -> dict[str, str]:
+    """Old names of commands, which keep working: name -> what replaced it."""
+    return {command["name"]: command["by"] for command in _table()["replaced"]}
 
 
 def _be_quiet(context: click.Context, option: click.Parameter, wanted: bool) -> None:
@@ -64,27 +78,47 @@ class LabCommand(click.Command):
     """A command with its words, its examples and the options of every command."""
 
     def __init__(self, name: str, *, params: list[click.Parameter] | None = None, **attributes: Any) -> None:
-        """Take what click gives."""
+        """Take what click gives; arguments that may be left out stand in brackets."""
+        for one in params or []:
+            if isinstance(one, click.Argument) and not one.required:
+                one.metavar = f"[{one.metavar}]"
         super().__init__(name, params=[*(params or []), quiet_option()], **attributes)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Carry it out; an old name first tells the new one."""
+        if self.name in replaced():
+            tell_new_words(self.name, replaced()[self.name])
+        return super().invoke(ctx)
 
-def command(name: str) -> Callable[[Callable[..., None]], click.Command]:
-    """Return what makes a command of a function: its words are those of the table, the details those of the function.
 
-    The first line of the function's docstring is for those who read the code.
+class LabGroup(LabCommand, click.Group):
+    """A command with subcommands."""
+
+
+def tell_new_words(old: str, new: str) -> None:
+    """Print what replaced an old way of typing a command."""
+    _LOG.info(f"`vtare {old}` is now `vtare {new}`")
+
+
+def command(path: str, *, cls: type[LabCommand] = LabCommand) -> Callable[[Callable[..., None]], click.Command]:
+    """Return what makes a command of a function: `plan list` is the command `list` below `plan`.
+
+    Its words are those of the table, else the first line of the function's docstring; the rest are the details.
     """
 
     def make(function: Callable[..., None]) -> click.Command:
-        text = f"{words()[name]}.".replace("?.", "?")
-        details = inspect.cleandoc(function.__doc__ or "").partition("\n\n")[2]
+        first, _, details = inspect.cleandoc(function.__doc__ or "").partition("\n\n")
+        about = words().get(path, first).rstrip(".")
         # The mark keeps click from filling the lines.
-        lines = [f"  vtare {line}\n      {what}" for line, what in EXAMPLES[name]]
+        lines = [f"  vtare {line}\n      {what}" for line, what in EXAMPLES.get(path, ())]
         return click.command(
-            name,
-            cls=LabCommand,
+            path.rpartition(" ")[2],
+            cls=cls,
+            hidden=path in replaced(),
             context_settings=SETTINGS,
-            help=f"{text}\n\n{details}".rstrip(),
-            epilog="\b\nExamples:\n" + "\n".join(lines),
+            help=f"{about}{'' if about.endswith('?') else '.'}\n\n{details}".rstrip(),
+            short_help=about,
+            epilog="\n".join(["\b\nExamples:", *lines]) if lines else None,
         )(function)
 
     return make
@@ -100,7 +134,7 @@ class Lab(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The names and words of all commands, of which none is loaded."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, words()[name]) for name in HOMES])
+            formatter.write_dl([(name, words()[name]) for name in HOMES if name not in replaced()])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Load one command; None where there is none of this name."""

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use serde_json::Value;
+
 use super::daemon::survived;
 use super::frames;
 use crate::common::{Outcome, Place, VTARE};
@@ -53,29 +55,12 @@ const NO_FILES: &[&str] = &[
     "link-counter --out",
     "load --dir",
     "selftest --only",
+    "timer --path",
     "torture --path",
 ];
 
-/// Commands that the lab carries out; `python/tests/lab/test_named_files.py` has theirs.
-const LAB: [&str; 17] = [
-    "ab",
-    "run",
-    "report",
-    "doctor",
-    "overhead",
-    "plan",
-    "status",
-    "resume",
-    "retry",
-    "plot",
-    "serve-report",
-    "compare",
-    "watch",
-    "fleet",
-    "verify",
-    "clean",
-    "papers",
-];
+/// All commands; `python/tests/lab/test_named_files.py` has the files of those that the lab carries out.
+const COMMANDS: &str = include_str!("../../../../../python/src/vtare/data/commands.json");
 
 /// What no list for people names.
 const PLUMBING: [&str; 7] = ["measure", "agent", "link-counter", "shaper", "trials", "schema", "generate"];
@@ -137,10 +122,12 @@ fn attack_pipes_and_devices_in_place_of_files() {
 
 #[test]
 fn every_file_on_the_command_line_has_its_line_here() {
-    let help = Command::new(VTARE).args(["help", "--all"]).output().expect("it starts");
-    let help = String::from_utf8(help.stdout).expect("help is text");
-    let commands = help.lines().filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next());
-    let commands = commands.filter(|name| !LAB.contains(name)).chain(PLUMBING);
+    let table: Value = serde_json::from_str(COMMANDS).expect("it is JSON");
+    let list = |value: &Value| value.as_array().cloned().expect("it is a list");
+    let groups = list(&table["groups"]).into_iter().flat_map(|group| list(&group["commands"]));
+    let all: Vec<Value> = groups.chain(list(&table["replaced"])).collect();
+    let own = all.iter().filter(|command| command["lab"] != true).filter_map(|command| command["name"].as_str());
+    let commands = own.chain(PLUMBING);
     let found: BTreeSet<String> = commands.flat_map(named_in_help).collect();
     let known = LINES.iter().map(|(name, _)| *name).chain(NO_FILES.iter().copied());
     assert_eq!(found, known.map(str::to_owned).collect());
