@@ -353,9 +353,9 @@ install: $(if $(DESTDIR)$(filter no,$(LAB)),,build/wheel)
 	@BUILT=$$(tools/build); \
 	  for program in vtare vtare-rpm; do \
 	    install -D -m 755 "$$BUILT/$$program" "$(DESTDIR)$(PREFIX)/bin/$$program"; done; \
-	  tools/install-libraries "$$BUILT" '$(DESTDIR)' '$(PREFIX)'; \
-	  tools/install-pages "$$BUILT/vtare" '$(DESTDIR)$(PREFIX)/share'
+	  tools/install-libraries "$$BUILT" '$(DESTDIR)' '$(PREFIX)'
 	@$(if $(DESTDIR)$(filter no,$(LAB)),,tools/install-lab '$(PYTHON)' build/wheels/vtare-*.whl '$(PREFIX)')
+	@umask 022; tools/install-pages '$(DESTDIR)$(PREFIX)/bin/vtare' '$(DESTDIR)$(PREFIX)/share'
 	@echo 'installed vtare in $(DESTDIR)$(PREFIX); to remove it: make uninstall PREFIX=$(PREFIX)'
 	@case ":$$PATH:" in *:'$(PREFIX)/bin':*) ;; *) echo 'put it on PATH: export PATH="$(PREFIX)/bin:$$PATH"' ;; esac
 

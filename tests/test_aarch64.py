@@ -24,7 +24,7 @@ $b mount -t sysfs sys /sys
 $b mount -t devtmpfs dev /dev
 $b mount -t tmpfs tmp /tmp
 $b ifconfig lo up
-for line in "check --seconds 5" "torture clock --seconds 1" "selftest --quick"; do
+for line in "check --seconds 5" "timer --all-cpus --seconds 1" "selftest --quick"; do
     /vtare $line --json --quiet
     echo "exit code"
 done

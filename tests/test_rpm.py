@@ -6,9 +6,11 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import ssl
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -97,8 +99,8 @@ def test_a_deep_buffer_has_a_low_rpm_and_a_shallow_one_a_high_rpm(ends: tuple[st
     for buffer_byte in (DEEP, SHALLOW):
         with ExitStack() as stack:
             stack.enter_context(bottleneck(middle, buffer_byte))
-            serve = ("ip", "netns", "exec", there, vtare, "rpm-serve", "--listen", f"{THERE}:{PORT}")
-            assert "listening on" in stack.enter_context(started(*serve))
+            serve = ("ip", "netns", "exec", there, vtare, "serve", "--rpm", f"{THERE}:{PORT}", "--json")
+            assert f'"rpm":"{THERE}:{PORT}"' in stack.enter_context(started(*serve))
             ask = ("ip", "netns", "exec", here, vtare, "rpm", f"{THERE}:{PORT}", "--max-time", "30s", "--json")
             found[buffer_byte] = cells(*ask)
     for direction in ("down", "up"):
@@ -121,10 +123,50 @@ def test_a_deep_buffer_has_a_low_rpm_and_a_shallow_one_a_high_rpm(ends: tuple[st
 @pytest.fixture
 def far(vtare: Path) -> Iterator[str]:
     """The address of a far end on this host."""
-    with started(vtare, "rpm-serve", "--listen", "127.0.0.1:0", "--max-rate", "100M") as line:
-        match = re.search(r"listening on (\S+),", line)
-        assert match, line
-        yield match[1]
+    here = "127.0.0.1:0"
+    with started(vtare, "serve", "--listen", here, "--rpm", here, "--rpm-max-rate", "100M", "--json") as line:
+        yield json.loads(line)["rpm"]
+
+
+def test_serve_serves_rpm_only_where_that_is_asked_for(vtare: Path) -> None:
+    with started(vtare, "serve", "--listen", "127.0.0.1:0", "--json") as line:
+        assert json.loads(line)["rpm"] is None
+
+
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL])
+def test_the_far_end_of_rpm_ends_with_serve(vtare: Path, ending: signal.Signals) -> None:
+    words = [vtare, "serve", "--listen", "127.0.0.1:0", "--rpm", "127.0.0.1:0", "--json"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        assert process.stdout is not None
+        host, port = json.loads(process.stdout.readline())["rpm"].rsplit(":", 1)
+        socket.create_connection((host, int(port))).close()
+        process.send_signal(ending)
+        process.wait(20)
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        try:
+            socket.create_connection((host, int(port))).close()
+        except ConnectionRefusedError:
+            return
+        time.sleep(0.05)
+    pytest.fail("it still listens")
+
+
+def test_an_address_of_rpm_that_cannot_be_bound_is_refused(vtare: Path) -> None:
+    words = [vtare, "serve", "--listen", "127.0.0.1:0", "--rpm", "192.0.2.1:4043"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 3
+    assert "192.0.2.1:4043" in done.stderr
+
+
+def test_the_old_name_still_serves_and_names_the_new_one(vtare: Path) -> None:
+    words = [vtare, "rpm-serve", "--listen", "127.0.0.1:0", "--max-rate", "100M"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert "listening on" in process.stdout.readline()
+        assert process.stderr.readline() == "`vtare rpm-serve` is now `vtare serve --rpm ADDR:PORT`\n"
+        process.terminate()
 
 
 def test_the_command_measures_its_own_far_end_judges_limits_and_keeps_probes(

@@ -42,7 +42,7 @@ LINES = (
     "counter --batches 2 --calls 2 --max-exponent 1 --unit-ms 0.05",
     "noise --seconds 0.01",
     "check --seconds 5",
-    "torture clock --seconds 0.05",
+    "timer --all-cpus --seconds 0.05",
     "load cpu --threads 1 --seconds 0.05",
     "load io --threads 2 --seconds 0.05",
     "selftest --quick --only simulated-loss",

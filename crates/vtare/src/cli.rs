@@ -37,7 +37,7 @@ struct Cli {
     command: Command,
 
     /// Show results and errors only: no progress, no notices
-    #[arg(long, short, global = true)]
+    #[arg(long, short, global = true, display_order = 900)]
     quiet: bool,
 }
 
@@ -222,7 +222,7 @@ fn dispatch(command: &Command, quiet: bool) -> Result<Exit, Failure> {
         Command::Help(arguments) => help::command(arguments, &parser()),
         Command::Generate(arguments) => generate::command(arguments, &parser()),
         Command::Completions(arguments) => completions::command(arguments),
-        Command::Lab(typed) => lab::hand_over(typed, quiet),
+        Command::Lab(typed) => lab::hand_over(typed, quiet, &parser()),
     }
 }
 

@@ -36,6 +36,10 @@ pub(crate) struct Entry {
     /// What replaced it.
     #[serde(default)]
     by: String,
+    /// Its page of the documentation.
+    #[serde(default)]
+    #[cfg_attr(not(test), expect(dead_code, reason = "docs/commands.md is made from it"))]
+    page: String,
 }
 
 /// The table.
@@ -50,6 +54,20 @@ pub(crate) fn table() -> &'static Table {
 /// The commands that people are shown.
 pub(crate) fn shown() -> impl Iterator<Item = &'static Entry> + Clone {
     table().groups.iter().flat_map(|group| &group.commands)
+}
+
+/// The tables of docs/commands.md.
+#[cfg(test)]
+fn tables() -> String {
+    let row = |one: &Entry| format!("| [`vtare {}`]({}) | {} |\n", one.name, one.page, one.about);
+    let group = |group: &Group| {
+        let rows: String = group.commands.iter().map(row).collect();
+        format!("## {}\n\n| command | what it does |\n|---|---|\n{rows}\n", group.title)
+    };
+    let old = |one: &Entry| format!("| `vtare {}` | `vtare {}` |\n", one.name, one.by);
+    let groups: String = table().groups.iter().map(group).collect();
+    let old: String = table().replaced.iter().map(old).collect();
+    format!("{groups}## Old names, which keep working\n\n| old | new |\n|---|---|\n{old}")
 }
 
 fn all() -> impl Iterator<Item = &'static Entry> {
@@ -78,4 +96,24 @@ pub(crate) fn with_words(root: Command) -> Command {
     all().filter(|command| !command.lab).fold(root, |root, command| {
         root.mut_subcommand(&command.name, |own| own.about(command.about.as_str()).long_about(None))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `VTARE_BLESS=1 cargo test -p vtare tables_of_the_documentation` writes them.
+    #[test]
+    fn the_tables_of_the_documentation_are_those_of_the_commands() {
+        let (begin, end) = ("<!-- made from the commands -->\n\n", "\n<!-- end -->");
+        let place = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/commands.md");
+        let page = std::fs::read_to_string(place).expect("the documentation stands beside the crates");
+        let (before, rest) = page.split_once(begin).expect("the tables have a beginning");
+        let (shown, after) = rest.split_once(end).expect("the tables have an end");
+        if std::env::var_os("VTARE_BLESS").is_some() {
+            std::fs::write(place, format!("{before}{begin}{}{end}{after}", tables())).expect("the page is writable");
+        } else {
+            assert_eq!(shown, tables());
+        }
+    }
 }

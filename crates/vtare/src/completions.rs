@@ -2,7 +2,7 @@
 //!
 //! The shell then starts this program at each TAB, with [`VARIABLE`] set.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -74,12 +74,12 @@ pub(crate) fn command(arguments: &CompletionsArguments) -> Result<Exit, Failure>
 }
 
 /// Answers a shell that asks what a line may go on with; `None` where none asks.
-pub(crate) fn answer() -> Option<ExitCode> {
+pub(crate) fn answer(parser: fn() -> Command) -> Option<ExitCode> {
     let name = std::env::var_os(VARIABLE)?;
     let shell = Shell::from_str(&name.to_string_lossy(), false).ok()?;
     let words: Vec<OsString> = std::env::args_os().skip_while(|word| word != "--").skip(1).collect();
     let here = std::env::current_dir().ok();
-    Some(match complete(shell, words, here.as_deref()) {
+    Some(match complete(shell, &parser(), words, here.as_deref()) {
         Ok(answer) => {
             output::print(&String::from_utf8_lossy(&answer)).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS)
         }
@@ -87,22 +87,21 @@ pub(crate) fn answer() -> Option<ExitCode> {
     })
 }
 
-fn complete(shell: Shell, words: Vec<OsString>, here: Option<&Path>) -> std::io::Result<Vec<u8>> {
+fn complete(shell: Shell, root: &Command, words: Vec<OsString>, here: Option<&Path>) -> std::io::Result<Vec<u8>> {
     let mut answer = Vec::new();
-    shell.completer().write_complete(&mut parser_for(&words), words, here, &mut answer)?;
+    shell.completer().write_complete(&mut parser_for(root, &words), words, here, &mut answer)?;
     Ok(answer)
 }
 
 /// The commands of both halves. The lab is asked for its options only where one of its commands is typed.
-fn parser_for(words: &[OsString]) -> Command {
+fn parser_for(root: &Command, words: &[OsString]) -> Command {
     let typed = words.iter().skip(1).filter_map(|word| word.to_str()).find(|word| !word.starts_with('-'));
     let wants_lab = typed.is_some_and(commands::is_of_lab);
-    let root = crate::cli::parser();
     let help = root.find_subcommand("help").cloned().map(|help| {
         let names: Vec<&str> = commands::shown().map(|command| command.name.as_str()).collect();
         help.hide(false).mut_arg("command", |name| name.value_parser(PossibleValuesParser::new(names)))
     });
-    lab_tree::with_lab(&root, wants_lab.then(lab_tree::read).flatten().as_ref()).subcommands(help)
+    lab_tree::with_lab(root, wants_lab.then(lab_tree::read).flatten().as_ref()).subcommands(help)
 }
 
 /// Candidates of `line`, the last word of which is not finished.
@@ -112,11 +111,6 @@ fn candidates(parser: &mut Command, line: &[&str]) -> Vec<String> {
     let last = words.len() - 1;
     let found = clap_complete::engine::complete(parser, words, last, None).expect("the line can be completed");
     found.iter().map(|one| one.get_value().to_string_lossy().into_owned()).collect()
-}
-
-/// Whether a word may go on with what is typed.
-pub(crate) fn begins(word: &str, typed: &OsStr) -> bool {
-    typed.to_str().is_some_and(|typed| word.starts_with(typed))
 }
 
 #[cfg(test)]

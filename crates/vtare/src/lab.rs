@@ -18,10 +18,10 @@ pub(crate) const LAB: &str = "vtare-lab";
 /// # Errors
 /// [`Failure::Input`] where there is no such command, [`Failure::Machine`] where the lab is not installed, with the
 /// command that installs it.
-pub(crate) fn hand_over(typed: &[OsString], quiet: bool) -> Result<Exit, Failure> {
+pub(crate) fn hand_over(typed: &[OsString], quiet: bool, root: &clap::Command) -> Result<Exit, Failure> {
     let name = typed.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     if !commands::is_of_lab(&name) {
-        return Err(Failure::Input(unknown_command(&name, commands::all_names(&crate::cli::parser()))));
+        return Err(Failure::Input(unknown_command(&name, commands::all_names(root))));
     }
     let quiet = quiet.then(|| OsString::from("--quiet"));
     start(&name, quiet.into_iter().chain(typed.iter().skip(1).cloned()))

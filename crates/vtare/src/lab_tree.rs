@@ -9,7 +9,6 @@ use clap::{Arg, ArgAction, Command, ValueHint};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter as _};
 use serde::Deserialize;
 
-use crate::completions::begins;
 use crate::{commands, lab};
 
 /// What the lab prints.
@@ -138,6 +137,11 @@ impl Parameter {
             _ => argument,
         }
     }
+}
+
+/// Whether a word may go on with what is typed.
+fn begins(word: &str, typed: &OsStr) -> bool {
+    typed.to_str().is_some_and(|typed| word.starts_with(typed))
 }
 
 /// A tree with one command.

@@ -65,5 +65,5 @@ mod trials;
 mod usage;
 
 fn main() -> std::process::ExitCode {
-    completions::answer().unwrap_or_else(cli::main)
+    completions::answer(cli::parser).unwrap_or_else(cli::main)
 }

@@ -1,5 +1,4 @@
-//! `vtare serve --rpm` and its old name, `vtare rpm-serve`: a far end for `vtare rpm` and for other clients of the draft
-//! (docs/rpm.md).
+//! `vtare serve --rpm` and its old name, `vtare rpm-serve`: a far end for `vtare rpm` and other clients (docs/rpm.md).
 
 use std::net::SocketAddr;
 use std::time::Duration;
