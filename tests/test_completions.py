@@ -133,7 +133,7 @@ def test_a_line_is_completed_with_tab(shell: str, tmp_path: Path, line: str, wan
 
 def test_completions_of_a_line_come_at_once(vtare: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "VTARE_COMPLETE": "fish"}
-    line = [vtare, "--", "vtare", "report", "--f"]
+    line: list[str | Path] = [vtare, "--", "vtare", "report", "--f"]
     subprocess.run(line, env=environment, capture_output=True, check=True)
     begin = time.monotonic()
     answer = subprocess.run(line, env=environment, capture_output=True, check=True, text=True).stdout

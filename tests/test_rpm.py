@@ -135,7 +135,7 @@ def test_serve_serves_rpm_only_where_that_is_asked_for(vtare: Path) -> None:
 
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL])
 def test_the_far_end_of_rpm_ends_with_serve(vtare: Path, ending: signal.Signals) -> None:
-    words = [vtare, "serve", "--listen", "127.0.0.1:0", "--rpm", "127.0.0.1:0", "--json"]
+    words: list[str | Path] = [vtare, "serve", "--listen", "127.0.0.1:0", "--rpm", "127.0.0.1:0", "--json"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None
         host, port = json.loads(process.stdout.readline())["rpm"].rsplit(":", 1)
@@ -153,14 +153,14 @@ def test_the_far_end_of_rpm_ends_with_serve(vtare: Path, ending: signal.Signals)
 
 
 def test_an_address_of_rpm_that_cannot_be_bound_is_refused(vtare: Path) -> None:
-    words = [vtare, "serve", "--listen", "127.0.0.1:0", "--rpm", "192.0.2.1:4043"]
+    words: list[str | Path] = [vtare, "serve", "--listen", "127.0.0.1:0", "--rpm", "192.0.2.1:4043"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 3
     assert "192.0.2.1:4043" in done.stderr
 
 
 def test_the_old_name_still_serves_and_names_the_new_one(vtare: Path) -> None:
-    words = [vtare, "rpm-serve", "--listen", "127.0.0.1:0", "--max-rate", "100M"]
+    words: list[str | Path] = [vtare, "rpm-serve", "--listen", "127.0.0.1:0", "--max-rate", "100M"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stderr is not None

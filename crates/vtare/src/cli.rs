@@ -257,24 +257,33 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_cannot_be_read_is_one_message_with_what_was_found_and_what_is_wanted() {
-        for (line, wanted) in [
+    fn a_command_that_neither_half_has_is_refused_with_the_nearest() {
+        for (name, wanted) in [
             ("slep", "unknown command 'slep'. Did you mean 'sleep'?"),
             ("qqq", "unknown command 'qqq'. `vtare help --all` lists the commands"),
             ("reprot", "unknown command 'reprot'. Did you mean 'report'?"),
-            (
-                "sleep --tarket 1ms",
-                "found the argument '--tarket' (did you mean '--target'?), expected one that `vtare sleep",
-            ),
+        ] {
+            let matches = parser().try_get_matches_from(["vtare", name, "--json"]).expect("it may be one of the lab");
+            let cli = Cli::from_arg_matches(&matches).expect("it is a line");
+            let failure = dispatch(&cli.command, false).expect_err("there is none of this name");
+            assert_eq!((failure.code(), failure.to_string().as_str()), (2, wanted));
+        }
+    }
+
+    #[test]
+    fn a_line_that_cannot_be_read_is_one_message_with_the_value_and_the_fix() {
+        for (line, wanted) in [
+            ("sleep --tarket 1ms", "unknown option '--tarket'. Did you mean '--target'?"),
+            ("sleep --xyz", "unknown option '--xyz': see `vtare sleep --help`"),
+            ("noise 5", "unexpected argument '5': see `vtare noise --help`"),
             ("sleep --target 1x", "--target: '1x' is not a time. Write it as"),
-            ("sleep --cpu x", "--cpu: found 'x', expected"),
-            ("timer --source rdtscx", "--source: found 'rdtscx' (did you mean 'rdtsc'"),
-            (
-                "capture lo --hook packt",
-                "--hook: found 'packt' (did you mean 'packet'?), expected one of auto, tc, packet",
-            ),
-            ("rtt", "found no <PEER>..., expected one: see `vtare rtt --help`"),
-            ("sleep --target", "--target: found no value, expected"),
+            ("sleep --cpu x", "--cpu: 'x' is not a whole number, 0 or more"),
+            ("sleep --cpu 99999999999999999999999", "--cpu: '99999999999999999999999' is not a number that fits here"),
+            ("timer --source rdtscx", "--source: 'rdtscx' is not one of"),
+            ("capture lo --hook packt", "--hook: 'packt' is not one of auto, tc, packet. Did you mean 'packet'?"),
+            ("rtt", "<PEER>... is missing: see `vtare rtt --help`"),
+            ("sleep --target", "--target takes a value"),
+            ("timer --path", "--path takes one of auto, line, os"),
             ("counter --seconds 9 --unit-ms 1", "the argument '--seconds <S>' cannot be used with"),
         ] {
             let found = of(line);

@@ -138,6 +138,6 @@ mod tests {
         assert_eq!(candidates(&mut parser, &["vtare", "report", "--for"]), ["--format"]);
         assert_eq!(candidates(&mut parser, &["vtare", "report", "--format", "h"]), ["html"]);
         assert_eq!(candidates(&mut parser, &["vtare", "report", "ki"]), ["kirova-timers"]);
-        assert_eq!(candidates(&mut parser, &["vtare", "report", "wee"]), ["weekly"]);
+        assert_eq!(candidates(&mut parser, &["vtare", "report", "week"]), ["weekly"]);
     }
 }

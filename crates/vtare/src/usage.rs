@@ -1,10 +1,10 @@
-//! What is wrong with a command line, in one line: as all other messages, with what was found and what is wanted.
+//! What is wrong with a command line, in one line: the value, and what to type instead.
 
 use std::error::Error as _;
 
 use clap::error::{ContextKind, ErrorKind};
 
-use crate::nearest::{did_you_mean, nearest};
+use crate::nearest::nearest;
 
 /// The message of a command line that cannot be read; `command` is its subcommand, where it has one.
 pub(crate) fn message(error: &clap::Error, command: Option<&str>) -> String {
@@ -20,30 +20,40 @@ pub(crate) fn message(error: &clap::Error, command: Option<&str>) -> String {
     ]
     .into_iter()
     .find_map(|(found, near)| Some((text(found)?, text(near)?)))
-    .map(|(found, near)| did_you_mean(&found, near.split(", ").map(|name| name.trim_matches('\''))))
-    .unwrap_or_default();
+    .and_then(|(found, near)| nearest(&found, near.split(", ").map(|name| name.trim_matches('\''))).map(str::to_owned));
     // As it is typed: `--target <TIME>` is `--target`.
     let argument = text(ContextKind::InvalidArg).unwrap_or_default();
     let name = argument.split_whitespace().next().unwrap_or_default();
     match error.kind() {
-        ErrorKind::UnknownArgument => format!("found the argument '{argument}'{near}, expected one that {help} lists"),
+        ErrorKind::UnknownArgument => {
+            let what = if argument.starts_with('-') { "unknown option" } else { "unexpected argument" };
+            match near.as_deref() {
+                Some(near) => format!("{what} '{argument}'. Did you mean '{near}'?"),
+                None => format!("{what} '{argument}': see {help}"),
+            }
+        }
         ErrorKind::InvalidSubcommand => {
             let found = text(ContextKind::InvalidSubcommand).unwrap_or_default();
             let near = text(ContextKind::SuggestedSubcommand).unwrap_or_default();
             unknown_command(&found, near.split(", ").map(|name| name.trim_matches('\'')))
         }
-        ErrorKind::MissingRequiredArgument => format!("found no {argument}, expected one: see {help}"),
+        ErrorKind::MissingRequiredArgument => format!("{argument} is missing: see {help}"),
         ErrorKind::InvalidValue => {
-            let found = text(ContextKind::InvalidValue).map_or("no value".to_owned(), |value| format!("'{value}'"));
-            let wanted = text(ContextKind::ValidValue).map_or("one".to_owned(), |values| format!("one of {values}"));
-            format!("{name}: found {found}{near}, expected {wanted}")
+            let values = text(ContextKind::ValidValue).map(|values| format!("one of {values}"));
+            let near = near.map(|near| format!(". Did you mean '{near}'?")).unwrap_or_default();
+            match (text(ContextKind::InvalidValue), values) {
+                (Some(value), Some(values)) => format!("{name}: '{value}' is not {values}{near}"),
+                (Some(value), None) => format!("{name}: '{value}' cannot be used: see {help}"),
+                (None, values) => format!("{name} takes {}", values.unwrap_or_else(|| "a value".to_owned())),
+            }
         }
         ErrorKind::ValueValidation => {
             let found = text(ContextKind::InvalidValue).unwrap_or_default();
             let why = in_words(&error.source().map(ToString::to_string).unwrap_or_default());
-            match why.starts_with("expected ") {
-                true => format!("{name}: found '{found}', {why}"),
-                false => format!("{name}: {why}"),
+            let why = why.strip_prefix(&format!("found '{found}', ")).unwrap_or(&why);
+            match why.strip_prefix("expected ") {
+                Some(wanted) => format!("{name}: '{found}' is not {wanted}"),
+                None => format!("{name}: {why}"),
             }
         }
         _ => {
@@ -68,7 +78,7 @@ fn in_words(message: &str) -> String {
         ("invalid digit found in string", "expected a whole number, 0 or more"),
         ("invalid float literal", "expected a number"),
         ("cannot parse integer from empty string", "expected a whole number"),
-        ("number too large to fit in target type", "expected a smaller number"),
+        ("number too large to fit in target type", "expected a number that fits here"),
     ]
     .iter()
     .fold(message.to_owned(), |message, (met, wanted)| message.replace(met, wanted))

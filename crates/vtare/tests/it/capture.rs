@@ -329,7 +329,7 @@ fn links(process: u32) -> Vec<String> {
 
 #[test]
 fn what_cannot_be_captured_is_refused_in_words() {
-    vtare_line("capture").refused(2, &["found no", "IFACE", "--read"]);
+    vtare_line("capture").refused(2, &["is missing", "IFACE", "--read"]);
     vtare_line("capture nosuch0 --seconds 1")
         .refused(2, &["no interface 'nosuch0' in this network namespace; there are ", "lo"]);
     vtare_line("capture lo --ring-byte 9999").refused(2, &["ring_byte: found 9999, expected a power of two, as 16384"]);
