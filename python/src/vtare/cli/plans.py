@@ -54,8 +54,7 @@ class _Plan(LabGroup):
             return super().parse_args(ctx, args)
         old = next((word for word in _OLD if word in args), None)
         if old is not None:
-            if not {"-q", "--quiet"} & set(args):
-                tell_new_words(f"plan {old}", f"plan {_OLD[old]}")
+            tell_new_words(f"plan {old}", f"plan {_OLD[old]}", args)
             args = [_OLD[old], *(word for word in args if word != old)]
         elif set(args) <= _OF_LIST:
             args = ["list", *args]

@@ -1,4 +1,4 @@
-"""Commands on what was measured: `report`, `plot`, `serve-report`, `compare`, `overhead`."""
+"""Commands on what was measured: `report`, `compare`, `overhead`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Final
 import click
 
 from vtare.cli.options import (
-    DIRECTORY,
     FILE,
     STORE,
     Choice,
@@ -34,17 +33,6 @@ REPORT_FORMS: Final = ("html", "md", "latex", "json")
 FIGURE_FORMS: Final = ("svg", "png", "csv")
 
 
-_PORT: Final = click.option(
-    "--port", type=Whole(0, 65_535), metavar="N", help="With --live: the port on the loopback address (default: any)."
-)
-_EVERY: Final = click.option(
-    "--every", type=Time(), metavar="TIME", help="With --live: the least time between two new reports (default 30 s)."
-)
-_ONLY: Final = click.option(
-    "--only", multiple=True, metavar="WORD", help="Only figures with this in their name; repeatable."
-)
-
-
 @command("report")
 @store_argument
 @click.argument("after", type=STORE, required=False, metavar="STORE2", help="A second store, to compare with.")
@@ -64,10 +52,14 @@ _ONLY: Final = click.option(
     help="html (default), md (Markdown), latex (tables for a paper) or json; or svg, png, csv (what is drawn): each "
     "figure as a file of its own, in one form or several.",
 )
-@_ONLY
+@click.option("--only", multiple=True, metavar="WORD", help="Only figures with this in their name; repeatable.")
 @click.option("--live", is_flag=True, help="Show it in a browser on this machine while the campaign runs.")
-@_PORT
-@_EVERY
+@click.option(
+    "--port", type=Whole(0, 65_535), metavar="N", help="With --live: the port on the loopback address (default: any)."
+)
+@click.option(
+    "--every", type=Time(), metavar="TIME", help="With --live: the least time between two new reports (default 30 s)."
+)
 @click.option("--json", "as_json", is_flag=True, help="List figures, or compare, in one JSON document.")
 def report(
     store: Path,
@@ -174,28 +166,6 @@ def _show_live(store: Path, port: int, every_s: float) -> None:
     fetch(store)
     read_store(store)
     serve(store, port=port, every_s=every_s, say=stdout().print)
-
-
-@command("plot")
-@store_argument
-@click.option("--out", type=DIRECTORY, metavar="DIR", help="Where to write them (default STORE/figures).")
-@_ONLY
-@click.option(
-    "--format", "forms", type=Choice(FIGURE_FORMS), multiple=True, default=("svg",), metavar="FORM", help="Repeatable."
-)
-@json_option
-def plot(store: Path, out: Path | None, only: tuple[str, ...], forms: tuple[str, ...], as_json: bool) -> None:
-    """Carry out `plot`."""
-    _write_figures(store, out, only, tuple(dict.fromkeys(forms)), as_json=as_json)
-
-
-@command("serve-report")
-@store_argument
-@_PORT
-@_EVERY
-def serve_report(store: Path, port: int | None, every: float | None) -> None:
-    """Carry out `serve-report`."""
-    _show_live(store, port or 0, 30.0 if every is None else every)
 
 
 @command("compare")

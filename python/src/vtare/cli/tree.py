@@ -26,8 +26,6 @@ HOMES: Final = {
     "verify": "campaigns",
     "status": "campaigns",
     "report": "results",
-    "plot": "results",
-    "serve-report": "results",
     "compare": "results",
     "plan": "plans",
     "overhead": "results",
@@ -38,6 +36,8 @@ HOMES: Final = {
     "papers": "papers",
     "doctor": "doctor",
 }
+#: Old names of commands, and the options with which new ones do the same.
+_OLD_NAMES: Final = {"plot": ("report", ["--format", "svg"]), "serve-report": ("report", ["--live"])}
 #: The words and the groups of all commands. The binary contains the same file.
 _TABLE: Final = Path(__file__).parents[1] / "data/commands.json"
 _LOG = logging.getLogger(__name__)
@@ -84,20 +84,15 @@ class LabCommand(click.Command):
                 one.metavar = f"[{one.metavar}]"
         super().__init__(name, params=[*(params or []), quiet_option()], **attributes)
 
-    def invoke(self, ctx: click.Context) -> Any:
-        """Carry it out; an old name first tells the new one."""
-        if self.name in replaced():
-            tell_new_words(self.name, replaced()[self.name])
-        return super().invoke(ctx)
-
 
 class LabGroup(LabCommand, click.Group):
     """A command with subcommands."""
 
 
-def tell_new_words(old: str, new: str) -> None:
+def tell_new_words(old: str, new: str, typed: list[str]) -> None:
     """Print what replaced an old way of typing a command."""
-    _LOG.info(f"`vtare {old}` is now `vtare {new}`")
+    if not {"-q", "--quiet"} & set(typed):
+        _LOG.info(f"`vtare {old}` is now `vtare {new}`")
 
 
 def command(path: str, *, cls: type[LabCommand] = LabCommand) -> Callable[[Callable[..., None]], click.Command]:
@@ -114,7 +109,6 @@ def command(path: str, *, cls: type[LabCommand] = LabCommand) -> Callable[[Calla
         return click.command(
             path.rpartition(" ")[2],
             cls=cls,
-            hidden=path in replaced(),
             context_settings=SETTINGS,
             help=f"{about}{'' if about.endswith('?') else '.'}\n\n{details}".rstrip(),
             short_help=about,
@@ -134,7 +128,18 @@ class Lab(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The names and words of all commands, of which none is loaded."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, words()[name]) for name in HOMES if name not in replaced()])
+            formatter.write_dl([(name, words()[name]) for name in HOMES])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that was called; an old name is the new one with the option that it stood for."""
+        if args[0] in _OLD_NAMES:
+            (name, option), typed = _OLD_NAMES[args[0]], args[1:]
+            tell_new_words(args[0], replaced()[args[0]], typed)
+            more = [] if any(word.startswith(option[0]) for word in typed) else option
+            return super().resolve_command(ctx, [name, *more, *typed])
+        return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Load one command; None where there is none of this name."""
