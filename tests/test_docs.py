@@ -59,14 +59,18 @@ def test_commands_are_read_from_fenced_and_indented_blocks() -> None:
 @pytest.mark.e2e
 def test_every_command_of_the_pages_has_its_subcommand_and_options(root: Path, vtare: Path) -> None:
     @cache
-    def help_of(subcommand: str) -> str | None:
-        done = subprocess.run([vtare, subcommand, "--help"], capture_output=True, text=True, timeout=60)
+    def help_of(*words: str) -> str | None:
+        done = subprocess.run([vtare, *words, "--help"], capture_output=True, text=True, timeout=60)
         return done.stdout if done.returncode == 0 else None
 
     def wrong(command: Command) -> str | None:
         known = help_of(command.subcommand)
         if known is None:
             return f"no subcommand {command.subcommand}"
+        # `vtare plan check PLAN`: the options are those of the command below.
+        for word in command.words[1:2]:
+            if re.search(rf"^Commands:.*^  {re.escape(word)}  ", known, re.M | re.S):
+                known = help_of(command.subcommand, word) or ""
         missing = [option for option in command.options if not re.search(rf"{re.escape(option)}(?![\w-])", known)]
         return f"no option {', '.join(missing)}" if missing else None
 
