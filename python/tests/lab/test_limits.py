@@ -73,7 +73,7 @@ def run(words):
     return code, out.getvalue(), err.getvalue()
 
 commands, store, copy = json.loads(sys.argv[1]), sys.argv[2], sys.argv[3]
-for words in {words[0]: words for words in commands}.values():
+for words in {(words[0], *words[2:3]): words for words in commands}.values():
     run([word.replace("{store}", copy) for word in words])
 os.umask(0o022)
 if os.geteuid() == 0:
