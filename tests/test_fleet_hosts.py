@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -353,3 +354,11 @@ def test_a_run_over_ssh_is_made_again_and_nothing_is_left_of_it(fault: str, vtar
         with Journal(tmp_path / "store" / "journal.sqlite", read_only=True) as journal:
             assert "lost" in [event.kind for event in journal.host_events()]
         wait_until("nothing is left there", lambda: not any(machine.work.iterdir()) and machine.processes() == [])
+
+
+def test_check_on_named_machines_ranks_them_and_names_who_does_not_answer(vtare: Path) -> None:
+    words = [str(vtare), "check", "--on", "127.0.0.1:1", "--seconds", "5"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "sleep of 50 us" in done.stdout, "the columns of a check"
+    assert re.search(r"^127\.0\.0\.1-1: .", done.stdout, re.MULTILINE), done.stdout

@@ -1,8 +1,9 @@
 //! `--fail-if 'p99 > 5ms'`: limits over the figures of a result.
 //!
-//! A figure is named as in the JSON document with the statistic before the unit, `miss_ns.p99` is `miss_p99_ns`, or by a
-//! part of that which only one figure has; `help` shows all with their values. The limit holds for every cell. A figure
-//! that is null decides nothing, and an undecided limit counts as crossed: a test that could not be made is not passed.
+//! A figure is named as in the JSON document with the statistic before the unit (`miss_ns.p99` is `miss_p99_ns`), or by
+//! a part of that which only one figure has; `help` shows all with their values. The limit holds for every cell. A
+//! figure that is null decides nothing, and an undecided limit counts as crossed: a test that could not be made is not
+//! passed.
 
 mod name;
 

@@ -14,7 +14,7 @@ from vtare.errors import BadInput
 @command("fleet")
 @click.argument("what", type=Word("fleet"), metavar="HOSTS|STORE|check", help="A file of hosts, a store, or `check`.")
 @click.argument(
-    "hosts", type=FILE, required=False, metavar="HOSTS", help="The file of hosts, where the first word is `check`."
+    "hosts", type=FILE, required=False, metavar="HOSTS", help="Behind `check`: a file of hosts, or a,me@b:2222."
 )
 @click.option("--seconds", type=Time(), metavar="TIME", help="With `check`: how long each may take (20 s).")
 @binary_option
@@ -39,10 +39,10 @@ def fleet(what: str, hosts: Path | None, seconds: float | None, binary: Path | N
         _show_store(path, as_json=as_json)
         return
     from vtare.campaign.binary import find_binary
-    from vtare.fleet.hosts import load_hosts
+    from vtare.fleet.hosts import hosts_of
     from vtare.fleet.survey import survey
 
-    named = load_hosts(path)
+    named = hosts_of(str(path))
     check_s = max(5.0, 20.0 if seconds is None else seconds) if checking else None
     found = survey(named, find_binary(binary), check_s)
     if as_json:

@@ -56,6 +56,7 @@ class Survey:
     """The hosts of a fleet; where they were checked, the best comes first."""
 
     hosts: tuple[HostReport, ...]
+    checked: bool = False
 
     @property
     def differing(self) -> dict[str, dict[str, list[str]]]:
@@ -119,7 +120,7 @@ def survey(hosts: Sequence[FleetHost], binary: Path, check_s: float | None = Non
     reports = [_report(host, held[host.name], found.get(host.name), documents.get(host.name), hosts) for host in hosts]
     if check_s is not None:
         reports.sort(key=lambda one: one.figures.get(FIGURES[0], float("inf")))
-    return Survey(tuple(reports))
+    return Survey(tuple(reports), check_s is not None)
 
 
 def _result(future: Any) -> dict[str, Any]:

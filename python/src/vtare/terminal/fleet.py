@@ -52,7 +52,7 @@ def show_survey(console: Console, found: Survey) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    checked = any(one.figures for one in found.hosts)
+    checked = found.checked
     headings = ("host", "reached at", "roles", "state", "can measure")
     if checked:
         headings = ("host", "is", "1 ms off by", "time lost", "sleep of 50 us late by")
@@ -61,9 +61,12 @@ def show_survey(console: Console, found: Survey) -> None:
         state = one.reason or "answers"
         cells = [one.host.reached_at, ", ".join(one.host.roles), state, ", ".join(one.measures)]
         if checked:
-            cells = [one.reason or one.status or NOT_AVAILABLE, *_figures(one)]
+            cells = [one.status or NOT_AVAILABLE, *_figures(one)]
         table.add_row(*map(Text, [one.host.name, *cells]))
     print_table(console, table)
+    for one in found.hosts if checked else ():
+        if one.reason is not None:
+            console.print(Text(f"{one.host.name}: {one.reason}"))
     for fact, values in found.differing.items():
         shown = "; ".join(f"{value} on {', '.join(names)}" for value, names in values.items())
         console.print(f"{fact} differs: {shown}")

@@ -179,8 +179,8 @@ impl Capacity {
         self.per_bit_ns.sort_by(f64::total_cmp);
     }
 
-    /// The rate at which packets sent back to back came behind those that passed a token bucket, bit/s, and its standard
-    /// error as a share of it: the link is no slower, and no more than that was free meanwhile.
+    /// The rate at which packets sent back to back came behind those that passed a token bucket, bit/s, and its
+    /// standard error as a share of it: the link is no slower, and no more than that was free meanwhile.
     pub(super) fn behind_bucket(&self) -> Option<(f64, f64)> {
         let packets = self.emptied.0 / self.packet_bit;
         (packets >= t::TAIL_PACKETS).then(|| (self.emptied.0 * 1e9 / self.emptied.1, t::CLUMP_PACKETS / packets))
