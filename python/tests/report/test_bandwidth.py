@@ -12,6 +12,7 @@ from comparison_frames import compared
 from vtare import plots
 from vtare.plots.format import byte_text, percent_points, rate_range_text, rate_text
 from vtare.report.build import build
+from vtare.report.cell_table import cell_table
 from vtare.report.claims import answer
 from vtare.report.content import layouts_of
 from vtare.report.inference import interaction_figures
@@ -94,7 +95,7 @@ def test_the_main_figure_is_estimate_over_truth_and_counts_bounds_apart(summary:
 def test_the_table_shows_each_count_with_its_reason(summary: Summary) -> None:
     (layout,) = layouts_of(summary).values()
     cells = summary.cells.filter(pl.col("cross") == "150 Mbit/s")
-    table = bandwidth.cell_table(summary, layout, cells)
+    table = cell_table(layout, cells, None, None, bandwidth.made_columns(summary, layout))
     shown = {column.key: cell.text for column, cell in zip(table.columns, table.rows[0], strict=True)}
     assert shown["truth_bit_per_s"] == "150\N{NO-BREAK SPACE}Mbit/s"
     # Half of the answers are 150 Mbit/s and less, as far as the bound lets us know.
@@ -154,7 +155,7 @@ def test_an_interaction_is_drawn_of_the_figure_that_was_tested(summary: Summary)
 
 def test_errors_without_a_direction_have_no_sign(summary: Summary) -> None:
     (layout,) = layouts_of(summary).values()
-    table = bandwidth.cell_table(summary, layout, summary.cells)
+    table = cell_table(layout, summary.cells, None, None, bandwidth.made_columns(summary, layout))
     columns = {column.key: at for at, column in enumerate(table.columns)}
     shown = {key: [row[at].text for row in table.rows] for key, at in columns.items()}
     assert any(text[0] in "+\N{MINUS SIGN}" for text in shown["error_percent"])

@@ -12,10 +12,10 @@ from synthetic_store import Recipe
 from vtare.plan.level import Level
 from vtare.plan.model import Analysis, Experiment, Factor
 from vtare.report import needs
+from vtare.report.cell_table import cell_table
 from vtare.report.content import content_of
 from vtare.report.limits import limits_of
 from vtare.report.method import caveats_of
-from vtare.report.tables import cell_table
 from vtare.summary.cells import Cell
 from vtare.summary.contrasts import ComparisonRow, compare
 

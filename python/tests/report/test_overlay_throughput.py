@@ -10,6 +10,7 @@ from forwarding_store import closed_form, throughput_of, write_forwarding_store
 
 from vtare import plots
 from vtare.papers.published import read_rows
+from vtare.report.cell_table import cell_table
 from vtare.report.content import layouts_of
 from vtare.report.overlay import Overlay, overlay
 from vtare.report.pages import throughput
@@ -46,7 +47,7 @@ def test_bursts_are_columns_of_the_cells_where_they_were_asked_for(twelve: Summa
     asked = summarise(write_forwarding_store(tmp_path / "store", guests=4, loaded=(4,), bursts=3))
     for summary, shown in ((twelve, False), (asked, True)):
         layout = layouts_of(summary)["spread"]
-        table = throughput.cell_table(layout, summary.cells)
+        table = cell_table(layout, summary.cells, None, None)
         keys = [column.key for column in table.columns]
         assert ("burst_frames" in keys) is shown
     row = dict(zip(keys, table.rows[0], strict=True))

@@ -19,12 +19,13 @@ from synthetic_store import OTHER_INSTRUMENTS, PLAN, Recipe, write_store
 
 from vtare.plots.format import percent_text, ratio_text, time_range_text, time_text
 from vtare.report import text
+from vtare.report.cell_table import cell_table
 from vtare.report.claims import answer
 from vtare.report.content import layouts_of
 from vtare.report.main_table import at_a_glance, main_rows, main_tables
 from vtare.report.needs import inconclusive
 from vtare.report.placement import standings
-from vtare.report.tables import cell_table, verdict_table
+from vtare.report.tables import verdict_table
 from vtare.report.text import Shown
 from vtare.stats import Verdict
 from vtare.summary import summarise

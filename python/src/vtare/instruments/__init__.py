@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from vtare.errors import BadInput, did_you_mean
 from vtare.instruments.model import (
+    COUNT,
     Exceed,
     Flaw,
     Hosts,
@@ -41,14 +42,31 @@ _NAMES: Final = (
 )
 RECORDS: Final[tuple[Instrument, ...]] = tuple(import_module(f"{__name__}.{name}").RECORD for name in _NAMES)
 
-#: Figures that every instrument's runs have, or that the lab makes of any of them.
+#: Figures that every instrument's runs have, or that the lab makes of any of them. `{of}` and `{what}` name the
+#: readings, `{threshold}` is that of the plan.
 COMMON: Final = (
+    Metric("median", heading="median{of}", about="median of the run medians of {what}", interval=True, always=True,
+           of_readings=True),
     Metric("mean", "mean", "mean reading"),
-    Metric("half_iqr", "half IQR"),
-    Metric("p99"),
-    Metric("p999", "p99.9"),
+    Metric("half_iqr", "half IQR", about="half the interquartile range inside a run", always=True, of_readings=True),
+    Metric("p99", about="99 % of the readings of a run are at or below", missing="n < 299", always=True,
+           of_readings=True, needs=299),
+    Metric("p999", "p99.9", about="99.9 % of the readings of a run are at or below", missing="n < 2995", always=True,
+           of_readings=True, needs=2995),
+    Metric("min", about="smallest reading of all runs", always=True, of_readings=True),
+    Metric("max", about="largest reading of all runs", always=True, of_readings=True),
+    Metric("exceed_per_s", heading="above {threshold}, per s", missing="no threshold in the plan",
+           about="readings above {threshold} per second of the series"),
+    Metric("lag1", heading="lag-1 autocorrelation", missing="no spread",
+           about="of consecutive readings of a run, median over runs"),
+    Metric("n_eff", heading="n_eff", unit=COUNT, missing="no spread",
+           about="independent readings a run is worth for its mean, median over runs"),
+    Metric("between_run_cv", heading="between runs", unit="1", missing="needs 2 runs", always=True,
+           about="standard deviation of the run medians over their mean"),
+    Metric("n_runs", heading="runs", about="finished runs", over_runs="sum", always=True),
+    Metric("n", heading="readings", about="readings of all runs", over_runs="sum", always=True),
     Metric("late_fraction", "time late", "share of the time spent late", better="less", interval=True),
-)
+)  # fmt: skip
 _BY_NAME: Final[Mapping[str, Instrument]] = {record.name: record for record in RECORDS}
 _METRICS: Final[Mapping[str, Metric]] = {
     metric.name: metric for metric in chain(COMMON, *(record.metrics for record in RECORDS))

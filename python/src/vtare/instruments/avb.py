@@ -62,8 +62,11 @@ def _most_rows(asked: PlannedRun, timeout_s: float) -> float:
     return timeout_s * _ESTIMATE_PER_S
 
 
-def _sum(name: str) -> Metric:
-    return Metric(name, over_runs="sum")
+_NO_TRUTH: Final = "path not the lab's, or no answer"
+
+
+def _sum(name: str, about: str = "", heading: str = "", missing: str = "unknown") -> Metric:
+    return Metric(name, over_runs="sum", heading=heading, about=about, missing=missing)
 
 
 RECORD: Final = Instrument(
@@ -76,22 +79,37 @@ RECORD: Final = Instrument(
     most_rows=_most_rows,
     metrics=(
         # An estimate is the path's, no merit; its error is the method's.
-        Metric("avb_bit_per_s", "available", "available bandwidth", "available bandwidth"),
-        Metric("truth_bit_per_s"),
+        Metric("avb_bit_per_s", "available", "available bandwidth", "available bandwidth", heading="estimate",
+               about="median of the run medians", missing="no answer"),
+        Metric("truth_bit_per_s", heading="truth", missing=_NO_TRUTH,
+               about="capacity less cross traffic in the windows, median over runs"),
         Metric("true_capacity_bit_per_s"),
-        Metric("error_percent", "error", better="less", interval=True),
-        Metric("error_half_iqr_percent", better="less"),
-        Metric("absolute_error_percent", "error", "error", "absolute error", better="less", by_level=True),
-        Metric("estimate_byte", "size of an estimate", better="less"),
-        Metric("estimate_ns", "time of an estimate", axis="time of an estimate", better="less"),
+        Metric("error_percent", "error", better="less", interval=True, signed=True, missing=_NO_TRUTH,
+               about="of an estimate against the truth of its window, median"),
+        Metric("error_half_iqr_percent", better="less", heading="half IQR", missing=_NO_TRUTH,
+               about="half the interquartile range of the error in a run"),
+        Metric("absolute_error_percent", "error", "error", "absolute error", better="less", by_level=True,
+               heading="absolute error", about="median of the error without its sign", missing=_NO_TRUTH),
+        Metric("estimate_byte", "size of an estimate", better="less", heading="bytes",
+               about="that an estimate puts on the path, median",
+               missing="no estimate, or another program's, which does not report it"),
+        Metric("estimate_ns", "time of an estimate", axis="time of an estimate", better="less", heading="time",
+               about="of an estimate, median", missing="no estimate"),
         Metric("occupied_bit_per_s", better="less"),
-        Metric("occupied_share", unit="1", better="less"),
+        Metric("occupied_share", unit="1", better="less", heading="occupied", missing=_NO_TRUTH,
+               about="probe bytes over the time, as a share of the capacity"),
         Metric("cross_bit_per_s", "cross traffic sent"),
         Metric("cross_share", unit="1"),
-        Metric("others_cores"),
-        Metric("interval_width_percent", "width", "width of the intervals", better="less"),
-        *map(_sum, ("estimates", "unanswered", "at_least", "truth_unknown", "disturbed_estimates", "intervals",
-                    "intervals_covering", "open_intervals")),
+        Metric("others_cores", heading="others", about="cores that other programs took, median", missing=_NO_TRUTH),
+        Metric("interval_width_percent", "width", "width of the intervals", better="less", missing="no interval",
+               about="of these intervals, in percent of the capacity, median"),
+        _sum("estimates"),
+        _sum("at_least", "answers that are lower bounds only", "bounds"),
+        _sum("truth_unknown", "estimates whose window is not known", "no truth", missing=_NO_TRUTH),
+        _sum("disturbed_estimates", "estimates in windows that something else disturbed", "disturbed",
+             missing=_NO_TRUTH),
+        _sum("open_intervals", "intervals that exclude nothing: they count as no interval", "open", missing=_NO_TRUTH),
+        *map(_sum, ("unanswered", "intervals", "intervals_covering")),
     ),
     figures=later("vtare.summary.bandwidth:figures"),
     hosts="routed",

@@ -25,7 +25,7 @@ behind a router with a bottleneck, whose truth the lab knows; guests that forwar
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One figure of a run.
+    """All that the lab states of one figure of a run: tables, axes, metrics and docs/metrics.md take it from here.
 
     `name` is its column, and its suffix states the unit (`rtt_ns`); `unit` does where a name has none. `short` is what
     it is called where there is little room, `words` in a sentence (both: the name without its unit), `axis` on an axis.
@@ -33,6 +33,11 @@ class Metric:
     their median or their sum. `interval` adds the ends of the median's interval over runs to the cell.
     `by_level` sets the figure against the levels of factors, beside the main one. `share_of` are the columns that a
     cell's share, in percent, is made of, part and whole: it is that of the medians which stand beside it.
+
+    In a table `heading` is its heading (else `short`), `about` explains it, `missing` is why a cell may have none;
+    `narrow` ones have room on a printed page, `always` ones stand there without any figure too. `signed`: a change is
+    written with its sign. `asked_by` is the parameter without which no run has it, `needs` how many independent
+    readings a run must amount to. `of_readings`: it counts in the unit of the instrument's readings.
     """
 
     name: str
@@ -45,19 +50,42 @@ class Metric:
     interval: bool = False
     by_level: bool = False
     share_of: tuple[str, str] | None = None
+    heading: str = ""
+    about: str = ""
+    missing: str = "no finished run"
+    narrow: bool = True
+    always: bool = False
+    signed: bool = False
+    asked_by: str | None = None
+    needs: int | None = None
+    of_readings: bool = False
 
     @property
     def symbol(self) -> str | None:
         """The unit that values are counted in: `ns`, `bit/s`, `packet/s`, `B`, `%`; `1` for a fraction, else None."""
         return self.unit if self.unit is not None else symbol_of(self.name)
 
+    @property
+    def is_count(self) -> bool:
+        """Whether it counts whole things."""
+        return self.over_runs == "sum" or self.unit == COUNT
+
     def end(self, which: Literal["low", "high"]) -> str:
         """The column that holds one end of the interval: `read_cost_low_ns` of `read_cost_ns`."""
         return end_column(self.name, which)
 
+    @property
+    def interval_name(self) -> str:
+        """The column that shows the interval: `read_cost_interval_ns` of `read_cost_ns`."""
+        return end_column(self.name, "interval")
 
-def end_column(name: str, which: Literal["low", "high"]) -> str:
-    """The column of an interval's end: before the unit where the name has one.
+
+COUNT: Final = "count"
+"""The unit of a figure that counts whole things and is no sum over runs."""
+
+
+def end_column(name: str, which: Literal["low", "high", "interval"]) -> str:
+    """The column of an interval's end, or of both: the word stands before the unit where the name has one.
 
     >>> end_column("read_cost_ns", "low"), end_column("cv", "high")
     ('read_cost_low_ns', 'cv_high')
@@ -247,6 +275,10 @@ class Instrument:
     flaws: tuple[Flaw, ...] = ()
     reached: Reached | None = None
 
+    def metric(self, name: str) -> Metric | None:
+        """Its own record of a figure: two instruments may have figures of one name."""
+        return next((metric for metric in self.metrics if metric.name == name), None)
+
 
 def later(place: str) -> Callable[[PartRows], Mapping[str, Any]]:
     """The function at `MODULE:NAME`, imported when it is first called: what computes figures imports numpy."""
@@ -257,20 +289,3 @@ def later(place: str) -> Callable[[PartRows], Mapping[str, Any]]:
         return found
 
     return call
-
-
-__all__ = [
-    "QUIET",
-    "Exceed",
-    "Flaw",
-    "Hosts",
-    "Instrument",
-    "LatencyPair",
-    "Metric",
-    "PartRows",
-    "PlannedRun",
-    "Reached",
-    "Value",
-    "end_column",
-    "later",
-]  # fmt: skip

@@ -38,8 +38,17 @@ def _packets(asked: PlannedRun, timeout_s: float) -> float:
     return most if packets is None else min(most, packets)
 
 
-def _sum(name: str) -> Metric:
-    return Metric(name, over_runs="sum")
+def _sum(name: str, about: str = "", heading: str = "") -> Metric:
+    return Metric(name, over_runs="sum", heading=heading, about=about, missing="unknown")
+
+
+_NOT_CAPTURED: Final = "not captured"
+
+
+def _piece(name: str, heading: str, about: str, words: str = "") -> Metric:
+    """One piece of round trips that were captured on both hosts."""
+    about = f"{about}, median of paired differences"
+    return Metric(name, words=words, better="less", heading=heading, about=about, missing=_NOT_CAPTURED)
 
 
 RECORD: Final = Instrument(
@@ -52,26 +61,40 @@ RECORD: Final = Instrument(
     most_rows=_most_rows,
     metrics=(
         Metric("rtt_ns", "RTT", "round-trip time", "round-trip time", better="less"),
-        Metric("rtt_scheduled_ns", better="less"),
-        Metric("rtt_scheduled_p99_ns", better="less"),
-        Metric("achieved_packet_per_s", "achieved rate", better="more"),
+        Metric("rtt_scheduled_ns", better="less", heading="from schedule",
+               about="median round-trip time from the scheduled send"),
+        Metric("rtt_scheduled_p99_ns", better="less", heading="p99 from schedule",
+               about="99 % of round trips from the scheduled send", missing="n < 299"),
+        Metric("achieved_packet_per_s", "achieved rate", better="more", about="rate achieved",
+               missing="not recorded"),
         Metric("achieved_share", unit="1", better="more"),
-        Metric("lost_fraction", better="less"),
+        Metric("lost_fraction", better="less", heading="packets lost",
+               about="share of the packets sent that had no reply in time", missing="not estimable"),
         Metric("overhead_ns", "overhead", "overhead between program and capture point", better="less", interval=True,
-               by_level=True),
+               by_level=True, missing=_NOT_CAPTURED, about="between the sender's program and its host's capture point, "
+               "both ways, median of paired differences"),
         Metric("overhead_share_percent", "share", "share of the overhead", better="less", by_level=True,
-               share_of=("overhead_ns", "median")),
-        Metric("overhead_relative_percent", better="less"),
+               share_of=("overhead_ns", "median"), about="overhead over the round-trip time inside",
+               missing=_NOT_CAPTURED),
+        Metric("overhead_relative_percent", better="less", heading="relative", missing=_NOT_CAPTURED,
+               about="overhead over the round-trip time at the host side"),
         Metric("responder_side_ns", better="less"),
         Metric("sender_overhead_ns", better="less"),
-        Metric("wire_ns", words="time on the wire, there and back", better="less"),
-        Metric("wire_out_ns", better="less"),
-        Metric("wire_back_ns", better="less"),
-        Metric("clock_bound_ns", better="less"),
-        Metric("responder_overhead_ns", better="less"),
-        Metric("turnaround_ns", better="less"),
-        *map(_sum, ("sent", "unsent", "too_late", "no_room", "lost", "late", "duplicate", "reordered", "paired",
-                    "not_captured", "negative", "capture_dropped")),
+        _piece("wire_ns", "wire", "from capture point to capture point, both ways",
+               "time on the wire, there and back"),
+        _piece("wire_out_ns", "wire there", "one way, on the sender's clock"),
+        _piece("wire_back_ns", "wire back", "one way, on the sender's clock"),
+        Metric("clock_bound_ns", better="less", heading="clocks within", missing=_NOT_CAPTURED,
+               about="how far off the wire's two ways may be"),
+        _piece("responder_overhead_ns", "at the responder", "between its host's capture point and its program"),
+        _piece("turnaround_ns", "turnaround", "inside the responder, as it reports it"),
+        _sum("sent", "packets sent in all runs"),
+        _sum("lost", "without a reply in time, in all runs; they are no readings"),
+        _sum("unsent", "slots of the schedule that passed without a packet", "never sent"),
+        _sum("duplicate", "replies beyond the first"),
+        _sum("reordered", "replies that came after that of a later packet"),
+        Metric("not_captured", over_runs="sum", about="round trips that a capture point missed", missing=_NOT_CAPTURED),
+        *map(_sum, ("too_late", "no_room", "late", "paired", "negative", "capture_dropped")),
     ),
     figures=later("vtare.summary.round_trips:figures"),
     in_order=True,

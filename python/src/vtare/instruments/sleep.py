@@ -39,8 +39,20 @@ RECORD: Final = Instrument(
     most_rows=_most_rows,
     metrics=(
         Metric("miss_ns", "miss", "miss", "miss: actual minus target wake-up", better="less"),
-        Metric("cpu_fraction", better="less"),
-        Metric("disturbed_fraction", better="less"),
+        Metric(
+            "cpu_fraction",
+            better="less",
+            heading="CPU time",
+            about="CPU time used per time slept",
+            missing="not recorded",
+        ),
+        Metric(
+            "disturbed_fraction",
+            better="less",
+            heading="disturbed",
+            about="share of sleeps hit by a gap of the machine",
+            missing="not recorded",
+        ),
         Metric("spin_ns_mean", unit="ns", better="less"),
     ),
     figures=_figures,

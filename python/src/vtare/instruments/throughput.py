@@ -33,8 +33,12 @@ def _most_rows(asked: PlannedRun, timeout_s: float) -> float:
     return timeout_s * _TRIAL_PER_S
 
 
-def _sum(name: str) -> Metric:
-    return Metric(name, over_runs="sum")
+_NO_RUN: Final = "no run"
+_UNREACHED: Final = "not reached"
+
+
+def _sum(name: str, about: str = "", heading: str = "") -> Metric:
+    return Metric(name, over_runs="sum", heading=heading, about=about, missing=_NO_RUN)
 
 
 RECORD: Final = Instrument(
@@ -46,26 +50,101 @@ RECORD: Final = Instrument(
     expected_s=_expected_s,
     most_rows=_most_rows,
     metrics=(
-        Metric("throughput_packet_per_s", "throughput", "throughput", "throughput", better="more"),
-        Metric("jain"),
-        Metric("jain_planned"),
-        Metric("throughput_bit_per_s", "throughput in bit/s", better="more"),
-        Metric("zero_loss_packet_per_s", "load without any loss", better="more"),
-        Metric("latency_ns", better="less"),
-        Metric("latency_p99_ns", better="less"),
+        Metric(
+            "throughput_packet_per_s",
+            "throughput",
+            "throughput",
+            "throughput",
+            better="more",
+            about="median over runs of each run's median over searches",
+            missing=_UNREACHED,
+        ),
+        Metric(
+            "jain",
+            heading="J",
+            about="Jain's index of the frames sent to each guest, median over runs",
+            missing=_NO_RUN,
+        ),
+        Metric("jain_planned", heading="J planned", about="the same in closed form", missing=_NO_RUN),
+        Metric(
+            "throughput_bit_per_s",
+            "throughput in bit/s",
+            better="more",
+            heading="rate",
+            missing=_UNREACHED,
+            about="bits of frames with check sequence, without preamble and gap",
+        ),
+        Metric(
+            "zero_loss_packet_per_s",
+            "load without any loss",
+            better="more",
+            heading="without loss",
+            about="the highest load without any loss, median",
+            missing=_UNREACHED,
+            asked_by="zero_loss",
+        ),
+        Metric("latency_ns", better="less", about="of all frames at the throughput, median", missing="not measured"),
+        Metric("latency_p99_ns", better="less", heading="p99", missing="not estimable"),
         Metric("latency_p999_ns", better="less"),
-        Metric("latency_total_ns", better="less"),
-        Metric("tagged_ns", better="less"),
+        Metric(
+            "latency_total_ns",
+            better="less",
+            heading="over guests",
+            missing="not measured",
+            about="mean over the guests, each part with its load (L_tot)",
+        ),
+        Metric("tagged_ns", better="less", about="mean of one frame a trial (RFC 2544)", missing="not measured"),
         Metric("trial_s", "time of trials"),
         Metric("latency_shared_ns", "latency", "latency at the load that all share", better="less"),
         Metric("latency_least_p99_ns", better="less"),
         Metric("latency_most_p99_ns", better="less"),
-        Metric("burst_frames", "longest burst", "longest burst that passes whole", better="more"),
-        Metric("buffer_frames", "buffers"),
-        Metric("buffer_ns", "time in buffers"),
-        Metric("soak_loss_fraction", "share lost in the soak", better="less"),
-        Metric("recovery_ns", "recovery", "recovery from an overload", better="less"),
-        *map(_sum, ("searches", "unanswered_searches", "censored_runs", "trials", "void_trials", "disturbed_trials")),
+        Metric(
+            "burst_frames",
+            "longest burst",
+            "longest burst that passes whole",
+            better="more",
+            asked_by="bursts",
+            about="frames that pass whole at the greatest rate, median over runs",
+            missing="none passed whole",
+        ),
+        Metric(
+            "buffer_frames",
+            "buffers",
+            about="frames that they hold (RFC 9004), median over runs",
+            missing="not known",
+            asked_by="bursts",
+        ),
+        Metric(
+            "buffer_ns",
+            "time in buffers",
+            about="how long the buffers last, median over runs",
+            missing="not known",
+            asked_by="bursts",
+        ),
+        Metric(
+            "soak_loss_fraction",
+            "share lost in the soak",
+            better="less",
+            heading="soak",
+            asked_by="soak_ns",
+            about="share lost at the throughput for long, median over runs",
+            missing="not known",
+        ),
+        Metric(
+            "recovery_ns",
+            "recovery",
+            "recovery from an overload",
+            better="less",
+            asked_by="recovery",
+            about="from the end of an overload to the last lost frame, median over runs",
+            missing="no overload",
+        ),
+        _sum("searches"),
+        _sum("trials"),
+        _sum("void_trials", "trials that showed nothing of the guests, and were made again", "void"),
+        _sum("disturbed_trials", "trials that counted under disturbed conditions", "disturbed"),
+        _sum("censored_runs", "ended by the generator or the greatest load asked for"),
+        _sum("unanswered_searches"),
     ),
     figures=later("vtare.summary.throughput:figures"),
     hosts="ports",

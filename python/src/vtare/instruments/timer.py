@@ -45,7 +45,8 @@ RECORD: Final = Instrument(
     metrics=(
         Metric("cost_ns", "cost", "cost of a reading", "difference between readings", better="less"),
         # Medians of differences between readings are multiples of the clock's step; loops of reads are not.
-        Metric("read_cost_ns", "read cost", "cost of a reading", "cost of one read", better="less", interval=True),
+        Metric("read_cost_ns", "read cost", "cost of a reading", "cost of one read", better="less", interval=True,
+               about="of one read in a tight loop, median over runs", missing="not recorded", always=True),
         Metric("loops", over_runs="sum"),
         Metric("preempted_loops", over_runs="sum"),
     ),

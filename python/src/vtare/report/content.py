@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from vtare.report import layers, shifts, text
+from vtare.report.cell_table import cell_table
 from vtare.report.claims import Answer, answer
 from vtare.report.facts import facts_of, load_facts, quantum_of
 from vtare.report.figures import cpu_figures, distribution_figures, drift_figure, median_figures, slug
@@ -21,7 +22,7 @@ from vtare.report.over_time import change_question
 from vtare.report.pages import page_for
 from vtare.report.parts import Block, Code, Facts, Heading, Notes, Question, Section, Table, Text
 from vtare.report.placement import placement_figures, placement_tables
-from vtare.report.tables import absent_tables, cell_table, test_table, verdict_table
+from vtare.report.tables import absent_tables, test_table, verdict_table
 from vtare.stats import WORDS, Verdict
 from vtare.summary.quality import sound
 
@@ -132,8 +133,9 @@ def _experiment(
     if page.cells is not None:
         table = page.cells(summary, layout, cells)
     else:
-        name = layout.experiment.name
-        table = cell_table(layout, cells, quantum_of(summary.machines), _threshold(summary, name))
+        made = None if page.made is None else page.made(summary, layout)
+        threshold = _threshold(summary, layout.experiment.name)
+        table = cell_table(layout, cells, quantum_of(summary.machines), threshold, made)
     shown = sorted((q for q in questions if q.panels), key=lambda question: question.folded)
     tables = [*page.tables(summary, layout)] if page.tables is not None else []
     tables += () if layout.experiment.meshed else inference_tables(summary, layout)

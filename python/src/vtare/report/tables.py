@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from vtare.instruments import end_column
 from vtare.plan.cells import counterpart
-from vtare.plots.format import time_text
 from vtare.plots.quantity import quantity_of
 from vtare.report import needs, text
 from vtare.report.layout import figure_name, key_name, key_text, level_text
-from vtare.report.pages import page_of
 from vtare.report.parts import Column, Table
 from vtare.report.text import Shown, missing
 from vtare.stats import Verdict, write_p
-from vtare.summary.cells import CELL_COLUMNS
 from vtare.summary.contrasts import NOT_COMPARED, ComparisonRow
 from vtare.summary.factors import RankTestRow
 from vtare.summary.rows import rows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from vtare.report.layout import Layout
-    from vtare.report.pages import CellColumn
     from vtare.summary import Summary
     from vtare.summary.factors import ComparedLevel
 
@@ -277,107 +272,6 @@ def _differing(summary: Summary, test: RankTestRow) -> str:
         return level_text(summary.numbers, test.factor, label)
 
     return ", ".join(f"{named(pair.less)} < {named(pair.more)} ({write_p(pair.p_adjusted)})" for pair in test.pairs)
-
-
-def cell_table(layout: Layout, cells: pl.DataFrame, quantum_ns: float | None, threshold_ns: float | None) -> Table:
-    """All figures of one experiment's cells; columns without any figure are left out unless a reader would miss them.
-
-    `quantum_ns` is the smallest step of the clock, `threshold_ns` the one of `exceed_per_s`; both None where unknown.
-    """
-    rows = sorted(cells.iter_rows(named=True), key=layout.sort_key)
-    columns: list[Column] = []
-    cellwise: list[list[Shown]] = [[] for _ in rows]
-    for key in layout.keys:
-        columns.append(Column(key, key_name(key), numeric=False))
-        for at, row in enumerate(rows):
-            cellwise[at].append(layout.shown(key, row[key]))
-    for column, show, always in _cell_columns(layout, cells, quantum_ns, threshold_ns):
-        if always or any(row.get(_source_of(column.key)) is not None for row in rows):
-            columns.append(column)
-            for at, row in enumerate(rows):
-                cellwise[at].append(
-                    show(row) if row["n_runs"] or column.key in ("n_runs", "n") else missing(why_empty(row))
-                )
-    title = f"{layout.experiment.title}: all cells"
-    return Table(f"cells-{layout.experiment.name}", title, tuple(columns), tuple(tuple(row) for row in cellwise))
-
-
-def why_empty(row: Mapping[str, Any]) -> str:
-    """Why a cell has no finished run."""
-    for word in ("skipped", "failed", "pending"):
-        if row[f"{word}_runs"]:
-            return word
-    return "no run"
-
-
-def _source_of(key: str) -> str:
-    """The column of a cell that a column of the table needs: `read_cost_low_ns` for `read_cost_interval_ns`."""
-    if "_interval" in key:
-        low = end_column(key.replace("_interval", ""), "low")
-        return low if low in CELL_COLUMNS else "median_low"
-    if key in CELL_COLUMNS:
-        return key
-    found = next((name for name in ("half_iqr", "median", "p999", "p99", "min", "max") if name in key), key)
-    return found if found in CELL_COLUMNS else key
-
-
-def too_short(n_needed: int) -> str:
-    """Why a quantile is missing: a run has too few readings."""
-    return f"n < {n_needed}"
-
-
-def _marked(shown: Shown, row: Mapping[str, Any], needed: int) -> Shown:
-    """A tail, with a star where the runs amount to too few independent readings for it."""
-    n_eff = row.get("n_eff")
-    if shown.kind == "missing" or n_eff is None or n_eff >= needed:
-        return shown
-    why = f"a run amounts to {round(n_eff)} independent readings, this quantile needs {needed}"
-    return replace(shown, text=f"{shown.text}{needs.STAR}", title=why)
-
-
-def _cell_columns(
-    layout: Layout, cells: pl.DataFrame, quantum_ns: float | None, threshold_ns: float | None
-) -> tuple[CellColumn, ...]:
-    page = page_of(layout.experiment.instrument)
-    written = quantity_of(layout.quantity)
-    level = text.levels_text(cells)
-    of = f" of {page.readings.split()[0]}" if page.readings else ""
-    what = f"the {page.readings}" if page.readings else figure_name(layout.quantity, short=True)
-    limit = text.keep(time_text(threshold_ns)) if threshold_ns is not None else "threshold"
-    is_time = written.symbol == "ns"
-
-    def figure(name: str, why: str) -> Callable[[dict[str, Any]], Shown]:
-        return lambda row: text.of_row(row, name, why, partial(text.figure, layout.quantity))
-
-    return (
-        *(page.first_columns(level) if page.first_columns is not None else ()),
-        (Column(written.column("median"), f"median{of}", about=f"median of the run medians of {what}"),
-         figure("median", "no finished run"), True),
-        (Column(written.column("median_interval"), f"{level} interval", about=f"of the median{of}, over runs"),
-         lambda r: text.figures(layout.quantity, r["median_low"], r["median_high"], text.no_interval(r)), True),
-        (Column(written.column("spread_half_iqr"), "half IQR", about="half the interquartile range inside a run"),
-         (lambda r: text.spread(r["half_iqr"], quantum_ns, "no finished run")) if is_time
-         else figure("half_iqr", "no finished run"), True),
-        (Column(written.column("p99"), "p99", about="99 % of the readings of a run are at or below"),
-         lambda r: _marked(figure("p99", too_short(299))(r), r, 299), True),
-        (Column(written.column("p999"), "p99.9", about="99.9 % of the readings of a run are at or below"),
-         lambda r: _marked(figure("p999", too_short(2995))(r), r, 2995), True),
-        (Column(written.column("min"), "min", about="smallest reading of all runs"),
-         figure("min", "no finished run"), True),
-        (Column(written.column("max"), "max", about="largest reading of all runs"),
-         figure("max", "no finished run"), True),
-        (Column("exceed_per_s", f"above {limit}, per s", about=f"readings above {limit} per second of the series"),
-         lambda r: text.number(r["exceed_per_s"], "no threshold in the plan"), False),
-        *(page.columns(level) if page.columns is not None else ()),
-        (Column("lag1", "lag-1 autocorrelation", about="of consecutive readings of a run, median over runs"),
-         lambda r: text.number(r["lag1"], "no spread"), False),
-        (Column("n_eff", "n_eff", about="independent readings a run is worth for its mean, median over runs"),
-         lambda r: text.count(None if r["n_eff"] is None else round(r["n_eff"]), "no spread"), False),
-        (Column("between_run_cv", "between runs", about="standard deviation of the run medians over their mean"),
-         lambda r: text.percent(r["between_run_cv"], "needs 2 runs"), True),
-        (Column("n_runs", "runs", about="finished runs"), lambda r: text.count(r["n_runs"], "unknown"), True),
-        (Column("n", "readings", about="readings of all runs"), lambda r: text.count(r["n"], "unknown"), True),
-    )  # fmt: skip
 
 
 def absent_tables(summary: Summary) -> tuple[Table, ...]:

@@ -71,7 +71,8 @@ _OWN: Final[dict[str, Any]] = {
     if metric.name != record.quantity
 }
 
-_SPREADS: Final = ("half_iqr", "mad_raw")
+#: Figures that a spread of readings has; 0 is below the clock's step.
+SPREADS: Final = ("half_iqr", "mad_raw")
 
 #: Figures of every part, in the order of the frame, with their types.
 FIGURE_COLUMNS: Final[dict[str, Any]] = {
@@ -256,7 +257,7 @@ def _of_readings(kept: pl.DataFrame, record: Instrument) -> dict[str, Any]:
         return exact
     raised = described(np.where(is_bound, 2.0 * np.abs(values).max() + 1.0, values))
     return {
-        name: value if value == raised[name] else None if name in _SPREADS else stats.Known(value, "at least")
+        name: value if value == raised[name] else None if name in SPREADS else stats.Known(value, "at least")
         for name, value in exact.items()
     }
 

@@ -19,7 +19,7 @@ from vtare import stats
 from vtare.plots.format import percent_range_text, percent_text, time_text
 from vtare.report import text
 from vtare.report.layout import fixed_parts, key_name
-from vtare.report.pages.model import Answered, CellColumn, Page, Placement
+from vtare.report.pages.model import READINGS, RUNS, Answered, Page, Placement
 from vtare.report.parts import Column, FigureText, Sentence, Table
 from vtare.report.sentences import cell_rows, load_phrase, ratio_figure
 from vtare.report.tables import p_shown
@@ -316,21 +316,6 @@ def _tables(summary: Summary, layout: Layout) -> tuple[Table, ...]:
     return tuple(table for table in made if table is not None)
 
 
-def _columns(level: str) -> tuple[CellColumn, ...]:
-    return (
-        (Column("cv", "CV", about="coefficient of variation of the wall time, as published papers compute it"),
-         lambda r: text.percent(r["cv"], "not estimable"), False),
-        (Column("cv_interval", f"{level} interval", about="of the CV, over runs"),
-         lambda r: text.figures("cv", r["cv_low"], r["cv_high"], "needs 3 runs"), False),
-        (Column("cv_within", "CV within", about="part inside batches"),
-         lambda r: text.percent(r["cv_within"], "not estimable"), False),
-        (Column("cv_between", "CV between", about="part between batches"),
-         lambda r: text.percent(r["cv_between"], "not estimable"), False),
-        (Column("cv_thread_cpu", "CV CPU time", about="coefficient of variation of the thread's CPU time"),
-         lambda r: text.percent(r["cv_thread_cpu"], "not estimable"), False),
-    )  # fmt: skip
-
-
 def _tested(summary: Summary, layout: Layout) -> list[stats.PValue]:
     """Every p-value of the rankings, adjusted."""
     rankings = _rankings(summary, layout)
@@ -340,7 +325,7 @@ def _tested(summary: Summary, layout: Layout) -> list[stats.PValue]:
 
 PAGE: Final = Page(
     sentences=_answered,
-    columns=_columns,
+    columns=(*READINGS, "cv", "cv_interval", "cv_within", "cv_between", "cv_thread_cpu", *RUNS),
     tables=_tables,
     about=_about,
     tested=_tested,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     import polars as pl
@@ -17,8 +17,25 @@ if TYPE_CHECKING:
     from vtare.stats import PValue
     from vtare.summary import Summary
 
-CellColumn = tuple["Column", "Callable[[dict[str, Any]], Shown]", bool]
-"""A column of the table of cells, what shows it, and whether it stands there without any figure, too."""
+
+@dataclass(frozen=True, slots=True)
+class CellColumn:
+    """A column of the table of cells: what shows a cell, and whether a cell has a figure of it.
+
+    `always` ones stand there without any figure too, those `without_runs` state something of a cell without runs.
+    """
+
+    head: Column
+    show: Callable[[Mapping[str, Any]], Shown]
+    is_known: Callable[[Mapping[str, Any]], bool] = lambda _row: True
+    always: bool = False
+    without_runs: bool = False
+
+
+#: The columns of every table of cells: what readings are like, and how many there are.
+READINGS: Final = ("median", "median_interval", "half_iqr", "p99", "p999", "min", "max", "exceed_per_s")
+RUNS: Final = ("lag1", "n_eff", "between_run_cv", "n_runs", "n")
+
 Answered = tuple[list["Sentence"], list["Sentence"]]
 """The sentences of the answer, and those in the section of the experiment."""
 
@@ -50,14 +67,14 @@ class Page:
 
     `sentences` answer from cells that have a figure; with `is_titled` they need the experiment's title where others
     stand beside them. `extent` is how much of a plan's question an experiment answers: the greatest is drawn first.
-    `questions` are its figures, the first the main one (None: those of all instruments); `first` is the main figure
-    in place of the medians where it finds one, `further` stand before the usual ones. `cells` makes the table of
-    cells (None: the usual one, with `first_columns` before the median and `columns` behind the quantiles; both take
-    the level of intervals). `readings` names what medians are of. `tables` stand beside, `about` above. `method` and
-    `caveats` are statements at the report's end. `system` and `ours` name what most programs use and what vtare
-    offers in its place, by level of the series, the most common first. `more_and_less` are the words for a change of
-    a figure. `papers` publish the same, `beside` and `placement` set cells beside theirs. `tested` gives the adjusted
-    p-values of tests that no frame of the summary holds.
+    `questions` are its figures, the first the main one (None: those of all instruments); `first` is the main figure in
+    place of the medians where it finds one, `further` stand before the usual ones. `cells` makes the table of cells
+    (None: the usual one); `columns` names the figures and intervals of the table of cells, `made` makes those that are
+    no figure of a run; with `all_columns` each stands there, and only keys that vary. `readings` names what medians are
+    of. `tables` stand beside, `about` above. `method` and `caveats` are statements at the report's end. `system` and
+    `ours` name what most programs use and what vtare offers in its place, by level of the series, the most common
+    first. `more_and_less` are the words for a change of a figure. `papers` publish the same, `beside` and `placement`
+    set cells beside theirs. `tested` gives the adjusted p-values of tests that no frame of the summary holds.
     """
 
     sentences: Callable[[Summary, Layout], Answered]
@@ -67,8 +84,9 @@ class Page:
     first: Callable[[Summary, Layout], Question | None] | None = None
     further: Callable[[Summary, Layout], Sequence[Question]] | None = None
     cells: Callable[[Summary, Layout, pl.DataFrame], Table] | None = None
-    first_columns: Callable[[str], tuple[CellColumn, ...]] | None = None
-    columns: Callable[[str], tuple[CellColumn, ...]] | None = None
+    columns: tuple[str, ...] = (*READINGS, *RUNS)
+    made: Callable[[Summary, Layout], Mapping[str, CellColumn]] | None = None
+    all_columns: bool = False
     readings: str = ""
     tables: Callable[[Summary, Layout], Sequence[Table]] | None = None
     about: Callable[[Summary, Layout], str] | None = None
@@ -81,6 +99,3 @@ class Page:
     beside: Callable[[Summary, dict[str, Layout], tuple[str, ...]], Beside] | None = None
     placement: Placement | None = None
     tested: Callable[[Summary, Layout], Sequence[PValue]] | None = None
-
-
-__all__ = ["Answered", "Beside", "CellColumn", "Page", "Placement"]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from vtare.report import text
-from vtare.report.pages.model import Answered, CellColumn, Page
-from vtare.report.parts import Column, FigureText
+from vtare.report.pages.model import READINGS, RUNS, Answered, Page
+from vtare.report.parts import FigureText
 from vtare.report.sentences import cell_rows, load_phrase, main_figure
 
 if TYPE_CHECKING:
@@ -31,17 +30,6 @@ def _sentences(summary: Summary, layout: Layout) -> Answered:
     return ([(*pieces, ".")] if pieces else []), []
 
 
-def _columns(level: str) -> tuple[CellColumn, ...]:
-    return (
-        (Column("lost_fraction", "time lost", about="share of the time taken from the spinning thread"),
-         lambda r: text.percent(r["lost_fraction"], "not estimable"), False),
-        (Column("lost_fraction_interval", f"{level} interval", about="of the time lost, over runs"),
-         lambda r: text.figures("lost_fraction", r["lost_fraction_low"], r["lost_fraction_high"], "needs 3 runs"),
-         False),
-        (Column("gaps_per_s", "gaps per s"), lambda r: text.number(r["gaps_per_s"], "not estimable"), False),
-    )  # fmt: skip
-
-
 def _about(summary: Summary, layout: Layout) -> str:
     if layout.is_median:
         return ""
@@ -49,5 +37,8 @@ def _about(summary: Summary, layout: Layout) -> str:
 
 
 PAGE: Final = Page(
-    sentences=_sentences, columns=_columns, about=_about, more_and_less={"lost_fraction": ("more lost", "less lost")}
+    sentences=_sentences,
+    columns=(*READINGS, "lost_fraction", "lost_fraction_interval", "gaps_per_s", *RUNS),
+    about=_about,
+    more_and_less={"lost_fraction": ("more lost", "less lost")},
 )

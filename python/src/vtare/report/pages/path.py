@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from vtare.report import text
-from vtare.report.pages.model import Answered, CellColumn, Page
-from vtare.report.parts import Column, FigureText, Sentence
+from vtare.report.pages.model import READINGS, RUNS, Answered, Page
+from vtare.report.parts import FigureText, Sentence
 from vtare.report.sentences import answered_rows, main_figure
 from vtare.summary.rows import known_of
 
@@ -46,26 +46,6 @@ def _detail(layout: Layout, row: Mapping[str, Any]) -> Sentence:
     return (f"{_levels(layout, row)}: free ", FigureText(free), ", buffer ", FigureText(buffer), ".")
 
 
-def _columns(level: str) -> tuple[CellColumn, ...]:
-    unknown = "not known"
-    return (
-        (Column("idle_rtt_ns", "idle", about="round trip of the idle path"),
-         lambda r: text.time(r["idle_rtt_ns"], unknown), False),
-        (Column("free_bit_per_s", "free", about="available bandwidth of the direction"),
-         lambda r: text.of_row(r, "free_bit_per_s", unknown, partial(text.figure, "free_bit_per_s")), False),
-        (Column("free_interval", f"{level} interval", about="of what is free, over runs"),
-         lambda r: text.figures("free_bit_per_s", r["free_low_bit_per_s"], r["free_high_bit_per_s"],
-                                text.no_interval(r, "free_bit_per_s")),
-         False),
-        (Column("depth_ns", "buffer", about="time that a full buffer takes to drain"),
-         lambda r: text.of_row(r, "depth_ns", "not filled", text.time), False),
-        (Column("depth_byte", "buffer, bytes", about="the same in bytes of IP packets"),
-         lambda r: text.of_row(r, "depth_byte", "not filled", partial(text.figure, "depth_byte")), False),
-        (Column("path_byte", "bytes", about="all probes of the direction"),
-         lambda r: text.figure("path_byte", r["path_byte"], "not recorded"), False),
-    )  # fmt: skip
-
-
 def _method(_layouts: Sequence[Layout]) -> tuple[str, ...]:
     return (
         "Paths: latency under load is computed from the cross traffic that short trains saw, at 50, 90 and 110 % of "
@@ -74,4 +54,6 @@ def _method(_layouts: Sequence[Layout]) -> tuple[str, ...]:
     )
 
 
-PAGE: Final = Page(sentences=_sentences, columns=_columns, method=_method)
+PAGE: Final = Page(sentences=_sentences, method=_method, columns=(
+    *READINGS, "idle_rtt_ns", "free_bit_per_s", "free_interval_bit_per_s", "depth_ns", "depth_byte", "path_byte", *RUNS,
+))  # fmt: skip

@@ -10,14 +10,12 @@ from vtare import plots
 from vtare.overhead.figures import PIECES
 from vtare.plan.factors import CAPTURE_OFF
 from vtare.plots.format import count_text, significant, time_range_text, time_text
-from vtare.report import text
 from vtare.report.facts import emulated
 from vtare.report.figures import slug
 from vtare.report.overlay_tables import share_standing
-from vtare.report.pages.model import CellColumn, Page
-from vtare.report.parts import Column, FigureText, Panel, Question, Sentence
+from vtare.report.pages.model import READINGS, RUNS, Page
+from vtare.report.parts import FigureText, Panel, Question, Sentence
 from vtare.report.sentences import cell_rows, load_phrase, main_figure
-from vtare.report.tables import too_short
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -234,55 +232,6 @@ def _pieces_of(row: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
     return tuple((name, float(row[name])) for name in names if row[name] is not None)
 
 
-def _columns(level: str) -> tuple[CellColumn, ...]:
-    """Accounts of packets, and the pieces of round trips that were captured."""
-    not_captured = "not captured"
-
-    def piece(key: str, label: str, about: str) -> CellColumn:
-        return (Column(key, label, about=f"{about}, median of paired differences"),
-                lambda row: text.time(row[key], not_captured), False)  # fmt: skip
-
-    return (
-        (Column("lost_fraction", "packets lost", about="share of the packets sent that had no reply in time"),
-         lambda r: text.percent(r["lost_fraction"], "not estimable"), False),
-        (Column("rtt_scheduled_ns", "from schedule", about="median round-trip time from the scheduled send"),
-         lambda r: text.time(r["rtt_scheduled_ns"], "no finished run"), False),
-        (Column("rtt_scheduled_p99_ns", "p99 from schedule", about="99 % of round trips from the scheduled send"),
-         lambda r: text.time(r["rtt_scheduled_p99_ns"], too_short(299)), False),
-        (Column("achieved_packet_per_s", "packets/s", about="rate achieved"),
-         lambda r: text.number(r["achieved_packet_per_s"], "not recorded"), False),
-        (Column("sent", "sent", about="packets sent in all runs"), lambda r: text.count(r["sent"], "unknown"), False),
-        (Column("lost", "lost", about="without a reply in time, in all runs; they are no readings"),
-         lambda r: text.count(r["lost"], "unknown"), False),
-        (Column("unsent", "never sent", about="slots of the schedule that passed without a packet"),
-         lambda r: text.count(r["unsent"], "unknown"), False),
-        (Column("duplicate", "duplicate", about="replies beyond the first"),
-         lambda r: text.count(r["duplicate"], "unknown"), False),
-        (Column("reordered", "reordered", about="replies that came after that of a later packet"),
-         lambda r: text.count(r["reordered"], "unknown"), False),
-        piece("overhead_ns", "overhead", "between the sender's program and its host's capture point, both ways"),
-        (Column("overhead_interval_ns", f"{level} interval", about="of the overhead, over runs"),
-         lambda r: text.interval(r["overhead_low_ns"], r["overhead_high_ns"], not_captured), False),
-        (Column("overhead_share_percent", "share", about="overhead over the round-trip time inside"),
-         lambda r: text.percent(_fraction(r["overhead_share_percent"]), not_captured), False),
-        (Column("overhead_relative_percent", "relative", about="overhead over the round-trip time at the host side"),
-         lambda r: text.percent(_fraction(r["overhead_relative_percent"]), not_captured), False),
-        piece("wire_ns", "wire", "from capture point to capture point, both ways"),
-        piece("wire_out_ns", "wire there", "one way, on the sender's clock"),
-        piece("wire_back_ns", "wire back", "one way, on the sender's clock"),
-        (Column("clock_bound_ns", "clocks within", about="how far off the wire's two ways may be"),
-         lambda r: text.time(r["clock_bound_ns"], not_captured), False),
-        piece("responder_overhead_ns", "at the responder", "between its host's capture point and its program"),
-        piece("turnaround_ns", "turnaround", "inside the responder, as it reports it"),
-        (Column("not_captured", "not captured", about="round trips that a capture point missed"),
-         lambda r: text.count(r["not_captured"], not_captured), False),
-    )  # fmt: skip
-
-
-def _fraction(percent: float | None) -> float | None:
-    return None if percent is None else percent / 100.0
-
-
 def _further(summary: Summary, layout: Layout) -> tuple[Question, ...]:
     stacked = stack_figures(summary, layout)
     return () if stacked is None else (stacked,)
@@ -317,7 +266,30 @@ PAGE: Final = Page(
     extent=_extent,
     first=_first,
     further=_further,
-    columns=_columns,
+    columns=(
+        *READINGS,
+        "lost_fraction",
+        "rtt_scheduled_ns",
+        "rtt_scheduled_p99_ns",
+        "achieved_packet_per_s",
+        "sent",
+        "lost",
+        "unsent",
+        "duplicate",
+        "reordered",
+        "overhead_ns",
+        "overhead_interval_ns",
+        "overhead_share_percent",
+        "overhead_relative_percent",
+        "wire_ns",
+        "wire_out_ns",
+        "wire_back_ns",
+        "clock_bound_ns",
+        "responder_overhead_ns",
+        "turnaround_ns",
+        "not_captured",
+        *RUNS,
+    ),
     method=_method,
     papers=("oliveira",),
     beside=share_standing,

@@ -9,10 +9,9 @@ import polars as pl
 
 from vtare.papers import place_sleep_miss
 from vtare.plots.format import percent_text
-from vtare.report import text
 from vtare.report.details import details_of
-from vtare.report.pages.model import Answered, CellColumn, Page, Placement
-from vtare.report.parts import Column, FigureText, Sentence
+from vtare.report.pages.model import READINGS, RUNS, Answered, Page, Placement
+from vtare.report.parts import FigureText, Sentence
 from vtare.report.sentences import Scene, comparison, load_phrase, ratio_figure, scene_of
 from vtare.report.side_by_side import by_time, completed, platform_changes, side_by_side
 from vtare.stats import Verdict
@@ -127,22 +126,13 @@ def _verdict_words(summary: Summary, scene: Scene, load: str) -> str:
     return "; " + ", ".join(f"{name} {one}" for (name, _), (*_, one) in zip(found, said, strict=True))
 
 
-def _columns(level: str) -> tuple[CellColumn, ...]:
-    return (
-        (Column("cpu_fraction", "CPU time", about="CPU time used per time slept"),
-         lambda r: text.percent(r["cpu_fraction"], "not recorded"), False),
-        (Column("disturbed_fraction", "disturbed", about="share of sleeps hit by a gap of the machine"),
-         lambda r: text.percent(r["disturbed_fraction"], "not recorded"), False),
-    )  # fmt: skip
-
-
 PAGE: Final = Page(
     sentences=_sentences,
     system={"usleep": "usleep", "clock_nanosleep": "clock_nanosleep"},
     ours={
         "adaptive": "vtare's adaptive sleep", "two_phase_capped": "two_phase_capped", "two_phase": "two_phase",
     },
-    columns=_columns,
+    columns=(*READINGS, "cpu_fraction", "disturbed_fraction", *RUNS),
     papers=("kirova2019",),
     placement=Placement(
         "Grey: median and half interquartile range as printed in Kirova 2019, Table 2, whose sleep target is not "

@@ -11,12 +11,10 @@ from vtare import plots
 from vtare.plots.format import packet_rate_range_text, packet_rate_text, time_text
 from vtare.report import text
 from vtare.report.figures import slug
-from vtare.report.layout import key_name
 from vtare.report.overlay_throughput import throughput_standing
 from vtare.report.pages.model import Page
-from vtare.report.parts import Column, FigureText, Panel, Question, Sentence, Table
+from vtare.report.parts import Column, FigureText, Panel, Question, Sentence
 from vtare.report.sentences import answered_rows
-from vtare.report.tables import why_empty
 from vtare.summary.rows import known_of
 from vtare.summary.throughput import loads_frame
 
@@ -248,74 +246,6 @@ def _over_load(layout: Layout, loads: pl.DataFrame) -> Question | None:
     return Question(slug("load", layout.experiment.name), "How does latency rise with load?", caption, panels)
 
 
-#: Columns of what only some plans ask for, by the parameter that does.
-_ASKED_COLUMNS: Final[dict[str, tuple[_CellColumn, ...]]] = {
-    "bursts": (
-    (Column("burst_frames", "longest burst", about="frames that pass whole at the greatest rate, median over runs"),
-     lambda r: text.of_row(r, "burst_frames", "none passed whole", text.number)),
-    (Column("buffer_frames", "buffers", about="frames that they hold (RFC 9004), median over runs"),
-     lambda r: text.of_row(r, "buffer_frames", "not known", text.number)),
-    (Column("buffer_ns", "time in buffers", about="how long the buffers last, median over runs"),
-     lambda r: text.of_row(r, "buffer_ns", "not known", text.time)),
-    ),
-    "soak_ns": (
-    (Column("soak_loss_fraction", "soak", about="share lost at the throughput for long, median over runs"),
-     lambda r: text.percent(r["soak_loss_fraction"], "not known")),
-    ),
-    "recovery": (
-    (Column("recovery_ns", "recovery", about="from the end of an overload to the last lost frame, median over runs"),
-     lambda r: text.of_row(r, "recovery_ns", "no overload", text.time)),
-    ),
-}  # fmt: skip
-
-
-def cell_table(layout: Layout, cells: pl.DataFrame) -> Table:
-    """All figures of one experiment's cells."""
-    none, unreached = "no run", "not reached"
-    lossless = unreached if layout.experiment.parameters.get("zero_loss", True) else "not asked for"
-    columns: tuple[_CellColumn, ...] = (
-        (Column("jain", "J", about="Jain's index of the frames sent to each guest, median over runs"),
-         lambda r: text.number(r["jain"], none)),
-        (Column("jain_planned", "J planned", about="the same in closed form"),
-         lambda r: text.number(r["jain_planned"], none)),
-        (Column("median_packet_per_s", "throughput", about="median over runs of each run's median over searches"),
-         lambda r: text.of_row(r, "median", unreached, text.packet_rate)),
-        (Column("median_interval_packet_per_s", f"{text.levels_text(cells)} interval",
-                about="of the median, over runs"),
-         lambda r: text.figures(layout.quantity, r["median_low"], r["median_high"], text.no_interval(r))),
-        (Column("throughput_bit_per_s", "rate", about="bits of frames with check sequence, without preamble and gap"),
-         lambda r: text.of_row(r, "throughput_bit_per_s", unreached, text.rate)),
-        (Column("zero_loss_packet_per_s", "without loss", about="the highest load without any loss, median"),
-         lambda r: text.of_row(r, "zero_loss_packet_per_s", lossless, text.packet_rate)),
-        (Column("latency_ns", "latency", about="of all frames at the throughput, median"),
-         lambda r: text.time(r["latency_ns"], "not measured")),
-        (Column("latency_p99_ns", "p99"), lambda r: text.time(r["latency_p99_ns"], "not estimable")),
-        (Column("latency_total_ns", "over guests", about="mean over the guests, each part with its load (L_tot)"),
-         lambda r: text.time(r["latency_total_ns"], "not measured")),
-        (Column("tagged_ns", "tagged", about="mean of one frame a trial (RFC 2544)"),
-         lambda r: text.time(r["tagged_ns"], "not measured")),
-        *(column for asked, its in _ASKED_COLUMNS.items() if layout.experiment.parameters.get(asked) for column in its),
-        (Column("searches", "searches"), lambda r: text.count(r["searches"], none)),
-        (Column("trials", "trials"), lambda r: text.count(r["trials"], none)),
-        (Column("void_trials", "void", about="trials that showed nothing of the guests, and were made again"),
-         lambda r: text.count(r["void_trials"], none)),
-        (Column("disturbed_trials", "disturbed", about="trials that counted under disturbed conditions"),
-         lambda r: text.count(r["disturbed_trials"], none)),
-        (Column("censored_runs", "censored runs", about="ended by the generator or the greatest load asked for"),
-         lambda r: text.count(r["censored_runs"], none)),
-        (Column("n_runs", "runs"), lambda r: text.count(r["n_runs"], "unknown")),
-    )  # fmt: skip
-    varying = [key for key in layout.keys if len(layout.order[key]) > 1 or key == layout.series]
-    keys = [Column(key, key_name(key), numeric=False) for key in varying]
-    shown = []
-    for row in sorted(cells.iter_rows(named=True), key=layout.sort_key):
-        labels = [layout.shown(key, row[key]) for key in varying]
-        empty = text.missing(why_empty(row))
-        shown.append((*labels, *(show(row) if row["n_runs"] else empty for _, show in columns)))
-    title = f"{layout.experiment.title}: all cells"
-    return Table(f"cells-{layout.experiment.name}", title, (*keys, *(column for column, _ in columns)), tuple(shown))
-
-
 def method_lines() -> tuple[str, ...]:
     """How throughput was measured."""
     return (
@@ -327,10 +257,6 @@ def method_lines() -> tuple[str, ...]:
     )
 
 
-def _cells_table(summary: Summary, layout: Layout, cells: pl.DataFrame) -> Table:
-    return cell_table(layout, cells)
-
-
 def _method(layouts: Sequence[Layout]) -> tuple[str, ...]:
     return method_lines() if layouts else ()
 
@@ -339,10 +265,31 @@ PAGE: Final = Page(
     sentences=sentences,
     is_titled=True,
     questions=questions,
-    cells=_cells_table,
+    columns=(
+        "jain",
+        "jain_planned",
+        "throughput_packet_per_s",
+        "throughput_interval_packet_per_s",
+        "throughput_bit_per_s",
+        "zero_loss_packet_per_s",
+        "latency_ns",
+        "latency_p99_ns",
+        "latency_total_ns",
+        "tagged_ns",
+        "burst_frames",
+        "buffer_frames",
+        "buffer_ns",
+        "soak_loss_fraction",
+        "recovery_ns",
+        "searches",
+        "trials",
+        "void_trials",
+        "disturbed_trials",
+        "censored_runs",
+        "n_runs",
+    ),
+    all_columns=True,
     method=_method,
     papers=("batalla2018",),
     beside=throughput_standing,
 )
-
-__all__ = ["PAGE", "cell_table", "method_lines", "questions", "sentences"]

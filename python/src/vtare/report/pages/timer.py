@@ -10,8 +10,8 @@ from vtare.plots.format import time_text
 from vtare.report import text
 from vtare.report.details import details_of
 from vtare.report.facts import quantum_of
-from vtare.report.pages.model import Answered, CellColumn, Page, Placement
-from vtare.report.parts import Column, FigureText, Sentence
+from vtare.report.pages.model import READINGS, RUNS, Answered, Page, Placement
+from vtare.report.parts import FigureText, Sentence
 from vtare.report.sentences import Scene, comparison, load_phrase, ratio_figure, scene_of
 from vtare.report.side_by_side import platform_changes, side_by_side
 from vtare.stats import Verdict
@@ -76,18 +76,9 @@ def _about(summary: Summary, layout: Layout) -> str:
     )
 
 
-def _columns(level: str) -> tuple[CellColumn, ...]:
-    return (
-        (Column("read_cost_ns", "read cost", about="of one read in a tight loop, median over runs"),
-         lambda r: text.time(r["read_cost_ns"], "not recorded"), True),
-        (Column("read_cost_interval_ns", f"{level} interval", about="of the read cost, over runs"),
-         lambda r: text.interval(r["read_cost_low_ns"], r["read_cost_high_ns"], "needs 3 runs"), True),
-    )  # fmt: skip
-
-
 PAGE: Final = Page(
     sentences=_sentences,
-    first_columns=_columns,
+    columns=("read_cost_ns", "read_cost_interval_ns", *READINGS, *RUNS),
     readings="differences between readings",
     about=_about,
     caveats=(

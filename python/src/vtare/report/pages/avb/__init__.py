@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from vtare.report.overlay_tables import error_standing
 from vtare.report.pages.avb.answer import sentences
 from vtare.report.pages.avb.figures import questions
-from vtare.report.pages.avb.table import cell_table, method_lines
+from vtare.report.pages.avb.table import COLUMNS, made_columns, method_lines
 from vtare.report.pages.model import Page
 
 if TYPE_CHECKING:
@@ -24,11 +24,11 @@ PAGE: Final = Page(
     sentences=sentences,
     is_titled=True,
     questions=questions,
-    cells=cell_table,
+    columns=COLUMNS,
+    made=made_columns,
+    all_columns=True,
     method=_method,
     more_and_less={"absolute_error_percent": ("more error", "less error")},
     papers=("kirova2019", "kachan2017"),
     beside=error_standing,
 )
-
-__all__ = ["PAGE", "cell_table", "method_lines", "questions", "sentences"]

@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from vtare.plots.format import byte_text, percent_text
+from vtare.plots.format import percent_text
 from vtare.report import text
-from vtare.report.layout import key_name
 from vtare.report.pages.avb.rows import estimates_of
-from vtare.report.parts import Column, Table
-from vtare.report.tables import why_empty
+from vtare.report.pages.model import CellColumn
+from vtare.report.parts import Column
 from vtare.summary.bandwidth import reasons
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from vtare.report.layout import Layout
     from vtare.report.text import Shown
     from vtare.summary import Summary
 
 
-_NO_TRUTH: Final = "path not the lab's, or no answer"
+COLUMNS: Final = (
+    "truth_bit_per_s", "avb_bit_per_s", "avb_interval_bit_per_s", "error_percent", "error_half_iqr_percent",
+    "absolute_error_percent", "coverage", "interval_width_percent", "open_intervals", "estimate_byte", "estimate_ns",
+    "occupied_share", "estimates", "unanswered", "at_least", "truth_unknown", "disturbed_estimates", "others_cores",
+    "n_runs",
+)  # fmt: skip
 
 
-def cell_table(summary: Summary, layout: Layout, cells: pl.DataFrame) -> Table:
-    """All figures of one experiment's cells."""
-    rows = sorted(cells.iter_rows(named=True), key=layout.sort_key)
+def made_columns(summary: Summary, layout: Layout) -> dict[str, CellColumn]:
+    """How often intervals held the truth, and why estimates have no answer."""
     silent = estimates_of(summary, layout).filter(pl.col("avb_bit_per_s").is_null())
 
     def why_silent(row: Mapping[str, Any]) -> Shown:
@@ -41,62 +45,11 @@ def cell_table(summary: Summary, layout: Layout, cells: pl.DataFrame) -> Table:
         if not known:
             return text.missing("none excludes anything" if row["open_intervals"] else "no interval")
         shown = text.percent(covering / known, "")
-        return type(shown)(f"{shown.text} ({covering} of {known})", shown.raw, shown.order)
+        return replace(shown, text=f"{shown.text} ({covering} of {known})")
 
-    columns: tuple[tuple[Column, Callable[[dict[str, Any]], Shown]], ...] = (
-        (Column("truth_bit_per_s", "truth", about="capacity less cross traffic in the windows, median over runs"),
-         lambda r: text.rate(r["truth_bit_per_s"], _NO_TRUTH)),
-        (Column("median_bit_per_s", "estimate", about="median of the run medians"),
-         lambda r: text.of_row(r, "median", "no answer", text.rate)),
-        (Column("median_interval_bit_per_s", f"{text.levels_text(cells)} interval", about="of the median, over runs"),
-         lambda r: text.figures(layout.quantity, r["median_low"], r["median_high"], text.no_interval(r))),
-        (Column("error_percent", "error", about="of an estimate against the truth of its window, median"),
-         lambda r: text.points(r["error_percent"], _NO_TRUTH)),
-        (Column("error_half_iqr_percent", "half IQR", about="half the interquartile range of the error in a run"),
-         lambda r: text.points(r["error_half_iqr_percent"], _NO_TRUTH, signed=False)),
-        (Column("absolute_error_percent", "absolute error", about="median of the error without its sign"),
-         lambda r: text.points(r["absolute_error_percent"], _NO_TRUTH, signed=False)),
-        (Column("coverage", "interval holds truth", about="of the estimates that have an interval and a truth"),
-         coverage),
-        (Column("interval_width_percent", "width", about="of these intervals, in percent of the capacity, median"),
-         lambda r: text.points(r["interval_width_percent"], "no interval", signed=False)),
-        (Column("open_intervals", "open", about="intervals that exclude nothing: they count as no interval"),
-         lambda r: text.count(r["open_intervals"], _NO_TRUTH)),
-        (Column("estimate_byte", "bytes", about="that an estimate puts on the path, median"),
-         lambda r: _bytes(r["estimate_byte"])),
-        (Column("estimate_ns", "time", about="of an estimate, median"),
-         lambda r: text.time(r["estimate_ns"], "no estimate")),
-        (Column("occupied_share", "occupied", about="probe bytes over the time, as a share of the capacity"),
-         lambda r: text.percent(r["occupied_share"], _NO_TRUTH)),
-        (Column("estimates", "estimates"), lambda r: text.count(r["estimates"], "unknown")),
-        (Column("unanswered", "no answer", numeric=False, about="estimates without an answer, by reason"), why_silent),
-        (Column("at_least", "bounds", about="answers that are lower bounds only"),
-         lambda r: text.count(r["at_least"], "unknown")),
-        (Column("truth_unknown", "no truth", about="estimates whose window is not known"),
-         lambda r: text.count(r["truth_unknown"], _NO_TRUTH)),
-        (Column("disturbed_estimates", "disturbed", about="estimates in windows that something else disturbed"),
-         lambda r: text.count(r["disturbed_estimates"], _NO_TRUTH)),
-        (Column("others_cores", "others", about="cores that other programs took, median"),
-         lambda r: text.number(r["others_cores"], _NO_TRUTH)),
-        (Column("n_runs", "runs"), lambda r: text.count(r["n_runs"], "unknown")),
-    )  # fmt: skip
-    # What is the same in all cells stands above the figures.
-    varying = [key for key in layout.keys if len(layout.order[key]) > 1 or key == layout.series]
-    keys = [Column(key, key_name(key), numeric=False) for key in varying]
-    shown = []
-    for row in rows:
-        labels = [layout.shown(key, row[key]) for key in varying]
-        empty = text.missing(why_empty(row))
-        shown.append((*labels, *(show(row) if row["n_runs"] else empty for _, show in columns)))
-    title = f"{layout.experiment.title}: all cells"
-    return Table(f"cells-{layout.experiment.name}", title, (*keys, *(column for column, _ in columns)), tuple(shown))
-
-
-def _bytes(value: float | None) -> Shown:
-    if value is None:
-        return text.missing("no estimate, or another program's, which does not report it")
-    shown = text.number(value, "")
-    return type(shown)(text.keep(byte_text(value)), shown.raw, value)
+    held = Column("coverage", "interval holds truth", about="of the estimates that have an interval and a truth")
+    why = Column("unanswered", "no answer", numeric=False, about="estimates without an answer, by reason")
+    return {"coverage": CellColumn(held, coverage), "unanswered": CellColumn(why, why_silent)}
 
 
 def method_lines() -> tuple[str, ...]:
