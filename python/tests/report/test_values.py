@@ -8,6 +8,8 @@ import polars as pl
 from comparison_frames import compared
 from conftest import Reported
 
+from vtare.plan.factors import symbol_of_key
+from vtare.plan.level import Level
 from vtare.plan.model import Analysis
 from vtare.plots.quantity import quantity_of
 from vtare.report import text
@@ -30,20 +32,29 @@ def test_compare_writes_each_figure_in_its_own_unit() -> None:
         assert figure_text(quantity, value) == wanted
 
 
+def _levels(numbers: dict[str, dict[str, float]]) -> dict[str, dict[str, Level]]:
+    return {
+        key: {label: Level(label, number, symbol_of_key(key)) for label, number in by.items()}
+        for key, by in numbers.items()
+    }
+
+
 def test_frame_sizes_are_written_in_bytes_and_large_sizes_in_units_that_fit() -> None:
     numbers = {"frame_byte": {"1.024 kB": 1024.0, "1.28 kB": 1280.0, "9 kB": 9000.0, "64 B": 64.0, "64 kB": 64e3}}
-    written = [level_text(numbers, "frame_byte", label).replace(text.NO_BREAK, " ") for label in numbers["frame_byte"]]
+    levels = _levels(numbers)
+    written = [level_text(levels, "frame_byte", label).replace(text.NO_BREAK, " ") for label in numbers["frame_byte"]]
     assert written == ["1024 B", "1280 B", "9000 B", "64 B", "64 kB"]
 
 
 def test_a_level_is_written_from_its_number_in_the_unit_of_its_key_and_never_read_from_its_label() -> None:
     numbers = {"target_ns": {"a": 1e5}, "capacity": {"b": 1e9}, "loss": {"c": 0.01}, "cpu": {"3": 3.0}}
+    levels = _levels(numbers)
     written = {
-        key: level_text(numbers, key, label).replace(text.NO_BREAK, " ") for key, by in numbers.items() for label in by
+        key: level_text(levels, key, label).replace(text.NO_BREAK, " ") for key, by in numbers.items() for label in by
     }
     assert written == {"target_ns": "100 \N{MICRO SIGN}s", "capacity": "1 Gbit/s", "loss": "1 %", "cpu": "3"}
-    assert level_text(numbers, "target_ns", "usleep") == "usleep"
-    assert level_text(numbers, "target_ns", None) == "\N{EN DASH}"
+    assert level_text(levels, "target_ns", "usleep") == "usleep"
+    assert level_text(levels, "target_ns", None) == "\N{EN DASH}"
 
 
 def test_a_label_with_a_comma_loses_no_panel_of_an_interaction(five_runs: Reported) -> None:
@@ -105,3 +116,14 @@ def test_levels_stand_in_the_order_of_their_numbers(all_instruments: Reported) -
     assert None not in numbers
     assert numbers == sorted(number for number in numbers if number is not None)
     assert layout.number("load", "idle") is None
+
+
+def test_a_number_without_a_unit_stands_with_its_key_however_it_is_written() -> None:
+    """A level is asked for its value: a word of digits is a word, a fraction is a number, a quantity has its unit."""
+    bare = {"a": Level("4", 4), "b": Level("0.5", 0.5), "c": Level("2", [2]), "d": Level("-1", -1)}
+    others = {
+        "e": Level("64 B", 64, "B"), "f": Level("7", "7"), "g": Level("true", True), "h": Level("1, 2", [1, 2]),
+    }  # fmt: skip
+    assert all(level.is_bare for level in bare.values())
+    assert not any(level.is_bare for level in others.values())
+    assert [level.number for level in (*bare.values(), *others.values())] == [4, 0.5, 2, -1, 64, None, None, None]

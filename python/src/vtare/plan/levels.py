@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from vtare.errors import BadInput, did_you_mean
 from vtare.plan.checks import Checks
-from vtare.plan.factors import BY_NAME
+from vtare.plan.factors import BY_NAME, symbol_of_key
 from vtare.plan.level import Level
 
 
@@ -49,7 +50,7 @@ class Levels(Checks):
 
     def _level(self, factor: str, found: Any, instrument: str, path: str) -> Level:
         if factor in BY_NAME:
-            return BY_NAME[factor].read(self, found, path)
+            return replace(BY_NAME[factor].read(self, found, path), unit=symbol_of_key(factor))
         parameter = self.contract.parameters(instrument, self.at(path))[factor]
         value = parameter.check(found, self.at(path))
-        return Level(parameter.label(value), value)
+        return Level(parameter.label(value), value, symbol_of_key(factor))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare.instruments import end_column, metric
-from vtare.plan.factors import PATH_FACTORS, symbol_of_key
+from vtare.plan.factors import PATH_FACTORS
 from vtare.plots import quantity
 from vtare.quantities import plain_name
 from vtare.report import text
@@ -22,8 +22,12 @@ if TYPE_CHECKING:
 
     import polars as pl
 
+    from vtare.plan.level import Level
     from vtare.plan.model import Experiment
     from vtare.summary import Summary
+
+
+_Levels = Mapping[str, Mapping[str, "Level"]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,7 @@ class Layout:
 
     There is one panel per level of `panel`, a single one where it is None. `order` gives, for each
     key, its levels in the order of the plan. `quantity` is that of the single readings, `main` the figure that a cell
-    is shown and compared by. `numbers` holds, for each key, what its labels stand for (`Summary.numbers`).
+    is shown and compared by. `levels` holds, for each key, what its labels stand for (`Summary.level_of`).
     """
 
     experiment: Experiment
@@ -60,7 +64,7 @@ class Layout:
     groups: tuple[str, ...]
     order: dict[str, tuple[str, ...]]
     main: MainFigure
-    numbers: Mapping[str, Mapping[str, float]]
+    levels: _Levels
 
     def value(self, row: Mapping[str, Any]) -> float | None:
         """The main figure of a cell; None where no run finished."""
@@ -85,7 +89,8 @@ class Layout:
 
     def number(self, key: str, label: str | None) -> float | None:
         """The number that a label stands for, in the unit of its key: 1518 of `1518 B`; None where it is a word."""
-        return None if label is None else self.numbers.get(key, {}).get(label)
+        level = None if label is None else self.levels.get(key, {}).get(label)
+        return None if level is None else level.number
 
     def label(self, key: str, number: float) -> str | None:
         """The label of a number, as `number` gives the number of a label; None where it is no level."""
@@ -93,11 +98,16 @@ class Layout:
 
     def level(self, key: str, label: str | None) -> str:
         """A level as the report writes it: a number with its unit, else its label."""
-        return level_text(self.numbers, key, label)
+        return level_text(self.levels, key, label)
 
     def key_text(self, key: str, label: str | None) -> str:
         """A key with its level: `target 1 ms`, `load idle`."""
-        return key_text(self.numbers, key, label)
+        return key_text(self.levels, key, label)
+
+    def named(self, key: str, label: str | None) -> str:
+        """A level that stands alone: a word, a number with its unit, else with its key, `CPU 0`."""
+        level = None if label is None else self.levels.get(key, {}).get(label)
+        return self.key_text(key, label) if level is not None and level.is_bare else self.level(key, label)
 
     def reached(self, row: Mapping[str, Any]) -> str:
         """What a cell achieved of a level that it fell short of, in brackets behind the level; empty where none."""
@@ -124,8 +134,7 @@ class Layout:
 
     def series_text(self, row: Mapping[str, str | None]) -> str:
         """Label of a row or curve: `usleep`, but `CPU 0` and `argument 4`, for a bare number means nothing."""
-        label = row.get(self.series)
-        return self.key_text(self.series, label) if str(label).isdigit() else self.level(self.series, label)
+        return self.named(self.series, row.get(self.series))
 
     def fixed_text(self) -> str:
         """The keys that have only one level, as words: `target 1 ms, platform host`."""
@@ -153,21 +162,18 @@ def figure_name(figure: str, *, short: bool = False) -> str:
     return (found.short if short else found.words or found.short) or plain_name(figure)
 
 
-_Numbers = Mapping[str, Mapping[str, float]]
-
-
-def level_text(numbers: _Numbers, key: str, label: str | None) -> str:
-    """A level as the report writes it, `numbers` being those of the summary; a missing level is a dash."""
+def level_text(levels: _Levels, key: str, label: str | None) -> str:
+    """A level as the report writes it, `levels` being those of the summary; a missing level is a dash."""
     if label is None:
         return "\N{EN DASH}"
-    number = numbers.get(key, {}).get(label)
+    level = levels.get(key, {}).get(label)
     # A zero has the unit of its label: none of those that fit.
-    return text.keep((quantity.level_text(symbol_of_key(key), number) if number else None) or label)
+    return text.keep((quantity.level_text(level.unit, level.number) if level and level.number else None) or label)
 
 
-def key_text(numbers: _Numbers, key: str, label: str | None) -> str:
+def key_text(levels: _Levels, key: str, label: str | None) -> str:
     """A key with its level: `target 1 ms`, `load idle`."""
-    return f"{key_name(key)} {level_text(numbers, key, label)}"
+    return f"{key_name(key)} {level_text(levels, key, label)}"
 
 
 #: The sleep that is described where it was measured.
@@ -215,11 +221,12 @@ def layout_of(summary: Summary, experiment: Experiment, cells: pl.DataFrame) -> 
         # There is one far end, the lab's own: no row needs to name it.
         keys.remove("peer")
     order: dict[str, tuple[str, ...]] = {}
-    numbers = summary.numbers
     for key in keys:
         present = [str(level) for level in cells.get_column(key).unique().drop_nulls().to_list()]
         planned = _planned(experiment, key)
-        own = numbers.get(key, {})
+        own = {
+            label: level.number for label, level in summary.level_of.get(key, {}).items() if level.number is not None
+        }
         by_size = sorted((own.get(label, math.inf), label) for label in present if label not in planned)
         rest = [label for _, label in by_size]
         order[key] = (*(label for label in planned if label in present), *rest)
@@ -234,7 +241,14 @@ def layout_of(summary: Summary, experiment: Experiment, cells: pl.DataFrame) -> 
     groups = tuple(key for key in others if key != panel)
     quantity = str(cells.get_column("quantity")[0])
     return Layout(
-        experiment, quantity, series, panel, groups, order, _main_figure(experiment, quantity, cells), numbers
+        experiment,
+        quantity,
+        series,
+        panel,
+        groups,
+        order,
+        _main_figure(experiment, quantity, cells),
+        summary.level_of,
     )
 
 

@@ -218,7 +218,7 @@ def _one_sided(summary: Summary) -> list[Limit]:
             labels = counterpart(experiments[row.experiment], row.labels, row.factor, level) or {}
             key = (row.experiment, *(str(labels.get(name)) for name in summary.keys[row.experiment]))
             lost, made = cells.get(key, (0, 0))
-            sides.append((lost, made, level_text(summary.numbers, row.factor, level)))
+            sides.append((lost, made, level_text(summary.level_of, row.factor, level)))
         (here, of_here, level), (there, of_there, baseline) = sides
         if of_here and of_there and here != there:
             words = f"{here} of {of_here} at {level} against {there} of {of_there} at {baseline}"

@@ -166,8 +166,8 @@ def _side(summary: Summary, layout: Layout, row: ComparisonRow, level: str) -> S
     main = row.figure == layout.experiment.record.quantity
     value = known_of(cell, "median" if main else row.tail or row.quantity)
     quantity = layout.quantity if row.tail in TAILS else row.quantity
-    is_name = row.factor in ("platform", layout.series) and not level.isdigit()
-    name = layout.level(row.factor, level) if is_name else layout.key_text(row.factor, level)
+    is_name = row.factor in ("platform", layout.series)
+    name = layout.named(row.factor, level) if is_name else layout.key_text(row.factor, level)
     figure = "" if value is None else f": {value.prefix}{text.keep(quantity_of(quantity).text(value.number))}"
     return Shown(f"{name}{layout.reached(cell)}{figure}", level, layout.rank(row.factor, level))
 

@@ -36,7 +36,7 @@ def _found(summary: Summary, layout: Layout) -> list[MeshFound]:
 def _where(summary: Summary, one: MeshFound) -> str:
     """What it is of: the figure, and the levels of factors with more than one."""
     factors = {factor.name: factor.levels for factor in summary.plan.experiment(one.experiment).factors}
-    levels = [key_text(summary.numbers, key, label) for key, label in one.at.items() if len(factors[key]) > 1]
+    levels = [key_text(summary.level_of, key, label) for key, label in one.at.items() if len(factors[key]) > 1]
     return ", ".join([figure_name(one.quantity), *levels])
 
 

@@ -232,8 +232,10 @@ def _loads(summary: Summary) -> list[str]:
     found = []
     for load in summary.loads:
         cpus = [m.machine.get("cpus_online") for m in summary.machines]
+        level = summary.level_of.get("load", {}).get(load.kind)
         if (
-            load.kind.split()[0] == "cpu"
+            level is not None
+            and level.value.kind == "cpu"
             and load.threads
             and cpus
             and isinstance(cpus[0], int)

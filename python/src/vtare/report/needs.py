@@ -179,7 +179,7 @@ def cell_name(summary: Summary, experiment: str, labels: Mapping[str, str]) -> s
     """A cell by its experiment and its levels of what varies there: `sleeps, load idle, method usleep`."""
     cells = summary.cells.filter(pl.col("experiment") == experiment)
     varying = [key for key in labels if key in cells.columns and cells.get_column(key).n_unique() > 1]
-    return ", ".join([experiment, *(key_text(summary.numbers, key, labels[key]) for key in varying)])
+    return ", ".join([experiment, *(key_text(summary.level_of, key, labels[key]) for key in varying)])
 
 
 def mark(row: ComparisonRow) -> str:

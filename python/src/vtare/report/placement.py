@@ -168,10 +168,7 @@ def _argument(layout: Layout, row: Mapping[str, Any]) -> int:
 def _line_name(layout: Layout, row: Mapping[str, Any]) -> str:
     """What a line has that the others of its panel have not: `java`, `background 4`; empty where there is one line."""
     varying = [key for key in layout.groups if len(layout.order[key]) > 1]
-    levels = [str(row[key]) for key in varying]
-    return ", ".join(
-        layout.key_text(key, label) if label.isdigit() else label for key, label in zip(varying, levels, strict=True)
-    )
+    return ", ".join(layout.named(key, row[key]) for key in varying)
 
 
 def placement_tables(summary: Summary, layouts: Mapping[str, Layout]) -> tuple[Table, ...]:

@@ -16,7 +16,7 @@ from vtare.plots.format import (
 )
 from vtare.plots.quantity import quantity_of
 from vtare.report import text
-from vtare.report.layout import LATE, described_level, fixed_parts, key_name
+from vtare.report.layout import LATE, described_level, fixed_parts
 from vtare.report.pages import page_of
 from vtare.report.parts import FigureText, Sentence
 from vtare.stats import Verdict
@@ -89,11 +89,11 @@ def load_phrase(summary: Summary, label: str | None) -> str:
     """A load level in words with the load really made: `With 100 busy threads`, `On the idle machine`."""
     if label is None:
         return "Here"
-    kind = label.split()[0]
-    if kind == "idle":
+    level = summary.level_of["load"][label]
+    if level.value.kind == "idle":
         return "On the idle machine"
     made = next((load for load in summary.loads if load.kind == label), None)
-    if kind == "cpu" and made is not None and made.threads is not None:
+    if level.value.kind == "cpu" and made is not None and made.threads is not None:
         return f"With {made.threads} busy threads"
     named = {"io": "Under the disk and network load", "nbd": "Under the load on a file service outside"}
     return named.get(label, f"Under the load {label}")
@@ -202,12 +202,10 @@ def against_baseline(
     for level in layout.order.get(factor, ()):
         row = comparison(summary, layout, {**cell, factor: level}, factor)
         if row is not None:
-            rows.append((layout.level(factor, level), row))
-    named = str(key_name(factor))
+            rows.append((layout.named(factor, level), row))
     differ = [(level, row) for level, row in rows if row.verdict.is_different]
     pieces: list[str | FigureText] = []
     for level, row in differ:
-        level = f"{named} {level}" if level.isdigit() else level
         pieces += [f"{', ' if pieces else ''}{level} ", ratio_figure(row.ratio or 0.0, row.ratio_low, row.ratio_high)]
         pieces += [" as much time late"] if row.quantity == LATE else []
     margin = f" within {summary.plan.analysis.margin_percent:g} %"

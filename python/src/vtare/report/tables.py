@@ -205,7 +205,7 @@ def change_text(layout: Layout, factor: str, level: str, baseline: str) -> str:
 
 def place_text(summary: Summary, where: Sequence[ComparedLevel]) -> str:
     """The place of a test in words: `load idle, target 1 ms`."""
-    return ", ".join(key_text(summary.numbers, one.key, one.label) for one in where) or "everywhere"
+    return ", ".join(key_text(summary.level_of, one.key, one.label) for one in where) or "everywhere"
 
 
 def _p_value(row: ComparisonRow) -> Shown:
@@ -269,7 +269,7 @@ def _differing(summary: Summary, test: RankTestRow) -> str:
     """The pairs of levels that differ: `netns < docker (0.012), host < docker (0.034)`."""
 
     def named(label: str) -> str:
-        return level_text(summary.numbers, test.factor, label)
+        return level_text(summary.level_of, test.factor, label)
 
     return ", ".join(f"{named(pair.less)} < {named(pair.more)} ({write_p(pair.p_adjusted)})" for pair in test.pairs)
 

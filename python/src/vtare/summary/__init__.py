@@ -13,7 +13,7 @@ Columns
 Key columns, in every frame: `experiment`, `instrument`, and one string column per factor of the plan (`load`,
 `platform`, `source`, `method`, `target_ns`, ...), null where the experiment does not have that factor. Levels are
 written as a person writes them (`idle`, `1 ms`). `Summary.keys[experiment]` lists the key columns of one experiment in
-the plan's order: group and label by these. `Summary.numbers[key][label]` is the number that a label stands for.
+the plan's order: group and label by these. `Summary.level_of[key][label]` is the level that a label stands for.
 
 `design`: `position, block, replicate, run_id, experiment, instrument, control`, factors, `parameters` (JSON), `status`
 (`done`, `failed`, `skipped`, `pending`, or `not_needed`: the campaign had stopped by its rule).
@@ -175,7 +175,7 @@ def summarise(store: Path) -> Summary:
         plan_text=plan.text,
         seed=seed,
         keys={e.name: samples.keys(e.name) for e in plan.experiments},
-        numbers=work.numbers(),
+        level_of=work.levels(),
         design=design_frame(runs, plan.factor_names).with_columns(
             pl.Series("status", [status[run.run_id] for run in runs], dtype=pl.String)
         ),

@@ -21,6 +21,7 @@ from vtare.summary.rows import BOUNDS, BOUNDS_TYPE, apart, columns_of, known_of,
 
 if TYPE_CHECKING:
     from vtare.instruments import Reached
+    from vtare.plan.level import Level
     from vtare.stats import Adder, Resampled, RunPool, Tally
     from vtare.stats._arrays import FloatArray
     from vtare.summary.figures import Part
@@ -93,7 +94,7 @@ class Cell:
     """One cell while its runs come in: figures and block of each run, then the pool its comparisons draw from.
 
     `rng` draws the resamples of each run, for a planner that asks what longer runs are worth; None where nobody asks.
-    `numbers` are those of its labels that stand for numbers, counted in the unit of their key.
+    `levels` are what the labels of its parts stand for.
     `sketch` holds `SKETCH` quantiles of its readings, for scores among other cells.
     `step` is the step that the cell's readings were seen to move in (`stats.seen_step`), 0 where none was seen.
     """
@@ -109,7 +110,7 @@ class Cell:
     outliers: Outliers | None = None
     sketch: FloatArray = field(default_factory=lambda: np.empty(0))
     step: float = 0.0
-    numbers: Mapping[str, float] = field(default_factory=dict)
+    levels: Mapping[str, Level] = field(default_factory=dict)
 
     def add(self, part: Part, block: int, run_id: str = "") -> None:
         """Take in one run: its readings are counted and resampled, and not kept."""

@@ -447,14 +447,8 @@ def _numbers(experiment: Experiment, factor: str) -> Mapping[str, float] | None:
     found = next((f for f in experiment.factors if f.name == factor), None)
     if found is None:
         return None
-    values = {level.label: _number(level.value) for level in found.levels}
+    values = {level.label: level.number for level in found.levels}
     return {label: v for label, v in values.items() if v is not None} if None not in values.values() else None
-
-
-def _number(value: Any) -> float | None:
-    if isinstance(value, list) and len(value) == 1:
-        value = value[0]
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _ordered(values: Sequence[float], numbers: Sequence[float], about: _About, analysis: Analysis) -> LevelRow:

@@ -13,6 +13,8 @@ from vtare import stats
 from vtare.contract import load_contract
 from vtare.instruments import RECORDS, Instrument, PartRows
 from vtare.instruments import instrument as record_of
+from vtare.plan.factors import symbol_of_key
+from vtare.plan.level import Level
 from vtare.samples import FAR_END_PART, OWN_FAR_END
 from vtare.summary import completion, shift
 from vtare.summary.rows import BOUNDS, BOUNDS_TYPE, apart, columns_of, values_of
@@ -107,14 +109,14 @@ class Box:
 class Part:
     """One part of a run: its labels (`{"target_ns": "1 ms"}`), its figures, and its readings for resampling.
 
-    `numbers` are the labels that stand for numbers, counted in the unit of their key (`{"target_ns": 1e6}`).
+    `levels` are what the labels stand for.
 
     `weights` is None where each row is one reading in order of time. `tally` counts the readings by value; `box` is
     what a box plot shows of all of them, the warm-up too.
     """
 
     labels: Mapping[str, str]
-    numbers: Mapping[str, float]
+    levels: Mapping[str, Level]
     figures: Mapping[str, Any]
     values: FloatArray
     weights: np.ndarray | None
@@ -181,8 +183,8 @@ def run_parts(samples: SampleSet, file: RunFile, *, exceed_ns: float | None) -> 
             **(record.figures(of_part) if record.figures else {}),
         })  # fmt: skip
         everything = counted if settled is group else stats.tally(group.drop_nulls("value")["value"].to_numpy())
-        numbers = {name: float(v) for name, v in zip(names, key, strict=True) if is_number(v)}
-        yield Part(labels, numbers, figures, values, weights, counted, box_of(everything))
+        levels = {name: Level(labels[name], v, symbol_of_key(name)) for name, v in zip(names, key, strict=True)}
+        yield Part(labels, levels, figures, values, weights, counted, box_of(everything))
 
 
 def _groups(frame: pl.DataFrame, names: tuple[str, ...]) -> dict[tuple[Any, ...], pl.DataFrame]:
@@ -190,11 +192,6 @@ def _groups(frame: pl.DataFrame, names: tuple[str, ...]) -> dict[tuple[Any, ...]
     if frame.height and all(bool(frame[name].eq_missing(frame[name][0]).all()) for name in names):
         return {tuple(frame[name][0] for name in names): frame}
     return {tuple(key): group for key, group in frame.group_by(names, maintain_order=True)}
-
-
-def is_number(value: Any) -> bool:
-    """Whether a level is a number: a switch is none."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def box_of(counted: Tally) -> Box | None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from vtare.campaign.journal import Stopped
+    from vtare.plan.level import Level
     from vtare.plan.model import Plan
     from vtare.samples import SampleSet
     from vtare.stored.outputs import Derived
@@ -82,7 +83,7 @@ class Summary:
     plan_text: str
     seed: int
     keys: Mapping[str, tuple[str, ...]]
-    numbers: Mapping[str, Mapping[str, float]]
+    level_of: Mapping[str, Mapping[str, Level]]
     design: pl.DataFrame
     runs: pl.DataFrame
     cells: pl.DataFrame

@@ -15,11 +15,12 @@ from vtare.plan.factors import PATH_FACTORS
 from vtare.samples import Problem, RunFile, SampleSet
 from vtare.summary import cells as cell_work
 from vtare.summary import contrasts, factors
-from vtare.summary.figures import FIGURE_COLUMNS, Box, is_number, run_parts
+from vtare.summary.figures import FIGURE_COLUMNS, Box, run_parts
 from vtare.summary.rows import frame_of
 
 if TYPE_CHECKING:
     from vtare.design import Run
+    from vtare.plan.level import Level
     from vtare.plan.model import Experiment, Plan
 
 RUN_COLUMNS: Final[dict[str, Any]] = {
@@ -85,7 +86,7 @@ def read_cell(task: CellTask) -> CellFound:
             key = tuple(part.labels.values())
             if key not in opened:
                 rng = cell_work.rng_for(task.seed, task.experiment, repr(sorted(labels.items())))
-                opened[key] = cell_work.Cell(labels, rng if task.resample else None, numbers=part.numbers)
+                opened[key] = cell_work.Cell(labels, rng if task.resample else None, levels=part.levels)
             opened[key].add(part, run.block, run.run_id)
         del parts
     # A control run opens no cell, and its experiment stands in no plan.
@@ -166,18 +167,15 @@ class CellWork:
         ]
         return cell_work.control_drift(rows, quantum_ns=self.quantum_ns)
 
-    def numbers(self) -> dict[str, dict[str, float]]:
-        """Key -> label -> the number that the label stands for, in the unit of the key; words are left out."""
-        found: dict[str, dict[str, float]] = defaultdict(dict)
+    def levels(self) -> dict[str, dict[str, Level]]:
+        """Key -> label -> the level: of factors as the plan states it, of parts as runs measured it."""
+        found: dict[str, dict[str, Level]] = defaultdict(dict)
         for experiment in self.plan.experiments:
             for factor in experiment.factors:
-                for level in factor.levels:
-                    value = level.value[0] if isinstance(level.value, list) and len(level.value) == 1 else level.value
-                    if is_number(value):
-                        found[factor.name][level.label] = float(value)
+                found[factor.name] |= {level.label: level for level in factor.levels}
             for cell in self.cells[experiment.name]:
-                for key, number in cell.numbers.items():
-                    found[key][cell.labels[key]] = number
+                for key, level in cell.levels.items():
+                    found[key].setdefault(cell.labels[key], level)
         return dict(found)
 
     def cells_frame(self, runs: Sequence[Run], status: Mapping[str, str]) -> pl.DataFrame:

@@ -92,7 +92,7 @@ def _ranking_sentence(summary: Summary, layout: Layout, ranking: _Ranking) -> Se
     others.sort(key=lambda level: layout.rank(ranking.factor, level.name))
     pieces: list[str | FigureText] = [f"Against {layout.key_text(ranking.factor, ranking.baseline)} it is "]
     for at, level in enumerate(others):
-        name = (layout.key_text if level.name.isdigit() else layout.level)(ranking.factor, level.name)
+        name = layout.named(ranking.factor, level.name)
         pieces += [", " if at else "", ratio_figure(level.ratio, level.low, level.high), f" with {name}"]
     sure = ranking.p is not None and ranking.p.adjusted is not None
     if ranking.p is None or not sure:

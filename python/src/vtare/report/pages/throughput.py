@@ -182,7 +182,7 @@ def _panels(
 
 def _style(layout: Layout, key: str, label: str) -> str:
     """What names the look of a line: the platform or the number itself, else its place in the plan: no two alike."""
-    return label if key == "platform" or label.isdecimal() else str(layout.rank(key, label))
+    return label if key == "platform" or layout.number(key, label) is not None else str(layout.rank(key, label))
 
 
 def _over_jain(
