@@ -13,7 +13,7 @@ from vtare import stats
 from vtare.ab.designs import Chosen, DesignWord, Orders, Pair, Runner, choose, run_pair, warm_up
 from vtare.ab.effects import Sides, sides_of
 from vtare.errors import BadInput, MachineCannot
-from vtare.stats import Verdict
+from vtare.stats import Merit, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -105,7 +105,7 @@ class Finding:
         return self.verdict is Verdict.INCONCLUSIVE and self.more_pairs is not None
 
     @property
-    def change(self) -> str | None:
+    def change(self) -> Merit | None:
         """*worse* or *better*; None without a difference, or of a figure without a direction."""
         return self.verdict.change(self.figure.better)
 

@@ -15,7 +15,7 @@ from vtare.ab.json_figures import path
 from vtare.ab.readings import LOCALES, NoReading, Reading, unit_text
 from vtare.ab.text_figures import pattern
 from vtare.errors import BadInput
-from vtare.stats import Better
+from vtare.stats import Better, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,7 +71,7 @@ class Figure:
         """What a command is whose figure is higher, or lower, than another's."""
         if self.is_duration:
             return "slower" if higher else "faster"
-        return "higher" if higher else "lower"
+        return str(Verdict.HIGHER if higher else Verdict.LOWER)
 
 
 def _sum(first: int | None, second: int | None) -> int | None:

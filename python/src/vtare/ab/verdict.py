@@ -12,7 +12,7 @@ import numpy as np
 from vtare.ab.trials import COUNTED_FIELDS
 from vtare.answers import Answered, answered
 from vtare.errors import BadInput
-from vtare.stats import Verdict
+from vtare.stats import Merit, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -302,7 +302,7 @@ class FailLimit:
         Raises:
             BadInput: nothing states which direction of the figure is better.
         """
-        if self.word not in ("higher", "lower") and figure.more_is_better is None:
+        if self.word not in (Verdict.HIGHER, Verdict.LOWER) and figure.more_is_better is None:
             raise BadInput(
                 f"--fail-if '{self.text}': nothing states whether more or less is better in {figure.name}. Write "
                 "higher or lower, or add --more-is-better or --less-is-better"
@@ -322,9 +322,9 @@ class FailLimit:
 
     def _is_upward(self, figure: Figure) -> bool:
         """Whether the word is one of higher figures: slower is worse, whatever the figure is."""
-        if self.word in ("slower", "worse"):
+        if self.word in ("slower", Merit.WORSE):
             return not figure.more_is_better
-        return bool(figure.more_is_better) if self.word in ("faster", "better") else self.word == "higher"
+        return bool(figure.more_is_better) if self.word in ("faster", Merit.BETTER) else self.word == Verdict.HIGHER
 
 
 def read_limit(text: str) -> FailLimit:

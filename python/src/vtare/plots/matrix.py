@@ -11,6 +11,7 @@ from matplotlib.patches import Patch, Rectangle
 from vtare.plots.drawn import Drawing, drawn
 from vtare.plots.palette import BLUE, GRID, INK, MUTED, SURFACE, VERMILLION
 from vtare.plots.svg import PANEL_WIDTH_IN, new_figure, to_drawing
+from vtare.stats.verdicts import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +31,7 @@ _LINE_IN: Final = 0.14
 _LEAST_TINT: Final = 0.04
 _MOST_TINT: Final = 0.62
 _MARK: Final[dict[Edge, str]] = {"sure": "", "alike": "=", "open": "?"}
-_VERDICT: Final[dict[Edge, str]] = {"sure": "sure", "alike": "equivalent", "open": "inconclusive"}
+_VERDICT: Final[dict[Edge, str]] = {"sure": "sure", "alike": Verdict.EQUIVALENT, "open": Verdict.INCONCLUSIVE}
 
 
 @dataclass(frozen=True, slots=True)

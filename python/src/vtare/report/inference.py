@@ -84,7 +84,9 @@ def _effect_panel(layout: Layout, factor: str, rows: Sequence[tuple[ComparisonRo
         squares[place, row.level] = plots.Square(tint if edge != "alike" else 0.0, ratio_text(ratio), edge)
     baseline = rows[0][0].baseline
     shown = places[:MOST_ROWS]
-    more_is, less_is = ("higher", "lower") if quantity_of(layout.quantity).is_rate else ("longer", "shorter")
+    more_is, less_is = (
+        (str(Verdict.HIGHER), str(Verdict.LOWER)) if quantity_of(layout.quantity).is_rate else ("longer", "shorter")
+    )
     words = page_of(layout.experiment.instrument).more_and_less
     more_is, less_is = words.get(rows[0][0].quantity, (more_is, less_is))
     drawing = plots.matrix(

@@ -224,5 +224,5 @@ def comparison(summary: Summary, layout: Layout, cell: Mapping[str, Any] | None,
         if (row.experiment, row.factor) == (layout.experiment.name, factor) and all(
             row.labels.get(key) == cell[key] for key in layout.keys
         ):
-            return row if row.ratio is not None and row.inference != "refused" else None
+            return row if row.ratio is not None and row.inference != Verdict.REFUSED else None
     return None

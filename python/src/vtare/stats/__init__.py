@@ -72,7 +72,7 @@ from vtare.stats.variation import (
     jain_index,
     median_interval,
 )
-from vtare.stats.verdicts import WORDS, Better, Verdict
+from vtare.stats.verdicts import WORDS, Better, Merit, Verdict
 
 __all__ = [
     "LEAST_BLOCKS",
@@ -104,6 +104,7 @@ __all__ = [
     "Looks",
     "MeanDifference",
     "MeanRatio",
+    "Merit",
     "MeshStructure",
     "Modes",
     "OddPair",

@@ -9,6 +9,13 @@ from typing import Final, Literal
 Better = Literal["more", "less"]
 
 
+class Merit(StrEnum):
+    """A difference of a figure that has a direction."""
+
+    WORSE = "worse"
+    BETTER = "better"
+
+
 class Verdict(StrEnum):
     """What a comparison shows of one side against the other, conclusions first."""
 
@@ -28,15 +35,15 @@ class Verdict(StrEnum):
         """Whether it gives no answer."""
         return self in (Verdict.INCONCLUSIVE, Verdict.REFUSED)
 
-    def change(self, better: Better | None) -> Literal["worse", "better"] | None:
+    def change(self, better: Better | None) -> Merit | None:
         """Whether the difference is an improvement; None without a difference or where the figure has no direction.
 
         >>> Verdict.HIGHER.change("less"), Verdict.HIGHER.change(None), Verdict.EQUIVALENT.change("less")
-        ('worse', None, None)
+        (<Merit.WORSE: 'worse'>, None, None)
         """
         if better is None or not self.is_different:
             return None
-        return "better" if (self is Verdict.HIGHER) == (better == "more") else "worse"
+        return Merit.BETTER if (self is Verdict.HIGHER) == (better == "more") else Merit.WORSE
 
     def word(self, better: Better | None = None) -> str:
         """The word that people read: worse and better where the figure has a direction.
@@ -44,8 +51,8 @@ class Verdict(StrEnum):
         >>> Verdict.LOWER.word("more"), Verdict.LOWER.word(), Verdict.EQUIVALENT.word("more")
         ('worse', 'lower', 'equivalent')
         """
-        return self.change(better) or str(self)
+        return str(self.change(better) or self)
 
 
 #: Every word that a verdict may have, conclusions first.
-WORDS: Final = ("worse", "better", *Verdict)
+WORDS: Final = (*Merit, *Verdict)

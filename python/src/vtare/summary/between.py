@@ -21,12 +21,11 @@ from typing import TYPE_CHECKING, Any, Final
 from vtare import stats
 from vtare.answers import Answered, answered
 from vtare.errors import BadInput
-from vtare.instruments import metric
 from vtare.plan.model import Analysis
-from vtare.stats import Verdict
+from vtare.stats import Merit, Verdict
 from vtare.summary.campaigns import LEAST_CAMPAIGNS, LEAST_PAIRS, Shift, campaigns_needed, interleaved, shift_between
 from vtare.summary.cells import Cell, compared_figure
-from vtare.summary.contrasts import ASK_FOR_LESS, RAISE_LIMIT, TAILS, step_of
+from vtare.summary.contrasts import ASK_FOR_LESS, RAISE_LIMIT, TAILS, Compared, step_of
 from vtare.summary.measured import MeasuredStore, read_measured, refuse_empty
 from vtare.summary.rows import values_of
 
@@ -60,51 +59,24 @@ _FACTS: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BetweenRow:
+class BetweenRow(Compared):
     """One figure of one cell on both sides: geometric means over campaigns, and after over before.
 
     `ratio_low` and `ratio_high` are over campaigns, `within_low` and `within_high` over the runs of one campaign a side
-    (without the campaigns' offsets). `method_of_comparison` is `welch`, `paired` or `refused`, `verdict` is `higher`,
-    `lower`, `equivalent`, `inconclusive` or `refused`, `change` is `worse`, `better` or None. `campaigns_needed` new
+    (without the campaigns' offsets). `method_of_comparison` is `welch`, `paired` or `refused`. `campaigns_needed` new
     ones a side find a change as large as the margin with 80 %, allowing for the family and for what is unknown of the
-    spread. Where a figure is not above 0, `ratio` and its ends are None and
-    `difference` and its ends hold the same in the quantity's unit. `tail` is None for medians.
-    Of bounds that may decide the order there is no ratio but `ratio_bound`, which it is `at least` or `at most`
-    (`ratio_side`).
+    spread. Where a figure is not above 0, `ratio` and its ends are None and `difference` and its ends hold the same.
     """
 
-    experiment: str
-    labels: Mapping[str, str]
-    quantity: str
     n_campaigns: int
     n_campaigns_before: int
-    n_runs: int
     n_runs_before: int
     after: float | None = None
     before: float | None = None
-    ratio: float | None = None
-    ratio_low: float | None = None
-    ratio_high: float | None = None
-    difference: float | None = None
-    difference_low: float | None = None
-    difference_high: float | None = None
     within_low: float | None = None
     within_high: float | None = None
     method_of_comparison: str
-    p_value: float | None = None
     campaigns_needed: int | None = None
-    margin_ratio: float
-    tail: str | None = None
-    p_adjusted: float | None = None
-    p_text: str | None = None
-    family: str = ""
-    family_size: int = 0
-    adjustment: str = ""
-    verdict: Verdict = Verdict.REFUSED
-    change: str | None = None
-    reason: str | None = None
-    ratio_bound: float | None = None
-    ratio_side: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +126,7 @@ class Between:
     @property
     def regressions(self) -> tuple[BetweenRow, ...]:
         """Medians and tails that got worse."""
-        return tuple(row for row in (*self.cells, *self.tails) if row.change == "worse")
+        return tuple(row for row in (*self.cells, *self.tails) if row.change is Merit.WORSE)
 
     @property
     def damaged(self) -> bool:
@@ -165,9 +137,9 @@ class Between:
         """The answer: how many cells and tails got worse or better, and the next step."""
         if self.refused is not None:
             again = "run both campaigns again, alternately, and compare all of them"
-            return answered(["No verdict yet: one campaign per side is not enough."], "refused", advice=[again])
+            return answered(["No verdict yet: one campaign per side is not enough."], Verdict.REFUSED, advice=[again])
         counts = Counter(row.change or str(row.verdict) for row in (*self.cells, *self.tails))
-        words = ("worse", "better", *Verdict)
+        words = (*Merit, *Verdict)
         status = next((word for word in words if counts[word]), Verdict.INCONCLUSIVE)
         needs = to_decide(self.cells, self.analysis)
         listed = ", ".join(f"{counts[word]} {word}" for word in words if counts[word])
@@ -188,7 +160,7 @@ class Between:
             "alternated": self.alternated,
             "verdicts": dict(Counter(row.verdict for row in self.cells)),
             "worse": len(self.regressions),
-            "better": sum(row.change == "better" for row in (*self.cells, *self.tails)),
+            "better": sum(row.change is Merit.BETTER for row in (*self.cells, *self.tails)),
             "changed": [_document(row) for row in self.changed],
             "cells": [_document(row) for row in self.cells],
             "tails": [_document(row) for row in self.tails],
@@ -200,7 +172,8 @@ class Between:
 
 
 def _document(row: BetweenRow | LoneCell | Changed) -> dict[str, Any]:
-    return {name: value for name, value in values_of(row).items() if name != "tail" or value is not None}
+    own = {"change": row.change} if isinstance(row, BetweenRow) else {}
+    return {name: value for name, value in values_of(row).items() if name != "tail" or value is not None} | own
 
 
 def refuse_undecidable(before: Sequence[Path], after: Sequence[Path]) -> None:
@@ -429,7 +402,7 @@ def _without(
         experiment=key[0], labels=labels, quantity=quantity, n_campaigns=len(here), n_campaigns_before=len(there),
         n_runs=sum(len(cell.figures) for cell in here.values()),
         n_runs_before=sum(len(cell.figures) for cell in there.values()),
-        method_of_comparison="refused", margin_ratio=analysis.margin_ratio,
+        method_of_comparison=Verdict.REFUSED, margin_ratio=analysis.margin_ratio,
     )  # fmt: skip
 
 
@@ -457,7 +430,6 @@ def judge(
             family_size=len(tested),
             adjustment=adjustment,
             verdict=verdict,
-            change=verdict.change(metric(row.quantity).better),
             reason=reason,
         ))  # fmt: skip
     return judged

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from vtare import stats
 from vtare.instruments import metric
 from vtare.plan.cells import counterpart
-from vtare.stats import Verdict
+from vtare.stats import Merit, Verdict
 from vtare.summary.cells import Cell, compared_figure
 
 if TYPE_CHECKING:
@@ -46,28 +46,67 @@ class ComparedCells:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ComparisonRow:
-    """One figure of a cell against that of its baseline (docs/statistics.md).
+class Compared:
+    """One figure of a cell against that of another cell, whatever stands for the two sides (docs/statistics.md).
 
-    Where a side holds bounds that decide the order, there is no `ratio` but a `ratio_bound`, which the ratio is `at
-    least` or `at most` (`ratio_side`). `block_memory` is that of the differences of blocks that the interval allows
-    for, None where none was seen; `p_memory` and `p_trend` test it and their trend.
-
-    `median` and its like, `difference` and its ends have the unit of `quantity`. `without` and `without_baseline` count
-    the runs that have no such figure. None: not estimable, or refused for the `reason`.
-
-    `tail` names a figure of runs that is not the main one (`p99`, `p999`, ...), and `refused` why it was not tested.
-    `kind` is that of a row of layers: `cost` or `tail`.
+    `difference` and its ends have the unit of `quantity`. Where a side holds bounds that decide the order, there is no
+    `ratio` but a `ratio_bound`, which the ratio is `at least` or `at most` (`ratio_side`). `tail` names a figure of
+    runs that is not the main one (`p99`, `p999`, ...). None: not estimable, or refused for the `reason`.
     """
 
     experiment: str
-    instrument: str
     labels: Mapping[str, str]
     quantity: str
+    n_runs: int
+    ratio: float | None = None
+    ratio_low: float | None = None
+    ratio_high: float | None = None
+    difference: float | None = None
+    difference_low: float | None = None
+    difference_high: float | None = None
+    p_value: float | None = None
+    p_adjusted: float | None = None
+    p_text: str | None = None
+    family: str = ""
+    family_size: int | None = None
+    adjustment: str = ""
+    verdict: Verdict = Verdict.REFUSED
+    margin_ratio: float | None = None
+    reason: str | None = None
+    ratio_bound: float | None = None
+    ratio_side: str | None = None
+    tail: str | None = None
+
+    @property
+    def figure(self) -> str:
+        """What is compared: a tail by its name, else the quantity."""
+        return self.quantity if self.tail is None else TAIL_NAMES.get(self.tail, self.tail)
+
+    @property
+    def word(self) -> str:
+        """The verdict in the word that people read."""
+        return self.verdict.word(metric(self.quantity).better)
+
+    @property
+    def change(self) -> Merit | None:
+        """`worse` or `better`; None where the two do not differ, or the figure has no direction."""
+        return self.verdict.change(metric(self.quantity).better)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonRow(Compared):
+    """One figure of a cell against that of its baseline.
+
+    `block_memory` is that of the differences of blocks that the interval allows for, None where none was seen;
+    `p_memory` and `p_trend` test it and their trend. `median` and its like have the unit of `quantity`. `without` and
+    `without_baseline` count the runs that have no such figure. `refused` is why a tail was not tested. `kind` is that
+    of a row of layers: `cost` or `tail`.
+    """
+
+    instrument: str
     factor: str
     level: str
     baseline: str
-    n_runs: int
     n_runs_baseline: int
     without: int = 0
     without_baseline: int = 0
@@ -75,27 +114,12 @@ class ComparisonRow:
     n_blocks: int | None = None
     median: float | None = None
     median_baseline: float | None = None
-    ratio: float | None = None
-    ratio_low: float | None = None
-    ratio_high: float | None = None
-    difference: float | None = None
-    difference_low: float | None = None
-    difference_high: float | None = None
     cliffs_delta: float | None = None
     inference: str | None = None
     freedom: float | None = None
     clock_step: float | None = None
     interval_level: float | None = None
-    p_value: float | None = None
-    p_adjusted: float | None = None
-    p_text: str | None = None
-    family: str
-    family_size: int | None = None
-    adjustment: str
     p_equivalent: float | None = None
-    verdict: Verdict
-    margin_ratio: float | None = None
-    reason: str | None = None
     ratio_rank: float | None = None
     rank_low: float | None = None
     rank_high: float | None = None
@@ -107,24 +131,11 @@ class ComparisonRow:
     modes: str | None = None
     modes_baseline: str | None = None
     runs_needed: int | None = None
-    ratio_bound: float | None = None
-    ratio_side: str | None = None
     block_memory: float | None = None
     p_memory: float | None = None
     p_trend: float | None = None
-    tail: str | None = None
     refused: str | None = None
     kind: str | None = None
-
-    @property
-    def figure(self) -> str:
-        """What is compared: a tail by its name, else the quantity."""
-        return self.quantity if self.tail is None else TAIL_NAMES.get(self.tail, self.tail)
-
-    @property
-    def word(self) -> str:
-        """The verdict in the word that people read."""
-        return self.verdict.word(metric(self.quantity).better)
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,7 +320,7 @@ def _row(contrast: Contrast, p: stats.PValue | None, analysis: Analysis, adjustm
             quantity=contrast.quantity,
             n_runs=len(contrast.here),
             n_runs_baseline=len(contrast.there),
-            inference="refused",
+            inference=Verdict.REFUSED,
             family=contrast.family,
             adjustment=adjustment,
             verdict=Verdict.INCONCLUSIVE,

@@ -14,7 +14,7 @@ from rich.text import Text
 from vtare.instruments import metric
 from vtare.plots.format import ratio_range_text, ratio_text
 from vtare.plots.quantity import quantity_of
-from vtare.stats import Verdict, write_p
+from vtare.stats import Merit, Verdict, write_p
 from vtare.summary.between import to_decide
 from vtare.summary.campaigns import MOST_CAMPAIGNS
 from vtare.terminal.tables import print_lines, print_table
@@ -30,7 +30,7 @@ _MOST_CELLS: Final = 15
 _MOST_FACTS: Final = 3
 #: Which cells come first.
 _ORDER: Final = (
-    "worse", "better", Verdict.HIGHER, Verdict.LOWER, Verdict.INCONCLUSIVE, Verdict.EQUIVALENT, Verdict.REFUSED,
+    *Merit, Verdict.HIGHER, Verdict.LOWER, Verdict.INCONCLUSIVE, Verdict.EQUIVALENT, Verdict.REFUSED,
 )  # fmt: skip
 
 
@@ -194,7 +194,7 @@ def _ratio(row: BetweenRow) -> str:
         return f"{row.ratio_side} {ratio_text(row.ratio_bound)}"
     if row.ratio is None:
         return "n/a"
-    is_of_runs = row.method_of_comparison == "refused"
+    is_of_runs = row.method_of_comparison == Verdict.REFUSED
     low, high = (row.within_low, row.within_high) if is_of_runs else (row.ratio_low, row.ratio_high)
     span = "" if low is None or high is None else f" ({ratio_range_text(low, high)})"
     return f"{ratio_text(row.ratio)}{span}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from vtare import stats
 from vtare.errors import BadInput
+from vtare.stats.verdicts import Merit
 from vtare.watch.figures import bound_text, facts_of, figures_of
 from vtare.watch.history import FACTS_AFTER, FACTS_BEFORE, Change, History, Series, SeriesKey, changed_facts, magnitude
 from vtare.watch.sentences import WORDS, sentence
@@ -76,10 +77,10 @@ def answer(found: OverTime) -> str:
     counted = Counter(WORDS[found.of(one.key)[-1].worse] for one in found.series if found.of(one.key))
     if not counted:
         return f"No: none of {len(found.series)} figures changed its level in {points} {found.unit}s."
-    parts = [f"{number} {word}" for word in ("better", "changed") if (number := counted[word])]
+    parts = [f"{number} {word}" for word in (Merit.BETTER, "changed") if (number := counted[word])]
     if kept := len(found.series) - counted.total():
         parts.append(f"{kept} unchanged")
-    worse = counted["worse"]
+    worse = counted[Merit.WORSE]
     verb = "are" if worse > 1 else "is"
     most = (
         f"{'Yes' if worse else 'No'}: by its last change {worse or 'none'} of {len(found.series)} figures {verb} worse"

@@ -5,11 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from vtare.stats.verdicts import Merit
+
 if TYPE_CHECKING:
     from vtare.watch.history import Change
 
 #: Of a change, by whether it is for the worse.
-WORDS: Final = {True: "worse", False: "better", None: "changed"}
+WORDS: Final = {True: Merit.WORSE, False: Merit.BETTER, None: "changed"}
 
 
 def sentence(change: Change) -> str:
