@@ -6,6 +6,7 @@
 - Lists and tables that follow a line of text at once, as code forges allow, get the blank line that Markdown in Python
   needs.
 - docs/add-*.md are listed under "Extending".
+- The figures of runs in docs/metrics.md are written from their records (python/src/vtare/instruments).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import json
 import os
 import re
 import runpy
+import sys
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -27,6 +29,7 @@ OUTSIDE = {
 }
 SOURCES = {page: source for source, page in OUTSIDE.items()}
 
+FIGURES = "<!-- the figures of runs, by instrument -->"
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^()\s]+)\)")
 FENCE = re.compile(r"\s*(```|~~~)")
 LIST_ITEM = re.compile(r"(?:[-*+]|\d+\.) ")
@@ -93,10 +96,20 @@ def rewritten(markdown: str, source: PurePosixPath, page: PurePosixPath) -> str:
     return "\n".join(lines)
 
 
+def with_figures(markdown: str) -> str:
+    """The text of a page with the tables of figures where it has their mark."""
+    if FIGURES not in markdown:
+        return markdown
+    sys.path.insert(0, str(ROOT / "python" / "src"))
+    from vtare.instruments.reference import tables
+
+    return markdown.replace(FIGURES, tables())
+
+
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """Rewrite the links of one page."""
+    """Write the figures of one page and rewrite its links."""
     where = page.file.src_uri
-    return rewritten(markdown, PurePosixPath(SOURCES.get(where, f"docs/{where}")), PurePosixPath(where))
+    return rewritten(with_figures(markdown), PurePosixPath(SOURCES.get(where, f"docs/{where}")), PurePosixPath(where))
 
 
 def on_post_page(output: str, page: Any, config: Any) -> str:

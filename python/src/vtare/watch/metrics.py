@@ -13,6 +13,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from vtare.errors import BadInput, MachineCannot
 from vtare.http_server import IDLE_S, BoundedServer
+from vtare.instruments import instrument as record_of
 from vtare.quantities import stem_of
 
 try:
@@ -37,13 +38,6 @@ _CAUSES: Final = ("steal", "quota", "other_threads", "unattributed")
 #: Labels that no factor may have: their own, and `le`, which histograms have.
 _OWN_LABELS: Final = frozenset({"experiment", "figure", "quantity", "cause", "le"})
 _UNITS: Final = {"ns": "seconds", "bit/s": "bits_per_second", "packet/s": "packets_per_second"}
-_HELP: Final = {
-    "vtare_timer_cost_seconds": "Cost of one reading of the time.",
-    "vtare_sleep_miss_seconds": "How late a sleep woke; early ones count as 0 or less.",
-    "vtare_noise_gap_seconds": "Gaps of a spinning thread, by the cause of most of their run.",
-    "vtare_rtt_seconds": "Round-trip times.",
-    "vtare_avb_bits_per_second": "Estimates of available bandwidth.",
-}
 
 
 class Metrics(Collector):
@@ -60,6 +54,7 @@ class Metrics(Collector):
         self._alerts: dict[Labels, int] = {}
         self._causes: dict[str, dict[Labels, float]] = defaultdict(lambda: defaultdict(float))
         self._histograms: dict[str, dict[Labels, dict[str, Any]]] = defaultdict(dict)
+        self._about: dict[str, str] = {}
 
     def failed(self) -> None:
         """Count a round that could not be made."""
@@ -99,7 +94,9 @@ class Metrics(Collector):
         labels = _labels(one)
         if one["cause"] is not None:
             labels = (*labels, ("cause", one["cause"]))
-        family = self._histograms[histogram_name(one["instrument"], one["quantity"], one["unit"])]
+        name = histogram_name(one["instrument"], one["quantity"], one["unit"])
+        self._about[name] = about_of(one["instrument"], one["quantity"])
+        family = self._histograms[name]
         kept = family.setdefault(labels, {"bounds": one["bounds"], "counts": [0] * len(one["counts"]), "sum": 0.0})
         kept["counts"] = [a + b for a, b in zip(kept["counts"], one["counts"], strict=True)]
         kept["sum"] += one["sum"]
@@ -138,7 +135,7 @@ class Metrics(Collector):
             yield from _filled(CounterMetricFamily, f"vtare_gap_{kind}_seconds", about, self._causes[kind])
         for name, series in self._histograms.items():
             names = _names(series)
-            family = HistogramMetricFamily(name, _HELP.get(name, "Readings of all runs."), labels=names)
+            family = HistogramMetricFamily(name, self._about[name], labels=names)
             for labels, kept in series.items():
                 given, total, buckets = dict(labels), 0, []
                 for bound, count in zip((*kept["bounds"], float("inf")), kept["counts"], strict=True):
@@ -157,6 +154,16 @@ def histogram_name(instrument: str, quantity: str, unit: str) -> str:
     stem = stem_of(quantity)
     words = ["vtare", instrument, *([stem] if stem != instrument else []), *([_UNITS[unit]] if unit in _UNITS else [])]
     return "_".join(words)
+
+
+def about_of(instrument: str, quantity: str) -> str:
+    """What a histogram shows, in the words of the figure's axis.
+
+    >>> about_of("rtt", "rtt_ns")
+    'Round-trip time.'
+    """
+    found = record_of(instrument).metric(quantity)
+    return "Readings of all runs." if found is None or not found.axis else f"{found.axis[0].upper()}{found.axis[1:]}."
 
 
 def _labels(one: Mapping[str, Any]) -> Labels:
