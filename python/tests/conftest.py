@@ -30,8 +30,8 @@ from vtare.campaign.store import Store
 from vtare.cli import main as command_line
 from vtare.plan.files import parse_plan
 from vtare.plan.model import Plan
-from vtare.platforms import DEFAULT_RESOURCES, Need, Resources
 from vtare.platforms.host import HostInstance
+from vtare.platforms.protocol import DEFAULT_RESOURCES, Need, Resources
 from vtare.topology.link_counter import CountingPlace
 from vtare.topology.path import PathSpec
 from vtare.topology.protocol import Hosts

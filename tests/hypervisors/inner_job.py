@@ -14,8 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vtare.platforms import Instance, Resources, open_platform
+from vtare.platforms import open_platform
 from vtare.platforms.owner import own_prefix
+from vtare.platforms.protocol import Instance, Resources
 from vtare.topology.links import TwoHosts
 
 if TYPE_CHECKING:

@@ -20,9 +20,10 @@ from vtare.campaign.setup import RunSetup
 from vtare.campaign.stop import StopRequest
 from vtare.contract import check_samples_file
 from vtare.design import Run
-from vtare.errors import BadInput, MachineCannot
-from vtare.platforms import PlatformFailed, Resources, esxi, leftovers, open_platform, vsphere
+from vtare.errors import BadInput, MachineCannot, PlatformFailed
+from vtare.platforms import esxi, leftovers, open_platform, vsphere
 from vtare.platforms.owner import own_prefix
+from vtare.platforms.protocol import Resources
 from vtare.platforms.vsphere import PASSWORD_VARIABLE, VsphereServer, session
 from vtare.topology.instance_factors import IDLE
 

@@ -29,15 +29,16 @@ from vtare.campaign.stop import StopRequest
 from vtare.campaign.two_hosts import SIDES, Roles, TwoHostRun, capture_name
 from vtare.contract import RUN_SCHEMA, check_samples_file
 from vtare.design import Run
-from vtare.errors import MachineCannot
+from vtare.errors import MachineCannot, PlatformFailed
 from vtare.overhead.figures import figures_of
 from vtare.overhead.files import read_capture, read_round_trips
 from vtare.overhead.join import join
-from vtare.platforms import Instance, Platform, PlatformFailed, Resources, network, open_platform, qemu
+from vtare.platforms import network, open_platform, qemu
 from vtare.platforms.guest import child as child_module
 from vtare.platforms.guest.kernel import find_kernel
 from vtare.platforms.host import HostInstance
 from vtare.platforms.owner import own_prefix
+from vtare.platforms.protocol import Instance, Platform, Resources
 from vtare.platforms.qemu import QemuInstance
 from vtare.topology.instance_factors import IDLE, Load
 from vtare.topology.links import TwoHosts

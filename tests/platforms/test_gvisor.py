@@ -12,8 +12,9 @@ import pytest
 from machines import PATIENCE_S, wait_until
 
 from vtare.errors import BadInput
-from vtare.platforms import Platform, Resources, open_platform
+from vtare.platforms import open_platform
 from vtare.platforms.owner import own_prefix
+from vtare.platforms.protocol import Platform, Resources
 from vtare.topology.links import TwoHosts
 
 pytestmark = [pytest.mark.e2e, pytest.mark.platform]

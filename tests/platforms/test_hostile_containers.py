@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 from machines import PATIENCE_S
 
-from vtare.platforms import Instance, PlatformFailed, open_platform
+from vtare.errors import PlatformFailed
+from vtare.platforms import open_platform
 from vtare.platforms.intake import MOST_OUTPUT_BYTE, OUTPUT_LOST
 from vtare.platforms.owner import own_prefix
+from vtare.platforms.protocol import Instance
 
 pytestmark = [pytest.mark.attack, pytest.mark.e2e, pytest.mark.platform]
 

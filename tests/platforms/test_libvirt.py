@@ -22,11 +22,12 @@ from vtare.errors import MachineCannot
 from vtare.overhead.figures import figures_of
 from vtare.overhead.files import read_capture, read_round_trips
 from vtare.overhead.join import join
-from vtare.platforms import Platform, Resources, network, open_platform, qemu
+from vtare.platforms import network, open_platform, qemu
 from vtare.platforms.guest.kernel import find_kernel
 from vtare.platforms.guest.libvirt_machine import URI_VARIABLE, found_manager
 from vtare.platforms.host import HostInstance
 from vtare.platforms.owner import own_prefix
+from vtare.platforms.protocol import Platform, Resources
 from vtare.topology.instance_factors import IDLE
 from vtare.topology.links import TwoHosts
 

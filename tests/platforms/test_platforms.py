@@ -13,9 +13,10 @@ from machines import PATIENCE_S, Sshd, wait_until
 from vtare.campaign.programs import CounterPrograms
 from vtare.contract import check_samples_file
 from vtare.design import Run
-from vtare.errors import MachineCannot
-from vtare.platforms import Instance, Platform, PlatformFailed, Resources, kinds_with, leftovers, open_platform
+from vtare.errors import MachineCannot, PlatformFailed
+from vtare.platforms import kinds_with, leftovers, open_platform
 from vtare.platforms.owner import own_prefix
+from vtare.platforms.protocol import Instance, Platform, Resources
 from vtare.platforms.rooted import ToolChild
 from vtare.topology.links import TwoHosts
 

@@ -10,8 +10,10 @@ import pytest
 from machines import PATIENCE_S, wait_until
 
 from vtare.contract import check_samples_file
-from vtare.platforms import Platform, PlatformFailed, Resources, open_platform
+from vtare.errors import PlatformFailed
+from vtare.platforms import open_platform
 from vtare.platforms.owner import own_prefix
+from vtare.platforms.protocol import Platform, Resources
 from vtare.platforms.uml import leftovers
 from vtare.topology.links import TwoHosts
 

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from machines import PATIENCE_S, Sshd
 
-from vtare.errors import BadInput
-from vtare.platforms import PlatformFailed, Resources, open_platform, unverified, virtualbox
+from vtare.errors import BadInput, PlatformFailed
+from vtare.platforms import open_platform, unverified, virtualbox
 from vtare.platforms.owner import own_prefix
+from vtare.platforms.protocol import Resources
 
 HERE = Path(__file__).parent.parent / "transcripts"
 

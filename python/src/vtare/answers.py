@@ -26,6 +26,3 @@ def answered(text: Iterable[str], status: str, *, limits: Iterable[str] = (), ad
     return Answered(
         text=" ".join(filter(None, text)), status=status, limits=list(filter(None, limits)), advice=list(advice)
     )
-
-
-__all__ = ["Answered", "answered"]

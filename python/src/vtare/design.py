@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any, Final
 from vtare import parquet_check
 from vtare.contract import load_contract
 from vtare.errors import BadInput
-from vtare.instruments import PlannedRun, instrument
+from vtare.instruments import instrument
+from vtare.instruments.model import PlannedRun
 from vtare.plan.cells import cells_of, is_cell
 from vtare.plan.factors import OWN_FACTORS, TIMERS_FACTOR
 from vtare.plan.mesh import PAIR, lay_out, refuse_unknown, round_numbers

@@ -69,6 +69,3 @@ class BoundedServer(ThreadingMixIn, HTTPServer):
         with self._changed:
             self._open.pop(id(request), None)
             self._changed.notify_all()
-
-
-__all__ = ["IDLE_S", "MOST_CONNECTIONS", "BoundedServer"]

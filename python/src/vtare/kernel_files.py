@@ -99,6 +99,3 @@ def left(controller: str, limit: str, used: str) -> list[int]:
 def lines_of(name: str) -> list[str]:
     """The lines of a file of /proc; none where it cannot be read."""
     return (kernel_text(f"proc/{name}") or "").splitlines()
-
-
-__all__ = ["capabilities", "free_memory_byte", "kernel_number", "kernel_text", "left", "lines_of"]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from vtare.design import Run
-    from vtare.instruments import Value
+    from vtare.instruments.model import Value
     from vtare.plan.model import Experiment, Plan
 
 #: What the far end is called that the lab sets up: its address is the lab's business and differs between platforms.

@@ -13,14 +13,16 @@ import pytest
 from vtare.campaign.children import RunFailed
 from vtare.campaign.forwarding import ForwardingPlacement, ForwardingRun, guests_of
 from vtare.design import Run
-from vtare.errors import BadInput
-from vtare.instruments import PartRows, instrument
+from vtare.errors import BadInput, PlatformFailed
+from vtare.instruments import instrument
+from vtare.instruments.model import PartRows
 from vtare.plan.files import load_plan, parse_plan, shipped_plans
 from vtare.plan.model import Plan
-from vtare.platforms import PlatformFailed, Resources, openvswitch
+from vtare.platforms import openvswitch
 from vtare.platforms.guest.qemu_command import GuestSpec, command, kernel_command_line
 from vtare.platforms.network import NetworkError, Step
 from vtare.platforms.owner import own_prefix
+from vtare.platforms.protocol import Resources
 from vtare.platforms.qemu import GuestAttachment, QemuPlatform
 from vtare.stats import Known
 from vtare.summary import throughput

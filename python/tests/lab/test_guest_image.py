@@ -13,13 +13,14 @@ from pathlib import Path
 import pytest
 
 from vtare.errors import BadInput, MachineCannot
-from vtare.platforms import Resources, open_platform, qemu
+from vtare.platforms import open_platform, qemu
 from vtare.platforms.guest import accelerator, cpio, image, kernel, qemu_command, taps
 from vtare.platforms.guest.accelerator import Accelerator
 from vtare.platforms.guest.cards import Network
 from vtare.platforms.guest.modules import Modules, depends, in_order
 from vtare.platforms.network import Site
 from vtare.platforms.owner import OWNER_VARIABLE, own_prefix, started_by
+from vtare.platforms.protocol import Resources
 from vtare.process import ToolFailed
 
 OWNER = "vtare-1-2"

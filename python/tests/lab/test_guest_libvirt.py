@@ -10,13 +10,14 @@ from xml.etree import ElementTree
 import pytest
 
 from vtare.errors import BadInput, MachineCannot
-from vtare.platforms import Resources, open_platform, qemu
+from vtare.platforms import open_platform, qemu
 from vtare.platforms.guest import cards, disk, libvirt_machine, qemu_command, taps
 from vtare.platforms.guest.disk import Disk
 from vtare.platforms.guest.errors import GuestFailed
 from vtare.platforms.guest.libvirt_domain import domain_xml
 from vtare.platforms.guest.libvirt_machine import Manager, found_manager, remove_domain
 from vtare.platforms.network import Site
+from vtare.platforms.protocol import Resources
 
 OWNER = "vtare-1-2"
 SITE = Site("sender server", f"{OWNER}-s", 1, ("10.77.2.1",))

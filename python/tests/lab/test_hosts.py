@@ -13,11 +13,10 @@ import polars as pl
 import pytest
 
 from vtare.campaign.host_clocks import compared
-from vtare.errors import BadInput
+from vtare.errors import BadInput, PlatformFailed
 from vtare.overhead.files import Flow, RoundTrips
 from vtare.plan.files import parse_plan
 from vtare.plan.model import Plan
-from vtare.platforms import PlatformFailed
 from vtare.platforms.host import HostInstance
 from vtare.topology.clock_relation import ClockComparison, ClockRelation, read_relations
 from vtare.topology.named_hosts import HostSpec, device_towards

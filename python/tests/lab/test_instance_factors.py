@@ -21,9 +21,9 @@ from vtare.plan.checks import Checks
 from vtare.plan.files import parse_plan
 from vtare.plan.model import Plan
 from vtare.plan.readers import LevelReader, background_load, load
-from vtare.platforms import Need, Resources
 from vtare.platforms import owner as owner_module
 from vtare.platforms.owner import own_prefix, owner_of, still_runs
+from vtare.platforms.protocol import Need, Resources
 from vtare.topology.instance_factors import Background, Load, background_of, read_level, resources_of
 
 PLAN = """

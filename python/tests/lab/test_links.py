@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from vtare.errors import BadInput
-from vtare.platforms import Leftover, Resources, network, open_platform
+from vtare.platforms import network, open_platform
 from vtare.platforms.network import NetworkError, NetworkRefused, Step
-from vtare.platforms.owner import OWNER_VARIABLE, own_prefix, started_by
+from vtare.platforms.owner import OWNER_VARIABLE, Leftover, own_prefix, started_by
+from vtare.platforms.protocol import Resources
 from vtare.topology.links import TwoHosts
 
 OWNER = "vtare-123-a0"

@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
-from vtare.platforms import KINDS, BasePlatform, Layer, PlatformFailed, Resources, docker, open_platform, platform_class
+from vtare.errors import PlatformFailed
+from vtare.platforms import KINDS, docker, open_platform, platform_class
+from vtare.platforms.base import BasePlatform, Layer
 from vtare.platforms.host import HostInstance
 from vtare.platforms.network import Site
+from vtare.platforms.protocol import Resources
 from vtare.platforms.uml import known_fault
 
 OWNER = "vtare-1-2"

@@ -16,7 +16,7 @@ from vtare.campaign.store import Store
 from vtare.design import Run, make_design
 from vtare.errors import MachineCannot
 from vtare.plan.files import parse_plan
-from vtare.platforms import DEFAULT_RESOURCES, Resources
+from vtare.platforms.protocol import DEFAULT_RESOURCES, Resources
 
 PLAN = """
 schema = "vtare.plan/1"

@@ -30,9 +30,9 @@ from vtare.campaign.results import CampaignResult
 from vtare.campaign.store import Store
 from vtare.campaign.verify import verify
 from vtare.cli import campaigns
+from vtare.errors import PlatformFailed
 from vtare.plan.files import parse_plan
 from vtare.plan.model import Plan
-from vtare.platforms import PlatformFailed
 from vtare.platforms.guest import request
 from vtare.platforms.guest.frames import Frame, Kind
 from vtare.platforms.guest.instance import GuestFiles

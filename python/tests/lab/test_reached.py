@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from vtare import platforms
-from vtare.errors import MachineCannot
-from vtare.platforms import PlatformFailed, Resources, cloud, netns, reached, remove_leftovers
+from vtare.errors import MachineCannot, PlatformFailed
+from vtare.platforms import cloud, netns, reached, remove_leftovers
 from vtare.platforms.network import Site
 from vtare.platforms.notes import PlatformNotes
 from vtare.platforms.owner import own_prefix
+from vtare.platforms.protocol import Resources
 from vtare.platforms.reached import MachineConnections, MadePlatform
 from vtare.platforms.ssh import SshInstance
 

@@ -14,7 +14,7 @@ import pytest
 from transcripts.replay import Entry, entries
 
 from vtare.errors import BadInput, MachineCannot
-from vtare.platforms import Resources, open_platform, xen
+from vtare.platforms import open_platform, xen
 from vtare.platforms.guest import xen_domain, xen_tools
 from vtare.platforms.guest.agent import Agent
 from vtare.platforms.guest.cards import Card, Network
@@ -25,6 +25,7 @@ from vtare.platforms.guest.frames import Decoder, Kind, encode
 from vtare.platforms.guest.xen_domain import DomainSpec
 from vtare.platforms.network import Site
 from vtare.platforms.owner import own_prefix
+from vtare.platforms.protocol import Resources
 from vtare.platforms.xen import XenPlatform
 from vtare.topology.forwarding_guests import MachineGuests, forwarding_guests
 from vtare.topology.guest_slots import guest_slot

@@ -17,8 +17,8 @@ import pytest
 from conftest import Reported
 
 from vtare import instruments
-from vtare.instruments import Instrument, Metric
 from vtare.instruments import reference as figures_page
+from vtare.instruments.model import Instrument, Metric
 from vtare.quantities import symbol_of
 from vtare.report import content, plain
 from vtare.report.build import render

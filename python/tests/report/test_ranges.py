@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vtare.report.ranges import said_once
-from vtare.summary import Note
+from vtare.summary.model import Note
 
 
 def said(*texts: str, runs: int = 1, id_: str = "queues") -> list[tuple[str, int, int]]:

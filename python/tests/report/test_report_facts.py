@@ -11,7 +11,7 @@ from synthetic_store import CLOCK, MACHINE
 
 from vtare.report import needs
 from vtare.report.facts import Fact, facts_of
-from vtare.summary import MachineFacts
+from vtare.summary.model import MachineFacts
 
 
 def facts(machine: dict[str, Any] | None = None, clock: dict[str, Any] | None = None, **rest: Any) -> dict[str, Fact]:

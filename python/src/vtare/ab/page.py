@@ -232,6 +232,3 @@ def _method(outcome: Outcome) -> list[str]:
         "first thread; steal is what the hypervisor states.",
         f"Seed {outcome.seed}.",
     ]
-
-
-__all__ = ["compared_page"]

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from vtare.contract import columns, load_contract
-from vtare.instruments import PlannedRun, instrument
+from vtare.instruments import instrument
+from vtare.instruments.model import PlannedRun
 
 if TYPE_CHECKING:
     from vtare.design import Run
@@ -56,6 +57,3 @@ def expected_byte(run: Run, expected_s: float) -> int:
 def _rows(run: Run, timeout_s: float) -> float:
     asked = PlannedRun(run.parameters, run.factors, load_contract().instruments[run.instrument])
     return instrument(run.instrument).most_rows(asked, timeout_s)
-
-
-__all__ = ["SAMPLES", "Allowance", "allowance", "expected_byte"]

@@ -11,8 +11,7 @@ from vtare.campaign.one_host import OneHostSetup
 from vtare.campaign.setup import Setup, close_quietly
 from vtare.campaign.two_hosts import TwoHostSetup
 from vtare.design import expected_run_s, run_seed
-from vtare.errors import HostLost, MachineCannot
-from vtare.platforms import PlatformFailed
+from vtare.errors import HostLost, MachineCannot, PlatformFailed
 from vtare.platforms.network import NetworkError
 from vtare.platforms.owner import own_prefix
 from vtare.topology.instance_factors import IDLE
@@ -111,6 +110,3 @@ class Attempts:
             load = self._plan.experiment(run.experiment).factor("load").level(run.factors["load"]).value
         seed = run_seed(self._seed, run.run_id)
         return RunSettings(seed, load, self._plan.settle_s, timeout_s(run, self._plan), self._freeze)
-
-
-__all__ = ["Attempts", "timeout_s"]

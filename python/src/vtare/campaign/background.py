@@ -19,8 +19,8 @@ from vtare.campaign.children import Helper, RunFailed, end, has_line, wait_ready
 from vtare.campaign.file_service import serving
 from vtare.campaign.sample_checks import check_load
 from vtare.errors import BadInput
-from vtare.platforms import Need
 from vtare.platforms.intake import printable
+from vtare.platforms.protocol import Need
 from vtare.process import ending_text
 
 if TYPE_CHECKING:
@@ -29,9 +29,8 @@ if TYPE_CHECKING:
 
     from vtare.campaign.files import Files
     from vtare.campaign.stop import StopRequest
-    from vtare.platforms import Instance, Platform, Resources
     from vtare.platforms.network import Site
-    from vtare.platforms.protocol import Server
+    from vtare.platforms.protocol import Instance, Platform, Resources, Server
     from vtare.topology.instance_factors import Background, Load
 
 BACKGROUND_SCHEMA: Final = "vtare.background/1"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from vtare.errors import MachineCannot
 from vtare.kernel_files import free_memory_byte, kernel_number, left, lines_of
-from vtare.platforms import Need
+from vtare.platforms.protocol import Need
 
 if TYPE_CHECKING:
     from collections.abc import Callable

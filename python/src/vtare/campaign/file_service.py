@@ -91,6 +91,3 @@ def _both(client: Path, server: Path) -> dict[str, Any]:
         found.append(document)
     own, other = found
     return {**own, "nbd": {**own["nbd"], "server": other["nbd"].get("server")}}
-
-
-__all__ = ["FileService", "file_service", "serving"]

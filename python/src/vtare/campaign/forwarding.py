@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from vtare.campaign.capacity import require_capacity
 from vtare.campaign.children import Helper, RunFailed, blame_helpers
 from vtare.campaign.setup import RunSetup, Setup, close_quietly
-from vtare.errors import MachineCannot
+from vtare.errors import MachineCannot, PlatformFailed
 from vtare.plan.factors import DEFAULT_GUESTS
-from vtare.platforms import DEFAULT_RESOURCES, PlatformFailed, Resources, open_platform, remove_leftovers
+from vtare.platforms import open_platform, remove_leftovers
 from vtare.platforms.host import HostInstance
 from vtare.platforms.netns import NetnsInstance
+from vtare.platforms.protocol import DEFAULT_RESOURCES, Resources
 from vtare.topology.forwarding import ForwardingTopology
 from vtare.topology.forwarding_guests import Guests, forwarding_guests
 from vtare.topology.guest_slots import RX_PORT, TX_PORT
@@ -211,6 +212,3 @@ class ForwardingRun(RunSetup):
             except PlatformFailed as error:
                 self._gone = str(error)
         return self._gone
-
-
-__all__ = ["ForwardingPlacement", "ForwardingRun", "ForwardingSetup"]

@@ -379,6 +379,3 @@ def _boot() -> str:
     with suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     return socket.gethostname()
-
-
-__all__ = ["S3", "ObjectStore", "at_work", "fetch", "named", "place_of"]

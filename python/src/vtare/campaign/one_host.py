@@ -11,7 +11,8 @@ from vtare.campaign.background import BesideServers, neighbours
 from vtare.campaign.programs import CounterPrograms, room_for
 from vtare.campaign.setup import AROUND_S, RunSetup, Setup, close_quietly
 from vtare.campaign.two_hosts import values_of
-from vtare.platforms import DEFAULT_RESOURCES, Instance, Platform, Resources, kind_of, open_platform
+from vtare.platforms import kind_of, open_platform
+from vtare.platforms.protocol import DEFAULT_RESOURCES, Instance, Platform, Resources
 from vtare.topology.instance_factors import FILE_SERVICE, IDLE, Background, background_of, resources_of
 from vtare.topology.links import TwoHosts
 from vtare.topology.named_hosts import SENDER, TESTER, THIS_MACHINE
@@ -180,6 +181,3 @@ class OneHostRun(RunSetup):
             }
             files.write(directory / "platform.json", json.dumps(facts, indent=2).encode())
         yield ()
-
-
-__all__ = ["OneHostPlacement", "OneHostRun", "OneHostSetup"]

@@ -11,9 +11,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from vtare.errors import MachineCannot
+from vtare.errors import MachineCannot, PlatformFailed
 from vtare.instruments import instrument as record_of
-from vtare.platforms import Layer, PlatformFailed, kinds_with, platform_class
+from vtare.platforms import kinds_with, platform_class
+from vtare.platforms.base import Layer
 from vtare.process import ToolFailed, run_tool
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vtare.design import Run
-    from vtare.platforms import Resources
+    from vtare.platforms.protocol import Resources
 
 #: The one whose program needs nothing but a kernel.
 _STATIC: Final = "c"
@@ -130,6 +131,3 @@ class CounterPrograms:
                 self._refused[wanted] = why
                 raise MachineCannot(why) from error
             raise PlatformFailed(f"language {language}: its program could not be built: {why}") from error
-
-
-__all__ = ["BROUGHT_MEMORY_BYTE", "CounterPrograms", "language_of", "room_for"]

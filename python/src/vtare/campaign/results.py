@@ -131,6 +131,3 @@ def result_of(store: Store, found: Tidied, elapsed_s: float) -> CampaignResult:
         adopted=len(found.adopted),
         set_aside=len(found.set_aside),
     )
-
-
-__all__ = ["CampaignResult", "Precise", "enough", "explained", "keep", "left", "result_of"]

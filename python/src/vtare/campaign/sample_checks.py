@@ -121,6 +121,3 @@ def _decode(path: Path, instrument: str) -> None:
             raise BadInput(f"{path}: column '{name}' is damaged ({error})") from error
         if values.null_count() and not column.get("nullable", False):
             raise BadInput(f"{path}: column '{name}' lacks {values.null_count()} values, expected all of them")
-
-
-__all__ = ["check_left", "check_load"]

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from vtare.campaign.stop import StopRequest
     from vtare.design import Run
     from vtare.plan.model import Experiment
-    from vtare.platforms import Instance
-    from vtare.platforms.protocol import Server
+    from vtare.platforms.protocol import Instance, Server
 
 #: What may pass around the measurement itself: starts, ends, files.
 AROUND_S: Final = 180.0
@@ -116,6 +115,3 @@ def close_quietly(close: Callable[[], None]) -> None:
         close()
     except (VtareError, OSError) as error:
         _LOG.warning("%s; `vtare clean` removes what is left", error)
-
-
-__all__ = ["RunSetup", "Setup", "close_quietly"]

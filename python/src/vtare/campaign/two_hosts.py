@@ -27,16 +27,8 @@ from vtare.errors import BadInput
 from vtare.overhead.files import read_capture
 from vtare.plan.factors import CAPTURE, CAPTURE_OFF, CAPTURE_ON, ICMP
 from vtare.plan.readers import SAME
-from vtare.platforms import (
-    DEFAULT_RESOURCES,
-    Instance,
-    Platform,
-    Resources,
-    kind_of,
-    kinds_with,
-    open_platform,
-    remove_leftovers,
-)
+from vtare.platforms import kind_of, kinds_with, open_platform, remove_leftovers
+from vtare.platforms.protocol import DEFAULT_RESOURCES, Instance, Platform, Resources
 from vtare.process import ending_text
 from vtare.topology.instance_factors import NO_BACKGROUND, Background, background_of, resources_of
 from vtare.topology.links import RoutedHosts, TwoHosts
@@ -456,6 +448,3 @@ def _write_key(path: Path) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
         file.write(f"{secrets.token_hex(32)}\n")
-
-
-__all__ = ["PORT", "SIDES", "Roles", "TwoHostRun", "TwoHostSetup", "capture_name", "values_of"]

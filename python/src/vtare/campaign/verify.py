@@ -149,6 +149,3 @@ def _repair(path: Path) -> Verification:
         strangers=before.strangers,
         repaired=True,
     )
-
-
-__all__ = ["VERIFY_SCHEMA", "Verification", "verify"]

@@ -228,6 +228,3 @@ def _libraries() -> Iterator[Feature]:
             there = False
         command = None if there else pip_install(package)
         yield Feature(f"the Python library {package}", used_by, None if there else "not installed", command)
-
-
-__all__ = ["PACKETS", "Feature", "features"]

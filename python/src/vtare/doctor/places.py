@@ -69,6 +69,3 @@ def _place(kind: str, binary: Path, ways: Ways, lacking: Mapping[str, str | None
         instruments[record.name] = lacks or reason
     command = None if lacks is None or by_plan else ways.out_of(lacks)
     return Place(kind, instruments, lacks, command, by_plan, found.UNVERIFIED)
-
-
-__all__ = ["Place", "places"]

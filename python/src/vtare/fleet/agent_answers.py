@@ -135,6 +135,3 @@ def take_files(
         check_files(directory, run, most)
     except RunFailed as error:
         raise BadAnswer(error.reason) from error
-
-
-__all__ = ["Announced", "BadAnswer", "read_announced", "read_document", "take_files"]

@@ -209,6 +209,3 @@ def _only(message: Mapping[str, Any], operation: str, fields: Fields) -> dict[st
 
 def _answered(message: Mapping[str, Any]) -> dict[str, Any]:
     return {"reply": bool(message.get("reply", True))}
-
-
-__all__ = ["MOST_MESSAGE_BYTE", "RESOURCE", "AgentConnection", "BadRequest", "Registry", "answer", "handshake"]

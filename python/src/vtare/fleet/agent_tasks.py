@@ -78,6 +78,3 @@ def _answer(work: Callable[[], dict[str, Any]]) -> bytes:
         return json.dumps(work()).encode()
     except Exception as error:
         return json.dumps({"error": f"{type(error).__name__}: {error}"[:1000]}).encode()
-
-
-__all__ = ["PIECE_BYTE", "find_facts", "leave_host", "make_run", "read_piece"]

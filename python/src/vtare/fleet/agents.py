@@ -152,6 +152,3 @@ def _address_towards(host: FleetHost) -> str:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect(where)
         return str(probe.getsockname()[0])
-
-
-__all__ = ["Agents"]

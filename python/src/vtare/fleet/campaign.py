@@ -218,6 +218,3 @@ class FleetCampaign:
 
 def _released(lease: Start, now_s: float) -> list[HostEvent]:
     return [HostEvent(now_s, host, "released", lease.run_id) for host in lease.held]
-
-
-__all__ = ["FleetCampaign"]

@@ -144,6 +144,3 @@ def _common_name(parts: Any) -> str:
 def _configuration(authorities: str, role: str, pair: KeyPair) -> dict[str, Any]:
     tls = {"ca-file": authorities, role: {"cert": pair.certificate, "key": pair.key}}
     return {"tls": tls, "require-encryption": True}
-
-
-__all__ = ["Certificates", "KeyPair", "host_of"]

@@ -270,6 +270,3 @@ def _facts(data: object, _brought: Future[Any]) -> dict[str, Any]:
         return read_document(data)
     except BadAnswer as error:
         return {"reason": f"its agent's answer is refused: {error}"}
-
-
-__all__ = ["DASK", "PATIENT", "QUIET", "Cluster", "WorkerLost"]

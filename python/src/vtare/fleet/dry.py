@@ -171,6 +171,3 @@ def _dry_run(plan: Plan, seed: int, fleet: Any, faults: int | None, path: Path) 
         twice=tuple(run_id for run_id, times in files.published.items() if times > 1),
         unsound=tuple(verify(path).problems()),
     )
-
-
-__all__ = ["DRY_RUN_SCHEMA", "SIMULATED", "DryRun", "dry_run", "simulated_number"]

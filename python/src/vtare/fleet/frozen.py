@@ -69,6 +69,3 @@ class Freezer:
         if watchdog is not None:
             watchdog.kill()
             watchdog.communicate()
-
-
-__all__ = ["Freezer"]

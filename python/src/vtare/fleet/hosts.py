@@ -192,15 +192,3 @@ class _HostsReader:
         for key in table:
             if key not in keys:
                 raise self._error(where, f"found '{key}'{did_you_mean(key, keys)}, expected one of: {', '.join(keys)}")
-
-
-__all__ = [
-    "HOSTS_SCHEMA",
-    "MOST_SIMULATED",
-    "USUAL_ROLES",
-    "FleetHost",
-    "have_agents",
-    "hosts_of",
-    "load_hosts",
-    "simulated_hosts",
-]

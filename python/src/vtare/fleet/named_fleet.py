@@ -80,6 +80,3 @@ def fleet_campaign(store: Store, workers: Workers, binary: Path, stop: StopReque
         stop,
         **others,
     )
-
-
-__all__ = ["fleet_campaign", "fleet_hosts", "open_fleet"]

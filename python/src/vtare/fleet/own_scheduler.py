@@ -148,6 +148,3 @@ def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("", 0))
         return int(probe.getsockname()[1])
-
-
-__all__ = ["WORKER_OPTIONS", "OwnScheduler", "end", "end_with_the_lab", "environment"]

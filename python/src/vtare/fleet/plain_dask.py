@@ -98,6 +98,3 @@ def _plain_part(part: Mapping[str, Any]) -> Any:
         return set(part["as-list"]) if "__Set__" in part else part
     except (KeyError, TypeError):
         return REFUSED
-
-
-__all__ = ["DESERIALIZERS", "REFUSED", "PickleRefused", "allow_pickles", "refuse_pickles"]

@@ -133,6 +133,3 @@ def holder_of(host: FleetHost) -> str | None:
     finally:
         os.close(descriptor)
     return None
-
-
-__all__ = ["Processes", "holder_of", "lock_path"]

@@ -228,6 +228,3 @@ class RealMachines:
             if self._workers.lost(error):
                 return error, None
             raise
-
-
-__all__ = ["RealMachines", "Workers"]

@@ -272,6 +272,3 @@ class SimulatedMachines:
         if stage == "now":
             raise ControllerKilled
         self._files.kill = stage
-
-
-__all__ = ["FAULTS", "ControllerKilled", "SimulatedFiles", "SimulatedMachines"]

@@ -124,6 +124,3 @@ class SlurmCluster(OwnScheduler):
         if self._nodes is None or self._nodes.poll() is not None:
             raise MachineCannot(f"--on {self._on}: Slurm gives no nodes: {self._last('srun')}")
         time.sleep(0.5)
-
-
-__all__ = ["SLURM", "SlurmCluster", "node_count"]

@@ -161,6 +161,3 @@ def _measures(host: FleetHost, hosts: Sequence[FleetHost]) -> tuple[str, ...]:
         if own <= {*host.roles} and beside <= others:
             found.append(record.name)
     return tuple(found)
-
-
-__all__ = ["FACTS", "FIGURES", "FLEET_SCHEMA", "HostReport", "Survey", "survey"]

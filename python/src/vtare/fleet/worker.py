@@ -183,6 +183,3 @@ def _document(host: FleetHost | None, binary: Path, words: Sequence[str], patien
             return dict(document)
         finally:
             platform.stop()
-
-
-__all__ = ["Job", "Result", "carry_out", "check", "leave", "perform", "prepare", "probe"]

@@ -10,21 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from vtare.errors import BadInput, did_you_mean
-from vtare.instruments.model import (
-    COUNT,
-    Exceed,
-    Flaw,
-    Hosts,
-    Instrument,
-    LatencyPair,
-    Metric,
-    PartRows,
-    PlannedRun,
-    Reached,
-    Value,
-    end_column,
-    later,
-)
+from vtare.instruments.model import COUNT, Instrument, Metric
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -102,25 +88,3 @@ def control_instrument() -> Instrument:
     'miss_ns'
     """
     return next(record for record in RECORDS if record.control is not None)
-
-
-__all__ = [
-    "COMMON",
-    "RECORDS",
-    "Exceed",
-    "Flaw",
-    "Hosts",
-    "Instrument",
-    "LatencyPair",
-    "Metric",
-    "PartRows",
-    "PlannedRun",
-    "Reached",
-    "Value",
-    "control_instrument",
-    "end_column",
-    "instrument",
-    "later",
-    "metric",
-    "order_of",
-]  # fmt: skip

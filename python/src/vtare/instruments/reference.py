@@ -10,7 +10,7 @@ from vtare.quantities import plain_name
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from vtare.instruments import Metric
+    from vtare.instruments.model import Metric
 
 
 def tables() -> str:

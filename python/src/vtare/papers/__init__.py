@@ -21,7 +21,8 @@ if TYPE_CHECKING:
         list_papers,
         load,
     )
-    from vtare.papers.claims import Claim, Reanalysis, reanalyse
+    from vtare.papers.claims import reanalyse
+    from vtare.papers.claims.model import Claim, Reanalysis
     from vtare.papers.pages import page, write_pages
     from vtare.papers.standing import (
         CvStanding,
@@ -36,7 +37,8 @@ _HOME = {
     "catalogue": (
         "BrokenTable", "CatalogueEntry", "Paper", "PublishedTable", "UnknownTable", "find", "list_papers", "load",
     ),
-    "claims": ("Claim", "Reanalysis", "reanalyse"),
+    "claims": ("reanalyse",),
+    "claims.model": ("Claim", "Reanalysis"),
     "pages": ("page", "write_pages"),
     "standing": (
         "CvStanding", "PublishedFigure", "Standing", "place_counter_cv", "place_sleep_miss", "place_timer_cost",

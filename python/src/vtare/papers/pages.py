@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from vtare.papers.catalogue import Paper
-    from vtare.papers.claims import Reanalysis
+    from vtare.papers.claims.model import Reanalysis
 
 PLANS: Final = {
     "kirova2019": ("kirova-timers", "kirova-avb"),

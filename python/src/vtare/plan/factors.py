@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from vtare.instruments import Hosts
+from vtare.instruments.model import Hosts
 from vtare.plan import readers
 from vtare.plan.readers import LevelReader, choice, cpu, instance, integer, platform, rate, responder
 from vtare.quantities import symbol_of

@@ -169,9 +169,3 @@ def refuse_unknown(mesh: Mesh | None, source: object) -> None:
     """
     if mesh is not None and not mesh.hosts:
         raise BadInput(f"{source}: mesh: found no fleet, expected one: add --on HOSTS, or list hosts of it in the plan")
-
-
-__all__ = [
-    "PAIR", "Mesh", "hosts_of_pair", "lay_out", "listed", "pair_label", "pair_levels", "read_mesh",
-    "refuse_unknown", "round_numbers", "rounds_of_all",
-]  # fmt: skip

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from vtare.instruments import Instrument
 from vtare.instruments import instrument as record_of
+from vtare.instruments.model import Instrument
 from vtare.plan.factors import PORT_PARAMETERS, can_forward, has_far_end
 from vtare.plan.level import Level
 from vtare.plan.mesh import Mesh

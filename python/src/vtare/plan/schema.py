@@ -168,6 +168,3 @@ def _platforms() -> Schema:
 def _hosts() -> Schema:
     roles = {role: {"anyOf": [TEXT.schema, table_schema(ROUTER_HOST if role == ROUTER else HOST)]} for role in ROLES}
     return {"type": "object", "properties": roles, "additionalProperties": False}
-
-
-__all__ = ["plan_schema"]

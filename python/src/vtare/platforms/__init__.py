@@ -10,34 +10,14 @@ from contextlib import ExitStack, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from vtare.errors import BadInput, PlatformFailed, VtareError
-from vtare.platforms.base import BasePlatform, Layer
+from vtare.errors import BadInput, VtareError
+from vtare.platforms.base import BasePlatform
 from vtare.platforms.owner import Leftover
-from vtare.platforms.protocol import DEFAULT_RESOURCES, Instance, Need, Platform, Resources
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
-__all__ = [
-    "DEFAULT_RESOURCES",
-    "KINDS",
-    "BasePlatform",
-    "Instance",
-    "Layer",
-    "Leftover",
-    "Need",
-    "Platform",
-    "PlatformFailed",
-    "Resources",
-    "kind_of",
-    "kinds_with",
-    "leftovers",
-    "open_platform",
-    "platform_class",
-    "remove_leftovers",
-    "unverified",
-]
 
 #: Kind of platform -> the class in the file of the same name. A new platform is that file and its line here.
 KINDS: Final = {

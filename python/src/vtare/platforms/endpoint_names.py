@@ -38,6 +38,3 @@ def refusal(key: str, value: object) -> str | None:
     if pattern is None or (isinstance(value, str) and re.fullmatch(pattern, value)):
         return None
     return f"{value!r} is not {_KINDS[pattern]}"
-
-
-__all__ = ["ACCOUNT", "DEVICE", "MACHINE", "refusal"]

@@ -7,7 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from vtare.contract import load_contract
-from vtare.instruments import COMMON, end_column
+from vtare.instruments import COMMON
+from vtare.instruments.model import end_column
 from vtare.plots.format import time_text
 from vtare.plots.quantity import quantity_of
 from vtare.quantities import plain_name
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from vtare.instruments import Metric
+    from vtare.instruments.model import Metric
     from vtare.plan.model import Experiment
     from vtare.report.layout import Layout
 

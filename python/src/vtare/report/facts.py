@@ -10,7 +10,8 @@ from vtare.plots.format import significant, time_text
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from vtare.summary import LoadMade, MachineFacts, Summary
+    from vtare.summary import Summary
+    from vtare.summary.model import LoadMade, MachineFacts
 
 
 @dataclass(frozen=True, slots=True)

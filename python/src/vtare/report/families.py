@@ -80,6 +80,3 @@ def false_claims(summary: Summary, layouts: Mapping[str, Layout]) -> list[str]:
         f"about {significant(alpha * len(found), 2)} of them would still claim a difference ({100 * alpha:g} % each). "
         "Rely on the main comparisons; take the rest as hints to test again."
     ]
-
-
-__all__ = ["Family", "false_claims", "families_of"]

@@ -97,6 +97,3 @@ def table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | None:
 def ratio_level(summary: Summary) -> str:
     """The level of the intervals in the table."""
     return text.level_text(1 - summary.plan.analysis.alpha)
-
-
-__all__ = ["ratio_level", "table", "title", "verdict_of", "words"]

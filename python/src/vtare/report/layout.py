@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from vtare.instruments import end_column, metric
+from vtare.instruments import metric
+from vtare.instruments.model import end_column
 from vtare.plan.factors import PATH_FACTORS
 from vtare.plots import quantity
 from vtare.quantities import plain_name

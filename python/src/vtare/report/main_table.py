@@ -170,6 +170,3 @@ def _side(summary: Summary, layout: Layout, row: ComparisonRow, level: str) -> S
     name = layout.named(row.factor, level) if is_name else layout.key_text(row.factor, level)
     figure = "" if value is None else f": {value.prefix}{text.keep(quantity_of(quantity).text(value.number))}"
     return Shown(f"{name}{layout.reached(cell)}{figure}", level, layout.rank(row.factor, level))
-
-
-__all__ = ["at_a_glance", "main_rows", "main_tables"]

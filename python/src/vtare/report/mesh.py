@@ -272,4 +272,3 @@ def _about(summary: Summary, layout: Layout) -> str:
 PAGE: Final = Page(
     sentences=_sentences, is_titled=True, questions=_questions, cells=_cells, tables=_tables, about=_about
 )
-__all__ = ["PAGE"]

@@ -200,6 +200,3 @@ def tip(row: ComparisonRow) -> str:
         pieces.append(f"by ranks {significant(row.ratio_rank)}")
     pieces += [modes for modes in (row.modes, row.modes_baseline) if modes is not None]
     return "".join(f"; {piece}" for piece in pieces)
-
-
-__all__ = ["cell_name", "inconclusive", "mark", "power_caveats", "sensitive", "tip", "unfinished"]

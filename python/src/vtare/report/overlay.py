@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from vtare.errors import BadInput
 from vtare.instruments import RECORDS
 from vtare.report.content import layouts_of
-from vtare.report.pages import Beside, page_of
+from vtare.report.pages import page_of
+from vtare.report.pages.model import Beside
 from vtare.report.parts import Table
 from vtare.report.placement import placement_figures, placement_tables, platform_table
 from vtare.report.tables import json_value

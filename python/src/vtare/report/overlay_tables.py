@@ -156,6 +156,3 @@ def error_standing(summary: Summary, layouts: dict[str, Layout], papers: tuple[s
     """Errors of available bandwidth beside those that these papers print."""
     table = _errors(summary, layouts, papers)
     return Beside() if table is None else Beside((table,))
-
-
-__all__ = ["error_standing", "published_errors", "share_standing"]

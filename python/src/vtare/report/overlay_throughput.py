@@ -252,6 +252,3 @@ def throughput_standing(summary: Summary, layouts: dict[str, Layout], papers: tu
         tuple(jain_figures(summary, layouts)),
         tuple(throughput_notes(summary, layouts)),
     )
-
-
-__all__ = ["jain_figures", "throughput_notes", "throughput_standing", "throughput_tables"]

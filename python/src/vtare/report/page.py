@@ -86,6 +86,3 @@ def _marked(sentence: Sentence) -> Markup:
         if piece.interval:
             pieces.append(Markup(' <span class="range">({})</span>').format(text.keep(piece.interval)))
     return Markup("").join(pieces)
-
-
-__all__ = ["HtmlPage", "render"]

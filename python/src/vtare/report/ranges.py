@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from vtare.summary import Note
+from vtare.summary.model import Note
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

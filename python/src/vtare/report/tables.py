@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from vtare.instruments import end_column
+from vtare.instruments.model import end_column
 from vtare.plan.cells import counterpart
 from vtare.plots.quantity import quantity_of
 from vtare.report import needs, text

@@ -137,14 +137,14 @@ from vtare.summary.context import loads, machines, missing_frame, notes_for, not
 from vtare.summary.layers import layer_rows
 from vtare.summary.measured import read_measured
 from vtare.summary.mesh import meshes
-from vtare.summary.model import LoadMade, MachineFacts, Note, Summary
+from vtare.summary.model import Summary
 from vtare.summary.rows import frame_of
 from vtare.summary.work import RUN_COLUMNS, PartBox
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["LoadMade", "MachineFacts", "Note", "Summary", "summarise"]
+__all__ = ["Summary", "summarise"]
 
 
 def summarise(store: Path) -> Summary:

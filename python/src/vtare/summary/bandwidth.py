@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vtare.instruments import PartRows
+    from vtare.instruments.model import PartRows
     from vtare.samples import RunFile, SampleSet
 
 _LEAST_PIECE_NS: Final = 5_000_000

@@ -126,15 +126,3 @@ def interleaved(before: Sequence[int], after: Sequence[int]) -> bool:
         return False
     pairs = list(zip(sorted(before), sorted(after), strict=True))
     return all(max(one) < min(other) for one, other in pairwise(pairs))
-
-
-__all__ = [
-    "LEAST_CAMPAIGNS",
-    "LEAST_PAIRS",
-    "MOST_CAMPAIGNS",
-    "Method",
-    "Shift",
-    "campaigns_needed",
-    "interleaved",
-    "shift_between",
-]

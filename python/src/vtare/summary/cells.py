@@ -20,7 +20,7 @@ from vtare.summary import completion
 from vtare.summary.rows import BOUNDS, BOUNDS_TYPE, apart, columns_of, known_of, values_of
 
 if TYPE_CHECKING:
-    from vtare.instruments import Reached
+    from vtare.instruments.model import Reached
     from vtare.plan.level import Level
     from vtare.stats import Adder, Resampled, RunPool, Tally
     from vtare.stats._arrays import FloatArray

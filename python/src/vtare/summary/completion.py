@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from vtare.instruments import Instrument
+    from vtare.instruments.model import Instrument
     from vtare.stats import Tally
 
 #: Fields of `Exceedances` and their thresholds, in ns.
@@ -158,17 +158,3 @@ def of_cell(runs: Sequence[Mapping[str, Any]]) -> CellCompletion:
         completed_fraction=completed / asked if known else None,
         capped_runs=sum(map(is_capped, known)) if known else None,
     )
-
-
-__all__ = [
-    "LEAST_COMPLETED",
-    "THRESHOLDS_NS",
-    "CellCompletion",
-    "Completion",
-    "Exceedances",
-    "exceedances",
-    "figures",
-    "is_capped",
-    "mean_over_runs",
-    "of_cell",
-]

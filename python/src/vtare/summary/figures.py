@@ -11,8 +11,9 @@ import polars as pl
 
 from vtare import stats
 from vtare.contract import load_contract
-from vtare.instruments import RECORDS, Instrument, PartRows
+from vtare.instruments import RECORDS
 from vtare.instruments import instrument as record_of
+from vtare.instruments.model import Instrument, PartRows
 from vtare.plan.factors import symbol_of_key
 from vtare.plan.level import Level
 from vtare.samples import FAR_END_PART, OWN_FAR_END

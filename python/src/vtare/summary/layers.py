@@ -12,12 +12,13 @@ from itertools import product
 from typing import TYPE_CHECKING, Final
 
 from vtare.plan.factors import CAPTURE
-from vtare.platforms import Layer, platform_class
+from vtare.platforms import platform_class
+from vtare.platforms.base import Layer
 from vtare.summary import contrasts
 from vtare.summary.cells import Cell
 
 if TYPE_CHECKING:
-    from vtare.instruments import LatencyPair
+    from vtare.instruments.model import LatencyPair
     from vtare.plan.model import Experiment
     from vtare.summary.contrasts import ComparisonRow
     from vtare.summary.work import CellWork
@@ -183,6 +184,3 @@ def _latencies(work: CellWork, experiment: Experiment, cells: Sequence[Cell], pa
                 )
             )  # fmt: skip
     return contrasts.rows_of_tails(found, pair.name, work.plan.analysis)
-
-
-__all__ = ["from_tail", "layer_of", "layer_rows"]

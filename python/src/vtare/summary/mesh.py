@@ -92,6 +92,3 @@ def _of_experiment(
                     rng=np.random.default_rng(seed),
                 ),
             )
-
-
-__all__ = ["MeshFound", "meshes"]

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from vtare.instruments import Flaw, instrument
+from vtare.instruments import instrument
+from vtare.instruments.model import Flaw
 
 if TYPE_CHECKING:
     from vtare.summary.contrasts import ComparisonRow
@@ -119,6 +120,3 @@ def _not_with(rows: Sequence[ComparisonRow], cell: Mapping[str, Any], keys: Sequ
         if row.experiment != cell["experiment"]
         or not (is_of_cell(row) or is_of_cell(row, **{row.factor: row.baseline}))
     )
-
-
-__all__ = ["HIDES", "MENTIONED", "Flawed", "flawed", "sound"]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from vtare.instruments import PartRows
+    from vtare.instruments.model import PartRows
 
 
 def figures(part: PartRows) -> dict[str, Any]:

@@ -60,6 +60,3 @@ def shift_function(
 def pairs_of(rows: Sequence[Mapping[str, Any]]) -> dict[int, Mapping[str, Any]]:
     """The figures of a cell's runs by block, from its rows of the `runs` frame."""
     return {int(row["block"]): row for row in rows}
-
-
-__all__ = ["COLUMNS", "ORDER", "QUANTILES", "figures", "pairs_of", "shift_function"]

@@ -12,7 +12,7 @@ from vtare.stats import Known
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from vtare.instruments import PartRows
+    from vtare.instruments.model import PartRows
     from vtare.samples import SampleSet
 
 #: Columns of the frame of latencies beside run and keys.
@@ -113,6 +113,3 @@ def _label(key: str, value: Any) -> str | None:
         return None
     unit = unit_of(key)
     return str(value) if unit is None else write(value, unit)
-
-
-__all__ = ["LOAD_COLUMNS", "figures", "loads_frame"]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from vtare.papers.catalogue import PublishedTable
-    from vtare.papers.claims import Reanalysis
+    from vtare.papers.claims.model import Reanalysis
 
 _HIDDEN = ("source", "platform_as_printed", "load_as_printed")
 

@@ -7,11 +7,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from vtare.platforms import DEFAULT_RESOURCES, BasePlatform, Need, PlatformFailed, Resources, network
-from vtare.platforms.base import Forwards
+from vtare.errors import PlatformFailed
+from vtare.platforms import network
+from vtare.platforms.base import BasePlatform, Forwards
 from vtare.platforms.guest.cards import Card, GuestAttachment
 from vtare.platforms.lacks import together
 from vtare.platforms.network import Step
+from vtare.platforms.protocol import DEFAULT_RESOURCES, Need, Resources
 from vtare.platforms.qemu import QemuPlatform
 from vtare.platforms.xen import XenPlatform
 

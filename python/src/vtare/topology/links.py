@@ -223,6 +223,3 @@ def shape(path: PathSpec, egress: Place, forward: Place, back: Place) -> None:
     for (run, _), steps in zip(places, steps_of(path, *(device for _, device in places)), strict=True):
         for step in steps:
             run(step.words)
-
-
-__all__ = ["NetworkError", "Place", "RoutedHosts", "TwoHosts", "shape"]

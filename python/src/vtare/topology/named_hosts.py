@@ -13,8 +13,9 @@ from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from vtare.errors import MachineCannot
-from vtare.platforms import Layer, PlatformFailed, kinds_with, network
+from vtare.errors import MachineCannot, PlatformFailed
+from vtare.platforms import kinds_with, network
+from vtare.platforms.base import Layer
 from vtare.platforms.intake import printable
 from vtare.topology.link_counter import BEHIND_THE_LINK, CAME, CROSS, LEFT, LINK_COUNTER, CountingPlace
 from vtare.topology.path import steps_of
@@ -24,10 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from vtare.platforms import Platform
     from vtare.platforms.child import Child
     from vtare.platforms.network import Site
-    from vtare.platforms.protocol import Server
+    from vtare.platforms.protocol import Platform, Server
     from vtare.topology.path import PathSpec
 
 SENDER, RESPONDER, ROUTER, TESTER = ROLES = ("sender", "responder", "router", "tester")

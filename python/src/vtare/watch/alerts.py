@@ -101,6 +101,3 @@ class Webhook:
 
 def _memory(name: str) -> IO[bytes]:
     return os.fdopen(os.memfd_create(f"vtare-{name}", os.MFD_CLOEXEC), "w+b", buffering=0)
-
-
-__all__ = ["Webhook"]

@@ -70,6 +70,3 @@ def standstills_of(file: RunFile) -> list[dict[str, Any]]:
         }
         for (began, ended), one in found.items()
     ]  # fmt: skip
-
-
-__all__ = ["SteadySamples", "standstills_of"]

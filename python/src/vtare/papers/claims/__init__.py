@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vtare.papers.claims import batalla, kachan, kirova, lampe, oliveira
-from vtare.papers.claims.model import Claim, Reanalysis
+from vtare.papers.claims.model import Reanalysis
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vtare.plots import Drawing
 
-__all__ = ["Claim", "Reanalysis", "figures_of", "reanalyse"]
 
 _CLAIMS: dict[str, Callable[[], Reanalysis]] = {
     "kirova2019": kirova.reanalyse,

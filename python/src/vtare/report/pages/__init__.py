@@ -10,7 +10,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from vtare.report.pages.model import Answered, Beside, CellColumn, Page, Placement
+from vtare.report.pages.model import Page
 
 if TYPE_CHECKING:
     from vtare.plan.model import Experiment
@@ -30,6 +30,3 @@ def page_for(experiment: Experiment) -> Page:
         page: Page = import_module("vtare.report.mesh").PAGE
         return page
     return page_of(experiment.instrument)
-
-
-__all__ = ["Answered", "Beside", "CellColumn", "Page", "Placement", "page_for", "page_of"]

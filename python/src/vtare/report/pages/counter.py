@@ -335,5 +335,3 @@ PAGE: Final = Page(
         "Grey: the 16 configurations of Lampe 2013, Table 1. Bold: this machine, raw wall time as in the paper."
     ),
 )
-
-__all__ = ["PAGE", "configuration_table", "rank_table", "sentences"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import polars as pl
 
 from vtare import plots
-from vtare.instruments import end_column
+from vtare.instruments.model import end_column
 from vtare.plan.factors import PATH_FACTORS
 from vtare.report import text
 from vtare.report.figures import slug
