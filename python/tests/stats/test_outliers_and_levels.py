@@ -157,37 +157,6 @@ def test_a_short_run_is_not_judged() -> None:
 # --- interactions ---
 
 
-def test_aligned_ranks_refuse_what_they_cannot_test() -> None:
-    y = np.arange(8.0)
-    a, b = [0, 0, 1, 1, 0, 0, 1, 1], [0, 1, 0, 1, 0, 1, 0, 1]
-    with pytest.raises(ValueError, match="2 factors"):
-        stats.aligned_rank_tests(y, {"a": a, "b": [0] * 8}, family="f")
-    with pytest.raises(ValueError, match="labels of 'a'"):
-        stats.aligned_rank_tests(y, {"a": a[:3], "b": b}, family="f")
-    (hole,) = stats.aligned_rank_tests(
-        y[[0, 1, 2, 4, 5, 6]], {"a": [0, 0, 1, 0, 0, 1], "b": [0, 1, 0, 0, 1, 0]}, family="f"
-    )
-    assert hole.refused == "refused: 1 of 4 combinations of levels were not measured"
-    (single,) = stats.aligned_rank_tests(y[:4], {"a": a[:4], "b": b[:4]}, family="f")
-    assert single.refused is not None
-    assert "no repeat" in single.refused or "no spread" in single.refused
-    (same,) = stats.aligned_rank_tests(np.ones(8), {"a": a, "b": b}, family="f")
-    assert same.refused is not None
-
-
-def test_three_factors_give_four_interactions() -> None:
-    rng = np.random.default_rng(3)
-    grid = [(i, j, k) for i in range(2) for j in range(3) for k in range(2) for _ in range(4)]
-    factors = {name: [row[at] for row in grid] for at, name in enumerate(("a", "b", "c"))}
-    y = rng.normal(size=len(grid)) + np.array([4.0 * (i == k) for i, _, k in grid])
-    found = {test.effect: test for test in stats.aligned_rank_tests(y, factors, family="f")}
-    assert list(found) == [("a", "b"), ("a", "c"), ("b", "c"), ("a", "b", "c")]
-    p = {effect: test.p.raw for effect, test in found.items() if test.p is not None}
-    assert p[("a", "c")] < 1e-6
-    assert min(p[("a", "b")], p[("b", "c")], p[("a", "b", "c")]) > 0.01
-    assert found[("a", "b")].freedom == 2
-
-
 def test_the_neighbouring_positions_of_a_coarse_clock_are_no_outliers() -> None:
     # Idle readings of vtare: most at one position of the clock, the rest on its neighbours. mad_raw is 0 there.
     readings = np.repeat([20.0, 20.4, 30.0, 30.4, 40.0, 5000.0], [500, 100, 300, 80, 15, 5])

@@ -215,16 +215,6 @@ def start_piped(command: Sequence[str], *, directory: Path) -> Process:
     return _started(command, directory, PIPE, PIPE, None)
 
 
-def start_answering(command: Sequence[str], *, directory: Path, stderr: Path) -> Process:
-    """Start a program in `directory` that is asked over its stdin and answers on its stdout, both unbuffered pipes.
-
-    Raises:
-        OSError: the program cannot be started, or a file cannot be written.
-    """
-    with stderr.open("ab") as err:
-        return _started(command, directory, PIPE, err, None, stdin=PIPE)
-
-
 def _started(
     command: Sequence[str],
     directory: Path,

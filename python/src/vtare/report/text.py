@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from vtare.plots.format import (
     count_text,
-    packet_rate_text,
     percent_points,
     percent_text,
     rate_text,
@@ -87,13 +86,6 @@ def interval(low_ns: float | None, high_ns: float | None, why: str) -> Shown:
 def rate(bit_per_s: float | None, why: str) -> Shown:
     """A rate in bit/s, or `n/a` with the reason."""
     return missing(why) if bit_per_s is None else Shown(keep(rate_text(bit_per_s)), _raw(bit_per_s), bit_per_s)
-
-
-def packet_rate(packet_per_s: float | None, why: str) -> Shown:
-    """A rate in packet/s, or `n/a` with the reason."""
-    if packet_per_s is None:
-        return missing(why)
-    return Shown(keep(packet_rate_text(packet_per_s)), _raw(packet_per_s), packet_per_s)
 
 
 def points(percent: float | None, why: str, *, signed: bool = True) -> Shown:

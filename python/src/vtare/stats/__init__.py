@@ -7,7 +7,6 @@ Nothing here knows of plans, stores or plots, and nothing draws random numbers b
 from __future__ import annotations
 
 from vtare.stats._arrays import Estimate, Sorted, in_order
-from vtare.stats.aligned_ranks import AlignedRankTest, aligned_rank_tests
 from vtare.stats.anytime import AnytimeInterval, anytime_ratio, confidence_sequence
 from vtare.stats.association import LevelAssociation, associate_levels, tau_bound
 from vtare.stats.autocorrelation import Autocorrelation, autocorrelation
@@ -52,7 +51,7 @@ from vtare.stats.planning import (
     simulated_rank_power,
     stop,
 )
-from vtare.stats.posthoc import PairTest, dunn, nemenyi, nemenyi_friedman, tukey_on_ranks
+from vtare.stats.posthoc import PairTest, dunn, nemenyi_friedman, tukey_on_ranks
 from vtare.stats.pvalues import Adjustment, PValue, adjust, write_p
 from vtare.stats.quantile_shift import LEAST_PAIRS as LEAST_SHIFT_PAIRS
 from vtare.stats.quantile_shift import QuantileShift, quantile_shift, shift_of_blocks
@@ -84,7 +83,6 @@ __all__ = [
     "WORDS",
     "Adder",
     "Adjustment",
-    "AlignedRankTest",
     "AnytimeInterval",
     "Autocorrelation",
     "Better",
@@ -130,7 +128,6 @@ __all__ = [
     "Verdict",
     "Warmup",
     "adjust",
-    "aligned_rank_tests",
     "anytime_ratio",
     "associate_levels",
     "autocorrelation",
@@ -170,7 +167,6 @@ __all__ = [
     "mesh_structure",
     "middle",
     "mser5",
-    "nemenyi",
     "nemenyi_friedman",
     "newest_change",
     "outliers_by_scenario",

@@ -49,23 +49,6 @@ def dunn(groups: Sequence[Values], *, family: str, adjustment: Adjustment = "hol
     return tuple(PairTest(i, j, p) for (i, j), p in zip(pairs, values, strict=True))
 
 
-def nemenyi(groups: Sequence[Values], *, family: str) -> tuple[PairTest, ...]:
-    """Compare all pairs of groups after Kruskal-Wallis by the studentized range of mean ranks (Nemenyi 1963).
-
-    >>> found = nemenyi([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]], family="f")
-    >>> [round(pair.p.raw, 2) for pair in found]
-    [0.37, 0.02, 0.37]
-
-    Raises:
-        ValueError: fewer than 2 groups, or an empty one.
-    """
-    arrays = _groups(groups)
-    ranks, parts = _joint_ranks(arrays)
-    variance = len(ranks) * (len(ranks) + 1) / 12.0
-    distances = [_distance(one, other, variance) for one, other in itertools.combinations(parts, 2)]
-    return _from_range(_range_p(distances, len(arrays)), len(arrays), family)
-
-
 def nemenyi_friedman(blocks: Sequence[Values], *, family: str) -> tuple[PairTest, ...]:
     """Compare all pairs of levels after Friedman: `blocks[i][j]` is the figure of level j in block i (Demsar 2006).
 
