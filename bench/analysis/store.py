@@ -43,7 +43,7 @@ def write_store(store: Path, *, runs: int, readings: int, seed: int = 1) -> None
     (store / "plan.toml").write_text(text, encoding="utf-8")
     plan = parse_plan(text, source=store / "plan.toml")
     design = make_design(plan, seed)
-    write_design(store / "design.parquet", design, plan.factor_names, seed=seed, program="vtare 0.1.0")
+    write_design(store / "design.parquet", design, plan.labels, seed=seed, program="vtare 0.1.0")
     with Journal(store / "journal.sqlite") as journal:
         for run in design:
             directory = store / "runs" / run.run_id

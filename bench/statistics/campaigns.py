@@ -74,7 +74,7 @@ def write_campaign(store: Path, truth: Truth, seed: int) -> Path:
     (store / "plan.toml").write_text(text, encoding="utf-8")
     plan = parse_plan(text, source=store / "plan.toml")
     runs = make_design(plan, seed)
-    write_design(store / "design.parquet", runs, plan.factor_names, seed=seed, program="vtare 0.1.0")
+    write_design(store / "design.parquet", runs, plan.labels, seed=seed, program="vtare 0.1.0")
     rng = np.random.default_rng([seed, 1])
     moved = np.exp(truth.block * rng.normal(size=truth.blocks))
     with Journal(store / "journal.sqlite") as journal:

@@ -30,7 +30,7 @@ from vtare.stored.paths import is_run_id, parse_json
 from vtare.topology.path import TIMERS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     import polars as pl
@@ -162,15 +162,19 @@ def run_seed(seed: int, run_id: str) -> int:
     return int.from_bytes(hashlib.sha256(f"{seed}:{run_id}".encode()).digest()[:4], "big")
 
 
-def design_frame(runs: tuple[Run, ...], factor_names: tuple[str, ...]) -> pl.DataFrame:
-    """Return the design as a frame: the columns of docs/contract.md, one string column per factor."""
+def design_frame(runs: tuple[Run, ...], labels: Mapping[str, Sequence[str]]) -> pl.DataFrame:
+    """Return the design as a frame: the columns of docs/contract.md, one per factor, whose levels sort as in the plan.
+
+    `labels` are those of the levels of each factor, in the order of the plan.
+    """
     import polars as pl
 
     columns: dict[str, list[Any]] = {name: [getattr(run, name) for run in runs] for name in (*_COUNTS, *_WORDS)}
-    for factor in factor_names:
+    for factor in labels:
         columns[factor] = [run.factors.get(factor) for run in runs]
     columns["parameters"] = [json.dumps(run.parameters, sort_keys=True) for run in runs]
-    schema = {**dict.fromkeys(columns, pl.String()), **dict.fromkeys(_COUNTS, pl.Int64())}
+    schema: dict[str, Any] = {**dict.fromkeys(columns, pl.String()), **dict.fromkeys(_COUNTS, pl.Int64())}
+    schema |= {factor: pl.Enum(levels) for factor, levels in labels.items()}
     return pl.DataFrame(columns, schema=schema)
 
 
@@ -182,7 +186,7 @@ def plan_hash(text: str) -> str:
 def write_design(
     path: Path,
     runs: tuple[Run, ...],
-    factor_names: tuple[str, ...],
+    labels: Mapping[str, Sequence[str]],
     *,
     seed: int,
     program: str,
@@ -192,12 +196,12 @@ def write_design(
 
     `plan_text` is the text of the plan that it was made of, to which the file is then bound by its hash.
     """
-    about = {"schema": DESIGN_SCHEMA, "seed": seed, "program": program, "factors": list(factor_names)}
+    about = {"schema": DESIGN_SCHEMA, "seed": seed, "program": program, "factors": list(labels)}
     if plan_text is not None:
         about["plan_sha256"] = plan_hash(plan_text)
     # What a disk or a limit refuses is an OSError of the system then, and not one of the library.
     made = io.BytesIO()
-    design_frame(runs, factor_names).write_parquet(made, compression="lz4", metadata={"vtare": json.dumps(about)})
+    design_frame(runs, labels).write_parquet(made, compression="lz4", metadata={"vtare": json.dumps(about)})
     path.write_bytes(made.getvalue())
 
 
@@ -243,7 +247,8 @@ def read_design(path: Path) -> Design:
 
     try:
         about = parse_json(pl.read_parquet_metadata(path)["vtare"])
-        frame = pl.read_parquet(path)
+        # Levels in the order of the plan; a design of an earlier version has them as texts.
+        frame = pl.read_parquet(path).with_columns(pl.col(pl.Enum).cast(pl.String))
     except FileNotFoundError as error:
         raise BadInput(f"{path}: no such file; is this a store? make one with `vtare run PLAN`") from error
     except (OSError, KeyError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:

@@ -82,7 +82,7 @@ def test_seed_of_a_run_depends_on_campaign_and_run() -> None:
 
 def test_written_design_reads_back_with_its_seed(tmp_path: Path, tiny_plan: Plan) -> None:
     runs = make_design(tiny_plan, 9)
-    write_design(tmp_path / "design.parquet", runs, tiny_plan.factor_names, seed=9, program="0")
+    write_design(tmp_path / "design.parquet", runs, tiny_plan.labels, seed=9, program="0")
     assert read_design(tmp_path / "design.parquet") == Design(runs, 9, None)
     columns = pl.read_parquet(tmp_path / "design.parquet").columns
     assert columns == [
@@ -93,7 +93,7 @@ def test_written_design_reads_back_with_its_seed(tmp_path: Path, tiny_plan: Plan
 
 def test_a_disk_that_takes_no_design_is_named_by_the_system(tiny_plan: Plan) -> None:
     with pytest.raises(OSError, match="No space left"):
-        write_design(Path("/dev/full"), make_design(tiny_plan, 9), tiny_plan.factor_names, seed=9, program="0")
+        write_design(Path("/dev/full"), make_design(tiny_plan, 9), tiny_plan.labels, seed=9, program="0")
 
 
 def test_foreign_and_missing_designs_are_refused(tmp_path: Path) -> None:

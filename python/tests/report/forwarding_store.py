@@ -72,7 +72,7 @@ def write_forwarding_store(
     plan = parse_plan(text, source=store / "plan.toml")
     (store / "plan.toml").write_text(text, encoding="utf-8")
     runs = make_design(plan, SEED)
-    write_design(store / "design.parquet", runs, plan.factor_names, seed=SEED, program="vtare 0.1.0")
+    write_design(store / "design.parquet", runs, plan.labels, seed=SEED, program="vtare 0.1.0")
     with Journal(store / "journal.sqlite") as journal:
         for run in runs:
             directory = store / "runs" / run.run_id

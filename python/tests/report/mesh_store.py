@@ -63,7 +63,7 @@ def write_mesh_store(store: Path, recipe: MeshRecipe) -> Path:
     plan = with_pairs(parse_plan(PLAN.format(blocks=recipe.blocks), source=store / "plan.toml"), fleet)
     (store / "plan.toml").write_text(plan.text, encoding="utf-8")
     runs = make_design(plan, recipe.seed)
-    write_design(store / "design.parquet", runs, plan.factor_names, seed=recipe.seed, program="vtare 0.1.0")
+    write_design(store / "design.parquet", runs, plan.labels, seed=recipe.seed, program="vtare 0.1.0")
     rng = np.random.default_rng(recipe.seed)
     cluster = {fleet[i].name: k for k, hosts in enumerate(clusters_of(recipe)) for i in hosts}
     with Journal(store / "journal.sqlite") as journal:

@@ -341,7 +341,7 @@ def write_store(store: Path, recipe: Recipe | None = None) -> Path:
     plan = plan_of(recipe, store / "plan.toml")
     (store / "plan.toml").write_text(plan.text, encoding="utf-8")
     runs = make_design(plan, SEED)
-    write_design(store / "design.parquet", runs, plan.factor_names, seed=SEED, program="vtare 0.1.0")
+    write_design(store / "design.parquet", runs, plan.labels, seed=SEED, program="vtare 0.1.0")
     with Journal(store / "journal.sqlite") as journal:
         for run in runs:
             entry = entry_of(run, recipe)

@@ -44,7 +44,7 @@ def hostile_store(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> P
     plan = load_plan(plan_path)
     runs = make_design(plan, 7)
     old = {run.position: run.run_id for run in make_design(before, 7)}
-    write_design(store / "design.parquet", runs, plan.factor_names, seed=7, program="0", plan_text=plan.text)
+    write_design(store / "design.parquet", runs, plan.labels, seed=7, program="0", plan_text=plan.text)
     connection = sqlite3.connect(store / "journal.sqlite")
     failed = next(run.run_id for run in runs if run.instrument == "noise")
     with connection:

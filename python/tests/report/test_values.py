@@ -127,3 +127,18 @@ def test_a_number_without_a_unit_stands_with_its_key_however_it_is_written() -> 
     assert all(level.is_bare for level in bare.values())
     assert not any(level.is_bare for level in others.values())
     assert [level.number for level in (*bare.values(), *others.values())] == [4, 0.5, 2, -1, 64, None, None, None]
+
+
+def test_levels_of_frames_sort_as_in_the_plan_and_numbers_as_numbers(all_instruments: Reported) -> None:
+    """Key columns are typed: `100 us` stands before `1 ms`, and argument 2 before argument 16."""
+    summary = all_instruments.summary
+    for key in ("target_ns", "argument"):
+        numbers = {label: level.number for label, level in summary.level_of[key].items()}
+        for frame in (summary.cells, summary.runs):
+            sorted_labels = frame.get_column(key).drop_nulls().sort().unique(maintain_order=True).to_list()
+            assert len(sorted_labels) > 1
+            assert [numbers[label] for label in sorted_labels] == sorted(
+                number for label in sorted_labels if (number := numbers[label]) is not None
+            )
+    loads = list(summary.plan.labels["load"])
+    assert summary.design.get_column("load").drop_nulls().sort().unique(maintain_order=True).to_list() == loads

@@ -104,6 +104,3 @@ def test_the_interaction_over_blocks_has_the_f_and_epsilon_of_r() -> None:
     assert found.f == pytest.approx(f)
     assert found.freedom == pytest.approx(2 * min(1.0, huynh_feldt))
     assert found.freedom_error == pytest.approx(5 * 2 * np.sqrt(min(1.0, huynh_feldt) * greenhouse_geisser))
-
-
-# ARTool prints these of its Higgins1990Table5 (its README and tests): Moisture 23.8326 on 3 and 8, Fertilizer 122.4017

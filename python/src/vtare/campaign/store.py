@@ -93,7 +93,7 @@ class Store:
             files.write(partial / "plan.toml", plan.text.encode())
             runs = make_design(plan, seed)
             write_design(
-                partial / "design.parquet", runs, plan.factor_names, seed=seed, program=__version__, plan_text=plan.text
+                partial / "design.parquet", runs, plan.labels, seed=seed, program=__version__, plan_text=plan.text
             )
             files.make_directory(partial / "runs")
             try:

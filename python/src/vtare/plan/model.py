@@ -189,7 +189,13 @@ class Plan:
     @property
     def factor_names(self) -> tuple[str, ...]:
         """Every factor of every experiment, once, in order of first use."""
-        names: dict[str, None] = {}
+        return tuple(self.labels)
+
+    @property
+    def labels(self) -> dict[str, tuple[str, ...]]:
+        """The labels of every factor's levels, each once, in the order of the plan."""
+        found: dict[str, dict[str, None]] = {}
         for experiment in self.experiments:
-            names.update({factor.name: None for factor in experiment.factors})
-        return tuple(names)
+            for factor in experiment.factors:
+                found.setdefault(factor.name, {}).update({level.label: None for level in factor.levels})
+        return {name: tuple(labels) for name, labels in found.items()}

@@ -75,7 +75,7 @@ def summarise(store: Path) -> Summary:
         seed=seed,
         keys={e.name: samples.keys(e.name) for e in plan.experiments},
         level_of=work.levels(),
-        design=design_frame(runs, plan.factor_names).with_columns(
+        design=design_frame(runs, plan.labels).with_columns(
             pl.Series("status", [status[run.run_id] for run in runs], dtype=pl.String)
         ),
         runs=runs_frame,

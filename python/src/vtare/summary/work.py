@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -121,9 +122,23 @@ class CellWork:
             **ids,
             "experiment": pl.String,
             "instrument": pl.String,
-            **dict.fromkeys(self.key_names, pl.String),
+            **self.key_types(),
             **columns,
         }
+
+    def key_types(self) -> dict[str, pl.Enum]:
+        """The type of each key column: levels of factors in the order of the plan, those of parts by their numbers."""
+        known, factors_of = self.levels(), set(self.plan.factor_names)
+        found = {}
+        for key in self.key_names:
+            levels = known.get(key, {})
+            seen = (str(row[key]) for row in self.run_rows if row.get(key) is not None)
+            labels = [*dict.fromkeys((*levels, *seen))]
+            if key not in factors_of:
+                number = {label: levels[label].number if label in levels else None for label in labels}
+                labels.sort(key=lambda label: math.inf if (of := number[label]) is None else of)
+            found[key] = pl.Enum(labels)
+        return found
 
     def read(self, samples: SampleSet) -> SampleSet:
         """Read every run, cell by cell; return the set without those that turned out to be damaged."""
@@ -148,7 +163,8 @@ class CellWork:
         return samples.without(problems)
 
     def _blank(self, columns: Mapping[str, Any]) -> dict[str, Any]:
-        return dict.fromkeys(self.schema(columns))
+        ids = ("run_id",) if "replicate" in columns else ()
+        return dict.fromkeys((*ids, "experiment", "instrument", *self.key_names, *columns))
 
     @property
     def unsettled(self) -> int:
