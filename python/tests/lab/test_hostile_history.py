@@ -15,8 +15,9 @@ from rich.console import Console
 
 from vtare.errors import BadInput
 from vtare.report.over_time import page
+from vtare.series.model import SeriesKey
 from vtare.terminal.over_time import show_over_time
-from vtare.watch.history import History, Round, SeriesKey
+from vtare.watch.history import History, Round
 from vtare.watch.over_time import over_time
 
 pytestmark = pytest.mark.attack

@@ -31,10 +31,12 @@ from vtare.plan.files import load_plan
 from vtare.report.over_time import page
 from vtare.report.text import NO_BREAK
 from vtare.samples import open_samples
-from vtare.watch.history import History, Round, SeriesKey
+from vtare.series.model import SeriesKey
+from vtare.series.over_time import answer
+from vtare.watch.history import History, Round
 from vtare.watch.loop import watch
 from vtare.watch.metrics import Metrics, serve
-from vtare.watch.over_time import answer, over_time
+from vtare.watch.over_time import over_time
 from vtare.watch.standstills import SteadySamples, standstills_of
 from vtare.watch.store import drop_old, held_store, room, round_place
 
@@ -238,7 +240,8 @@ def test_a_killed_writer_leaves_whole_rounds(tmp_path: Path) -> None:
         import sys
         
         from pathlib import Path
-        from vtare.watch.history import History, Round, SeriesKey
+        from vtare.watch.history import History, Round
+        from vtare.series.model import SeriesKey
         with History(Path({str(tmp_path)!r})) as history:
             while True:
                 keys = [SeriesKey("x", (("n", str(n)),), "median", "miss_ns") for n in range(30)]

@@ -17,9 +17,9 @@ from vtare.cli import app
 from vtare.errors import BadInput
 from vtare.papers.claims import figures_of, kirova, lampe, oliveira, reanalyse
 from vtare.papers.claims.batalla import index_by_loaded, loads, most_bit_per_s
-from vtare.papers.claims.model import OUTCOMES, Claim, one_value
+from vtare.papers.claims.model import OUTCOMES, Claim
 from vtare.papers.pages import pages
-from vtare.papers.published import read_rows
+from vtare.papers.published import one_value, read_rows
 from vtare.plan.files import shipped_plans
 
 DOCS = Path(__file__).parents[3] / "docs" / "papers"

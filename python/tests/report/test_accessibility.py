@@ -14,8 +14,9 @@ from synthetic_store import OTHER_INSTRUMENTS, PLAN, Recipe, write_store
 
 from vtare.report.build import build
 from vtare.report.over_time import page as over_time_page
+from vtare.series.model import SeriesKey
 from vtare.summary import summarise
-from vtare.watch.history import History, Round, SeriesKey
+from vtare.watch.history import History, Round
 from vtare.watch.over_time import over_time
 
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no browser found: install chromium to check the report")

@@ -19,6 +19,8 @@ from vtare.plan.model import Analysis, Experiment, Factor
 from vtare.report.content import Content, content_of
 from vtare.report.overlay import overlay
 from vtare.report.plain import as_json, markdown
+from vtare.series.figures import figures_of
+from vtare.series.over_time import of_runs
 from vtare.stats import Known, Side, Verdict, middle
 from vtare.summary import Summary, summarise
 from vtare.summary.between import _compared, _Side, compare_stores, judge
@@ -28,8 +30,6 @@ from vtare.summary.measured import read_measured
 from vtare.summary.rows import apart, known_of
 from vtare.terminal.between import show_between
 from vtare.terminal.over_time import show_over_time
-from vtare.watch.figures import figures_of
-from vtare.watch.over_time import of_runs
 from vtare.watch.round import Collected
 
 #: Guests pass 202 to 400 kpacket/s of frames of 64 B, and 91 to 180 of 1518 B.

@@ -35,6 +35,29 @@ def read_rows(name: str) -> list[dict[str, str]]:
     return list(csv.DictReader(text.splitlines()))
 
 
+def rows_where(table: str, /, **wanted: str) -> list[dict[str, str]]:
+    """Rows of a published table with these values."""
+    return [row for row in read_rows(table) if all(row[key] == value for key, value in wanted.items())]
+
+
+def one_value(table: str, column: str, /, **wanted: str) -> float:
+    """The one number that a published table holds there.
+
+    Raises:
+        LookupError: none, or several that differ.
+    """
+    found = {row[column] for row in rows_where(table, **wanted) if row[column].strip()}
+    if len(found) != 1:
+        raise LookupError(f"{table}: found {len(found)} values of {column} with {wanted}, expected one")
+    return float(found.pop())
+
+
+def oliveira_affinity(statistic: str, state: str) -> float:
+    """A figure of Oliveira's Table 3 in percent of the round-trip time, with CPUs pinned (`on`) or not (`off`)."""
+    wanted = {"table": "3", "driver_or_factor": f"cpu_affinity={state}", "statistic": statistic}
+    return one_value("oliveira_rtt_tables", "value_percent", **wanted)
+
+
 def number(text: str) -> float | None:
     """A printed number, or None where the table has an empty field: missing is never zero."""
     return float(text) if text.strip() else None

@@ -16,15 +16,15 @@ from vtare.report.layout import figure_name, key_name
 from vtare.report.page import HtmlPage, render
 from vtare.report.parts import Column, Panel, Question, Section, Table
 from vtare.report.text import Shown
-from vtare.watch.over_time import answer, of_runs
-from vtare.watch.sentences import WORDS, facts_text, since
+from vtare.series.over_time import answer, of_runs
+from vtare.series.sentences import WORDS, facts_text, since
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from vtare.series.model import Change, Series, SeriesKey
+    from vtare.series.over_time import OverTime
     from vtare.summary import Summary
-    from vtare.watch.history import Change, Series, SeriesKey
-    from vtare.watch.over_time import OverTime
 
 _CAPTION: Final = (
     "Points: one for each {unit}. Lines: the median between two changes. Dashed: where the level changed (E-divisive "

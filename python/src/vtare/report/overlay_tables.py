@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from vtare.papers.claims.oliveira import affinity
-from vtare.papers.published import read_rows
+from vtare.papers.published import oliveira_affinity, read_rows
 from vtare.plots.format import percent_points
 from vtare.report import text
 from vtare.report.inference import scenario_name
@@ -35,7 +34,7 @@ def _cells(summary: Summary, layout: Layout, figure: str) -> list[dict[str, Any]
 
 def _shares(summary: Summary, layouts: dict[str, Layout]) -> Table | None:
     """Shares of virtualization in the round trip, beside the quartiles of Oliveira's Table 3."""
-    low, middle, high = (affinity(statistic, "off") for statistic in ("q25", "median", "q75"))
+    low, middle, high = (oliveira_affinity(statistic, "off") for statistic in ("q25", "median", "q75"))
     rows = []
     for layout in layouts.values():
         for row in _cells(summary, layout, "overhead_share_percent"):

@@ -8,15 +8,15 @@ from rich.table import Table
 from rich.text import Text
 
 from vtare.plots.quantity import quantity_of
+from vtare.series.model import magnitude
+from vtare.series.over_time import answer
+from vtare.series.sentences import sentence
 from vtare.terminal.tables import print_table
-from vtare.watch.history import magnitude
-from vtare.watch.over_time import answer
-from vtare.watch.sentences import sentence
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from vtare.watch.over_time import OverTime
+    from vtare.series.over_time import OverTime
 
 
 def show_over_time(console: Console, found: OverTime, margin: float) -> None:

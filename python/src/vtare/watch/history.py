@@ -8,13 +8,13 @@ A round's row, its figures and the changes that they show are one transaction. A
 from __future__ import annotations
 
 import json
-import math
 import sqlite3
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from vtare.errors import BadInput
+from vtare.series.model import FACTS_AFTER, FACTS_BEFORE, Change, Series, SeriesKey, changed_facts
 from vtare.stored.paths import kind_of, parse_json, plain_values
 
 if TYPE_CHECKING:
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
 NAME: Final = "history.sqlite"
 SCHEMA: Final = "vtare.history/1"
-#: Facts are compared between these points before and after the first of a new level: its place is known to about one.
-FACTS_BEFORE: Final = 2
-FACTS_AFTER: Final = 1
 _TABLES: Final = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS rounds (number INTEGER PRIMARY KEY, at_s REAL NOT NULL, elapsed_s REAL NOT NULL,
@@ -44,36 +41,6 @@ _LATEST_S: Final = 1.7e10
 _MOST_VALUE: Final = 1e30
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class SeriesKey:
-    """One figure of one cell: `labels` are its factors and parts, `figure` is `median`, `p99` or another figure's name.
-
-    `quantity` names what is counted and its unit (`miss_ns`); `better` is the change that is an improvement.
-    """
-
-    experiment: str
-    labels: tuple[tuple[str, str], ...]
-    figure: str
-    quantity: str
-    better: str | None = None
-
-    @property
-    def text(self) -> str:
-        """In words: `sleep, method usleep: p99 of miss_ns`."""
-        cell = ", ".join((self.experiment, *(f"{name} {level}" for name, level in self.labels)))
-        return f"{cell}: {self.figure} of {self.quantity}" if self.figure != self.quantity else f"{cell}: {self.figure}"
-
-    def document(self) -> dict[str, Any]:
-        """As in JSON."""
-        return {
-            "experiment": self.experiment,
-            "labels": dict(self.labels),
-            "figure": self.figure,
-            "quantity": self.quantity,
-            "better": self.better,
-        }
-
-
 @dataclass(frozen=True, slots=True)
 class Round:
     """One pass over the plan: when it began (UNIX time), the machine's facts, and each figure that it has."""
@@ -82,82 +49,6 @@ class Round:
     elapsed_s: float
     facts: Mapping[str, Any]
     figures: Mapping[SeriesKey, float]
-
-
-@dataclass(slots=True)
-class Series:
-    """A figure over time, in order: parallel lists. `facts` are those of each point's round."""
-
-    key: SeriesKey
-    rounds: list[int] = field(default_factory=list)
-    at_s: list[float] = field(default_factory=list)
-    values: list[float] = field(default_factory=list)
-    facts: list[Mapping[str, Any]] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A change of a series: `at` is the place of the first point of the new level, `found` of the one that showed it.
-
-    `facts` states which facts of the machine differ between two points before it and one after: name, before, after.
-    """
-
-    key: SeriesKey
-    at: int
-    found: int
-    at_s: float
-    found_s: float
-    before: float
-    after: float
-    facts: tuple[tuple[str, Any, Any], ...] = ()
-
-    @property
-    def ratio(self) -> float | None:
-        """The new level over the old; None where that is not above 0."""
-        return self.after / self.before if self.before > 0 else None
-
-    @property
-    def worse(self) -> bool | None:
-        """Whether it is a change for the worse; None where neither direction is better."""
-        if self.key.better is None:
-            return None
-        return (self.after > self.before) == (self.key.better == "less")
-
-    def document(self) -> dict[str, Any]:
-        """As in JSON."""
-        return {
-            **self.key.document(),
-            "at": self.at,
-            "at_unix_s": self.at_s,
-            "found": self.found,
-            "found_unix_s": self.found_s,
-            "before": self.before,
-            "after": self.after,
-            "ratio": self.ratio,
-            "worse": self.worse,
-            "changed_facts": [{"fact": n, "before": b, "after": a} for n, b, a in self.facts],
-        }
-
-
-def magnitude(before: float, after: float) -> float:
-    """How much greater the greater level is than the lesser, as a share of that; infinite from 0.
-
-    >>> magnitude(150.0, 100.0), magnitude(0.0, 1.0)
-    (0.5, inf)
-    """
-    low, high = sorted((abs(before), abs(after)))
-    return high / low - 1.0 if low > 0 else 0.0 if high == low else math.inf
-
-
-def changed_facts(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[tuple[str, Any, Any], ...]:
-    """Facts that differ: name, before, after. What one of them does not state, as of an older version, is not compared.
-
-    >>> changed_facts({"kernel": "6.1", "CPU": "a"}, {"kernel": "6.2", "CPU": "a"})
-    (('kernel', '6.1', '6.2'),)
-    >>> changed_facts({"kernel": "6.1"}, {"kernel": "6.1", "timer slack (ns)": 50_000})
-    ()
-    """
-    return tuple((name, old, after[name]) for name, old in before.items() if name in after and old != after[name])
 
 
 class History:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from vtare.errors import CampaignStopped, Interrupted, VtareError
 from vtare.platforms.child import start_child, wait_readable
-from vtare.watch.history import magnitude
-from vtare.watch.sentences import standstill
+from vtare.series.model import magnitude
+from vtare.series.sentences import standstill
 
 if TYPE_CHECKING:
     from collections.abc import Callable

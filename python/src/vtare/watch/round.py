@@ -30,11 +30,12 @@ from vtare.errors import CampaignStopped, VtareError, refusal_of
 from vtare.instruments import instrument, metric
 from vtare.plan.files import parse_plan
 from vtare.samples import open_samples
+from vtare.series.figures import bound_text, facts_of, figures_of
+from vtare.series.model import SeriesKey
+from vtare.series.sentences import sentence
 from vtare.stored.paths import read_regular
 from vtare.summary.figures import run_parts
-from vtare.watch.figures import bound_text, facts_of, figures_of
-from vtare.watch.history import History, Round, SeriesKey
-from vtare.watch.sentences import sentence
+from vtare.watch.history import History, Round
 from vtare.watch.standstills import SteadySamples, standstills_of
 from vtare.watch.store import PLAN, room, round_place
 

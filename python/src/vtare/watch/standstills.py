@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from vtare.samples import SampleSet
-from vtare.watch.sentences import standstill
+from vtare.series.sentences import standstill
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

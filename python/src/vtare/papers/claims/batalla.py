@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from vtare import plots, stats
 from vtare.papers.claims.batalla_words import word_claims
-from vtare.papers.claims.model import Claim, Reanalysis, decide, one_value, rows_where
-from vtare.papers.published import read_rows
+from vtare.papers.claims.model import Claim, Reanalysis, decide
+from vtare.papers.published import one_value, read_rows, rows_where
 from vtare.plots.format import rate_text, significant
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from vtare.papers.claims.model import Stated, decide, one_value, stated
-from vtare.papers.published import read_rows
+from vtare.papers.claims.model import Stated, decide, stated
+from vtare.papers.published import one_value, read_rows
 from vtare.plots.format import rate_text, significant
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from vtare.papers.claims.kirova_tables import (
     listed,
 )
 from vtare.papers.claims.kirova_timers import platform_claims, timer_claims
-from vtare.papers.claims.model import Claim, Outcome, Reanalysis, decide, grouped, one_value, rows_where
-from vtare.papers.published import read_rows
+from vtare.papers.claims.model import Claim, Outcome, Reanalysis, decide, grouped
+from vtare.papers.published import one_value, read_rows, rows_where
 from vtare.plots.format import percent_points, significant, time_text
 from vtare.stats import write_p
 

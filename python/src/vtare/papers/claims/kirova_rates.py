@@ -6,7 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 from vtare.papers.claims.kirova_tables import LOADS, OTHERS, cells, sentence
-from vtare.papers.claims.model import decide, rows_where
+from vtare.papers.claims.model import decide
+from vtare.papers.published import rows_where
 from vtare.plots.format import percent_points, rate_text, significant, time_text
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from scipy import stats as scipy_stats
 
 from vtare import plots, stats
 from vtare.papers.claims.lampe_words import Row, ranks, table_rows, word_claims
-from vtare.papers.claims.model import Claim, Reanalysis, decide, one_value
-from vtare.papers.published import LAMPE_CV_QUANTUM
+from vtare.papers.claims.model import Claim, Reanalysis, decide
+from vtare.papers.published import LAMPE_CV_QUANTUM, one_value
 from vtare.papers.standing import lampe_lines
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from vtare.papers.published import read_rows
+from vtare.papers.published import read_rows, rows_where
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,23 +57,6 @@ class Reanalysis:
             "outcomes": {word: self.counts[word] for word in OUTCOMES},
             "claims": [{name: getattr(claim, name) for name in _KEYS} for claim in self.claims],
         }
-
-
-def rows_where(table: str, /, **wanted: str) -> list[dict[str, str]]:
-    """Rows of a published table with these values."""
-    return [row for row in read_rows(table) if all(row[key] == value for key, value in wanted.items())]
-
-
-def one_value(table: str, column: str, /, **wanted: str) -> float:
-    """The one number that a published table holds there.
-
-    Raises:
-        LookupError: none, or several that differ.
-    """
-    found = {row[column] for row in rows_where(table, **wanted) if row[column].strip()}
-    if len(found) != 1:
-        raise LookupError(f"{table}: found {len(found)} values of {column} with {wanted}, expected one")
-    return float(found.pop())
 
 
 def grouped(table: str, by: Callable[[dict[str, str]], str], figure: str) -> dict[str, list[float]]:

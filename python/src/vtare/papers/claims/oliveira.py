@@ -6,9 +6,9 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from vtare import plots, stats
-from vtare.papers.claims.model import Claim, Reanalysis, decide, one_value, rows_where, stated
+from vtare.papers.claims.model import Claim, Reanalysis, decide, stated
 from vtare.papers.claims.oliveira_words import word_claims
-from vtare.papers.published import read_rows
+from vtare.papers.published import oliveira_affinity, one_value, read_rows, rows_where
 from vtare.plots.format import percent_points, significant
 
 if TYPE_CHECKING:
@@ -19,11 +19,6 @@ _TABLE: Final = "oliveira_rtt_tables"
 _TECHNOLOGY: Final = {"4": "KVM", "5": "LXC", "6": "Docker"}
 _RUNS: Final = 400_000
 """Any large number: bounds of tau-b depend on shares alone."""
-
-
-def affinity(statistic: str, state: str) -> float:
-    """A figure of Table 3 in percent of the round-trip time."""
-    return one_value(_TABLE, "value_percent", table="3", driver_or_factor=f"cpu_affinity={state}", statistic=statistic)
 
 
 def outlier_shares(table: str) -> dict[str, float]:
@@ -61,8 +56,8 @@ def reanalyse() -> Reanalysis:
 
 
 def _affinity() -> Claim:
-    on, off = affinity("median", "on"), affinity("median", "off")
-    iqr = [affinity("q75", state) - affinity("q25", state) for state in ("on", "off")]
+    on, off = oliveira_affinity("median", "on"), oliveira_affinity("median", "off")
+    iqr = [oliveira_affinity("q75", state) - oliveira_affinity("q25", state) for state in ("on", "off")]
     return Claim(
         "affinity", "section 4.1.2", "Pinning the machines to CPUs does not change the share of virtualization.",
         f"medians {off:g} % off, {on:g} % on",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from vtare.papers.claims.model import Stated, decide, one_value, rows_where, stated
-from vtare.papers.published import read_rows
+from vtare.papers.claims.model import Stated, decide, stated
+from vtare.papers.published import one_value, read_rows, rows_where
 from vtare.plots.format import percent_points, significant, time_text
 
 if TYPE_CHECKING:

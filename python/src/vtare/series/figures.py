@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from vtare.instruments import instrument, metric
 from vtare.plots.quantity import quantity_of
+from vtare.series.model import SeriesKey
 from vtare.summary.rows import known_of
-from vtare.watch.history import SeriesKey
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

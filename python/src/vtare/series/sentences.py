@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from vtare.stats.verdicts import Merit
 
 if TYPE_CHECKING:
-    from vtare.watch.history import Change
+    from vtare.series.model import Change
 
 #: Of a change, by whether it is for the worse.
 WORDS: Final = {True: Merit.WORSE, False: Merit.BETTER, None: "changed"}
