@@ -11,7 +11,7 @@ from vtare.report import text
 from vtare.report.exceedances import exceedance_table
 from vtare.report.inference import scenario_name
 from vtare.report.layout import figure_name, key_name
-from vtare.report.parts import Column, Table
+from vtare.report.parts import Column, Table, in_words
 from vtare.report.tables import change_text, p_shown, place_text, where_of
 from vtare.report.text import Shown, missing
 from vtare.summary.cells import ControlRow, OutlierRow
@@ -157,9 +157,7 @@ def _levels(summary: Summary, layout: Layout) -> Table | None:
             _family(row), text.words(row.refused),
         ))  # fmt: skip
     columns = (
-        Column("factor", "factor", numeric=False),
-        Column("level", "level", numeric=False),
-        Column("where", "where", numeric=False),
+        *in_words("factor", "level", "where"),
         Column("figure", "figure of a run", numeric=False),
         Column("tau_b", "tau-b"),
         Column("tau_bound", "at most", about="the most that tau-b can reach for a level of this share"),

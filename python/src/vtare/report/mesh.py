@@ -14,7 +14,7 @@ from vtare.report import text
 from vtare.report.figures import slug
 from vtare.report.layout import figure_name, key_text
 from vtare.report.pages.model import Answered, Page
-from vtare.report.parts import Column, FigureText, Panel, Question, Sentence, Table
+from vtare.report.parts import Column, FigureText, Panel, Question, Sentence, Table, in_words
 from vtare.report.text import Shown
 from vtare.stats import write_p
 
@@ -185,8 +185,7 @@ def _cells(summary: Summary, layout: Layout, cells: pl.DataFrame) -> Table:
                 )
     columns = (
         Column("figure", "figure", numeric=False, about="what was measured, at which levels"),
-        Column("from", "from", numeric=False),
-        Column("to", "to", numeric=False),
+        *in_words("from", "to"),
         Column("kind", "kind", numeric=False, about="the clusters of the two hosts"),
         Column("median", "median", about="over the blocks, of each run's median"),
         Column("ratio", "against its kind", about="over the median of the pairs between (or within) the same clusters"),
@@ -242,11 +241,11 @@ def _tables(summary: Summary, layout: Layout) -> tuple[Table, ...]:
     figure = Column("figure", "figure", numeric=False, about="what was measured, at which levels")
     return (
         Table(slug("clusters", name), "Clusters, and the median of the pairs between them", (
-            figure, Column("from", "from", numeric=False), Column("to", "to", numeric=False),
+            figure, *in_words("from", "to"),
             Column("hosts", "hosts of the first", numeric=False), Column("median", "median of the pairs"),
         ), tuple(kinds)),
         *([Table(slug("odd", name), "Odd pairs, the farthest first", (
-            figure, Column("from", "from", numeric=False), Column("to", "to", numeric=False),
+            figure, *in_words("from", "to"),
             Column("median", "median"), Column("ratio", "against its kind"), Column("z", "robust z"),
             Column("p_adjusted", "p (adjusted)", about="of its ranks over the blocks, exact; Holm over all pairs"),
             Column("pairs", "pairs of its kind"),

@@ -11,7 +11,7 @@ from vtare.plots.format import percent_points
 from vtare.report import text
 from vtare.report.inference import scenario_name
 from vtare.report.pages.model import Beside
-from vtare.report.parts import Column, Table
+from vtare.report.parts import Column, Table, in_words
 from vtare.report.text import Shown
 from vtare.summary.cells import OutlierRow
 from vtare.summary.rows import rows_of
@@ -49,8 +49,7 @@ def _shares(summary: Summary, layouts: dict[str, Layout]) -> Table | None:
                 else text.missing("KVM only"),
             ))  # fmt: skip
     columns = (
-        Column("experiment", "experiment", numeric=False),
-        Column("cell", "cell", numeric=False),
+        *in_words("experiment", "cell"),
         Column("overhead_share_percent", "share here", about="of the overhead in the round-trip time inside"),
         Column("standing", "standing", numeric=False),
         Column("published", "Oliveira, Table 3, KVM", numeric=False),
@@ -87,9 +86,7 @@ def _outliers(summary: Summary, layouts: dict[str, Layout]) -> Table | None:
                 for name, share in cells
             ]  # fmt: skip
     columns = (
-        Column("experiment", "experiment", numeric=False),
-        Column("platform", "platform", numeric=False),
-        Column("cell", "cell", numeric=False),
+        *in_words("experiment", "platform", "cell"),
         Column("pooled_share", "share of its outliers", about="robust z among all cells of the platform"),
         Column("published", "Oliveira, tables 4 to 6", numeric=False),
     )
@@ -130,8 +127,7 @@ def _errors(summary: Summary, layouts: dict[str, Layout], papers: tuple[str, ...
                 Shown(listed or "not in a paper", listed, listed, "" if listed else "missing"),
             ))  # fmt: skip
     columns = (
-        Column("experiment", "experiment", numeric=False),
-        Column("cell", "cell", numeric=False),
+        *in_words("experiment", "cell"),
         Column("error_percent", "error here", about="median, of the truth of each estimate's own window"),
         Column("absolute_error_percent", "absolute error here"),
         Column("published", "published for this tool", numeric=False),

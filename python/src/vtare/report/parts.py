@@ -38,6 +38,11 @@ class Column:
     wide: bool = False
 
 
+def in_words(*keys: str) -> tuple[Column, ...]:
+    """Columns of words, each under its own name."""
+    return tuple(Column(key, key, numeric=False) for key in keys)
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """A table ready to be shown and downloaded; `id` names its CSV file.

@@ -15,7 +15,7 @@ from vtare.report import text
 from vtare.report.figures import slug
 from vtare.report.layout import described_level
 from vtare.report.pages import page_of
-from vtare.report.parts import Column, Panel, Question, Table
+from vtare.report.parts import Column, Panel, Question, Table, in_words
 from vtare.report.text import Shown
 
 if TYPE_CHECKING:
@@ -178,10 +178,7 @@ def placement_tables(summary: Summary, layouts: Mapping[str, Layout]) -> tuple[T
 
 
 _WHERE: Final = (
-    Column("experiment", "experiment", numeric=False),
-    Column("cell", "cell", numeric=False),
-    Column("load", "load", numeric=False),
-    Column("measured", "measured", numeric=False),
+    *in_words("experiment", "cell", "load", "measured"),
     Column("beside", "beside", numeric=False, about="the published function"),
 )
 _STANDING: Final = Column("standing", "standing", numeric=False)
@@ -248,10 +245,7 @@ def platform_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | N
                 text.time(theirs.half_iqr_ns, "not printed"), text.ratio(here[0] / theirs.median_ns, None, None, ""),
             ))  # fmt: skip
     columns = (
-        Column("experiment", "experiment", numeric=False),
-        Column("platform", "platform", numeric=False),
-        Column("load", "load", numeric=False),
-        Column("measured", "measured", numeric=False),
+        *in_words("experiment", "platform", "load", "measured"),
         Column("median_ns", "here"),
         Column("median_interval_ns", f"{text.levels_text(summary.cells)} interval"),
         Column("beside", "beside", numeric=False),

@@ -13,7 +13,7 @@ from vtare.plan.cells import counterpart
 from vtare.plots.quantity import quantity_of
 from vtare.report import needs, text
 from vtare.report.layout import figure_name, key_name, key_text, level_text
-from vtare.report.parts import Column, Table
+from vtare.report.parts import Column, Table, in_words
 from vtare.report.text import Shown, missing
 from vtare.stats import Verdict, write_p
 from vtare.summary.contrasts import NOT_COMPARED, ComparisonRow
@@ -243,9 +243,7 @@ def test_table(summary: Summary) -> Table | None:
             text.words(refused),
         ))  # fmt: skip
     columns = (
-        Column("experiment", "experiment", numeric=False),
-        Column("factor", "factor", numeric=False),
-        Column("where", "where", numeric=False),
+        *in_words("experiment", "factor", "where"),
         Column("figure", "figure of a run", numeric=False, wide=True),
         Column("test", "test", numeric=False),
         Column("statistic", "statistic"),

@@ -20,7 +20,7 @@ from vtare.plots.format import percent_range_text, percent_text, time_text
 from vtare.report import text
 from vtare.report.layout import fixed_parts, key_name
 from vtare.report.pages.model import READINGS, RUNS, Answered, Page, Placement
-from vtare.report.parts import Column, FigureText, Sentence, Table
+from vtare.report.parts import Column, FigureText, Sentence, Table, in_words
 from vtare.report.sentences import cell_rows, load_phrase, ratio_figure
 from vtare.report.tables import p_shown
 
@@ -137,8 +137,7 @@ def rank_table(summary: Summary, layout: Layout) -> Table | None:
     if not rows:
         return None
     columns = (
-        Column("factor", "factor", numeric=False),
-        Column("level", "level", numeric=False),
+        *in_words("factor", "level"),
         Column("mean_rank", "mean rank", about="1 is the steadiest level of each matched set"),
         Column("cv", "CV", about="geometric mean over matched runs and arguments"),
         Column("ratio", "times the baseline's", about="median over matched sets, with its interval over them"),
