@@ -67,13 +67,7 @@ class DryRun:
         """The document `vtare.dry_run/1`."""
         return {
             "schema": DRY_RUN_SCHEMA,
-            "plan": self.plan,
-            "seed": self.seed,
-            "runs": self.runs,
-            "done": self.done,
-            "failed": self.failed,
-            "skipped": self.skipped,
-            "left": self.left,
+            **{name: getattr(self, name) for name in ("plan", "seed", "runs", "done", "failed", "skipped", "left")},
             "makespan_s": self.makespan_s,
             "faults": dict(self.faults),
             "sessions": self.sessions,
@@ -81,13 +75,7 @@ class DryRun:
             "counted_twice": list(self.twice),
             "unsound": list(self.unsound),
             "hosts": [
-                {
-                    "host": use.host,
-                    "runs": use.runs,
-                    "busy_share": use.busy_share,
-                    "free_share": use.free_share,
-                    "lost": use.lost,
-                }
+                {name: getattr(use, name) for name in ("host", "runs", "busy_share", "free_share", "lost")}
                 for use in self.hosts
             ],
         }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -35,13 +35,7 @@ class SeriesKey:
 
     def document(self) -> dict[str, Any]:
         """As in JSON."""
-        return {
-            "experiment": self.experiment,
-            "labels": dict(self.labels),
-            "figure": self.figure,
-            "quantity": self.quantity,
-            "better": self.better,
-        }
+        return asdict(self) | {"labels": dict(self.labels)}
 
 
 @dataclass(slots=True)

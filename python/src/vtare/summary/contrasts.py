@@ -17,6 +17,7 @@ from vtare.instruments import metric
 from vtare.plan.cells import counterpart
 from vtare.stats import Merit, Verdict
 from vtare.summary.cells import Cell, compared_figure
+from vtare.summary.rows import p_fields
 
 if TYPE_CHECKING:
     from vtare.plan.model import Analysis, Experiment
@@ -411,9 +412,7 @@ def _bound_row(
         design=found.design,
         n_blocks=found.n_blocks,
         inference=found.method,
-        p_value=None if p is None else p.raw,
-        p_adjusted=None if p is None else p.adjusted,
-        p_text=None if p is None else str(p),
+        **p_fields(p),
         family=contrast.family,
         family_size=0 if p is None else p.size,
         adjustment=adjustment,

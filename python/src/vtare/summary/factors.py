@@ -14,6 +14,7 @@ from vtare import stats
 from vtare.instruments import RECORDS
 from vtare.plan.cells import nested_under
 from vtare.summary.cells import compared_figure
+from vtare.summary.rows import p_fields
 
 if TYPE_CHECKING:
     from vtare.plan.model import Analysis, Experiment
@@ -172,9 +173,7 @@ def _family_of_tests(places: Sequence[_Tests], factor: str, analysis: Analysis, 
                 figure=figure,
                 test=test.name,
                 statistic=test.statistic,
-                p_value=None if p is None else p.raw,
-                p_adjusted=None if p is None else p.adjusted,
-                p_text=None if p is None else str(p),
+                **p_fields(p),
                 family=family,
                 adjustment="holm",
                 exact=None if p is None else p.exact,
@@ -270,9 +269,7 @@ def interactions(
                 freedom=test.freedom,
                 freedom_error=test.freedom_error,
                 n_blocks=test.blocks,
-                p_value=None if p is None else p.raw,
-                p_adjusted=None if p is None else p.adjusted,
-                p_text=None if p is None else str(p),
+                **p_fields(p),
                 family=family,
                 adjustment="holm",
                 n_runs=test.n,

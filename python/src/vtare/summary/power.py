@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -248,22 +248,7 @@ def document(question: PowerQuestion, needs: Sequence[Needs], *, plan: str, pilo
         "alpha": question.alpha,
         "blocks": question.blocks,
         "cells": [
-            {
-                "experiment": one.experiment,
-                "levels": dict(one.labels),
-                "quantity": one.quantity,
-                "comparisons": one.comparisons,
-                "pilot_runs": one.pilot_runs,
-                "spread_percent": one.spread_percent,
-                "paired_spread_percent": one.paired_spread_percent,
-                "spread_upper_percent": one.spread_upper_percent,
-                "runs": one.runs,
-                "runs_cautious": one.runs_cautious,
-                "found_percent": one.found_percent,
-                "samples": one.samples,
-                "samples_advised": one.samples_advised,
-                "reason": one.reason,
-            }
+            {"levels": dict(one.labels), **{name: value for name, value in asdict(one).items() if name != "labels"}}
             for one in needs
         ],
     }

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 
 import polars as pl
 
-from vtare.stats import Known, Verdict
+from vtare.stats import Known, PValue, Verdict
 
 _TYPES: Final = {str: pl.String, Verdict: pl.String, int: pl.Int64, float: pl.Float64, bool: pl.Boolean}
 #: The field of a row that holds the levels of its cell, by key: in a frame a column for each key.
@@ -90,6 +90,13 @@ def values_of(row: Any) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     return values_of(value) if hasattr(value, "__dataclass_fields__") else value
+
+
+def p_fields(p: PValue | None) -> dict[str, Any]:
+    """The fields of a row that an adjusted p-value fills; None where there was no test."""
+    if p is None:
+        return dict.fromkeys(("p_value", "p_adjusted", "p_text"))
+    return {"p_value": p.raw, "p_adjusted": p.adjusted, "p_text": str(p)}
 
 
 def frame_of(kind: type, rows: Sequence[Any], keys: Sequence[str] = ()) -> pl.DataFrame:
