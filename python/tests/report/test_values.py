@@ -61,7 +61,7 @@ def test_a_label_with_a_comma_loses_no_panel_of_an_interaction(five_runs: Report
     summary = five_runs.summary
     before = interaction_figures(summary, layouts_of(summary)["sleeps"])
     assert before is not None
-    renamed = pl.col("target_ns").replace("1 ms", "1 ms, as usual")
+    renamed = pl.col("target_ns").cast(pl.String).replace("1 ms", "1 ms, as usual")
     interactions = []
     for row in summary.interactions.iter_rows(named=True):
         for entry in row["where"]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,7 +21,7 @@ from vtare.plots.palette import GRID, INK, MUTED, Style, style_of
 from vtare.plots.quantity import axis_label
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import altair as alt
 
@@ -80,6 +81,15 @@ class Chart:
     log: bool
     shared: bool
     note: str = ""
+
+
+@contextmanager
+def unchecked() -> Iterator[None]:
+    """Make charts without a check of their specification: it takes most of the time, and tests make it."""
+    from altair.utils import schemapi
+
+    with schemapi.debug_mode(arg=False):
+        yield
 
 
 def ccdf_chart(lines: Sequence[CcdfLine], *, quantity: str, scale: Scale | None = None, floor: float) -> Chart:
@@ -359,6 +369,7 @@ def _chart(
     note: str = "",
 ) -> Chart:
     import altair as alt
+    from altair.utils import schemapi
 
     low, high = ends
     made = (
@@ -373,8 +384,8 @@ def _chart(
             domainColor=MUTED.css, tickColor=MUTED.css, gridColor=GRID.css, labelOverlap="greedy", labelSeparation=4,
         )
     )  # fmt: skip
-    spec: dict[str, Any] = made.to_dict(format="vega-lite")
     # Altair checks the specification; checking every row of the data would take a second a chart.
+    spec: dict[str, Any] = made.to_dict(format="vega-lite", validate=schemapi.DEBUG_MODE)
     spec["datasets"] = data
     # An address has no place in a page that fetches nothing, and the embedding states what this is.
     spec.pop("$schema", None)
