@@ -32,6 +32,8 @@ from vtare.summary.rows import values_of
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from vtare.plan.level import Level
+
 SCHEMA: Final = "vtare.compare/2"
 REFUSED: Final = (
     "refused: one campaign on a side cannot distinguish a change from a campaign's own offset; repeat each at least "
@@ -102,7 +104,7 @@ class Between:
 
     `paired`: whether the campaigns alternate and were compared in pairs. `changed` lists facts that differ,
     `only_before` and `only_after` cells without a partner, `left_out_before` and `left_out_after` runs that could not
-    be used.
+    be used. `level_of` has the level that each label stands for, by its key.
     """
 
     before: tuple[Path, ...]
@@ -117,6 +119,7 @@ class Between:
     only_after: tuple[LoneCell, ...]
     left_out_before: tuple[str, ...]
     left_out_after: tuple[str, ...]
+    level_of: Mapping[str, Mapping[str, Level]]
 
     @property
     def refused(self) -> str | None:
@@ -239,7 +242,17 @@ def compare_stores(
         tuple(_place(key, new) for key in new.cells if key not in old.cells),
         tuple(problem.reason for one in olds for problem in one.samples.problems),
         tuple(problem.reason for one in news for problem in one.samples.problems),
+        _levels([*olds, *news]),
     )
+
+
+def _levels(campaigns: Sequence[MeasuredStore]) -> dict[str, dict[str, Level]]:
+    """Key -> label -> the level, of all campaigns."""
+    found: dict[str, dict[str, Level]] = {}
+    for one in campaigns:
+        for key, levels in one.work.levels().items():
+            found[key] = {**levels, **found.get(key, {})}
+    return found
 
 
 _Key = tuple[str, tuple[tuple[str, str], ...]]

@@ -22,6 +22,7 @@ from vtare.terminal.tables import print_lines, print_table
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from vtare.plan.level import Level
     from vtare.summary.between import Between, BetweenRow, LoneCell
 
 
@@ -47,7 +48,7 @@ def show_between(console: Console, found: Between, *, verbose: bool = False) -> 
         console.print(f"{left_out} runs could not be used: see -v")
     fixed = _fixed((*found.cells, *found.only_before, *found.only_after))
     rows = sorted((*found.cells, *(row for row in found.tails if row.verdict.is_different)), key=_by_change)
-    print_lines(console, [_line(row, fixed) for row in rows[:_MOST_CELLS]], drop=(1,))
+    print_lines(console, [_line(row, fixed, found.level_of) for row in rows[:_MOST_CELLS]], drop=(1,))
     more = [f"{len(rows) - _MOST_CELLS} more cells"] if len(rows) > _MOST_CELLS else []
     alone = len(found.only_before) + len(found.only_after)
     more += [f"{alone} cells on one side only"] if alone else []
@@ -77,13 +78,15 @@ def _by_change(row: BetweenRow) -> tuple[int, float]:
     return _ORDER.index(row.change or str(row.verdict)), -abs(math.log(row.ratio)) if known and row.ratio else 0.0
 
 
-def _line(row: BetweenRow, fixed: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
+def _line(
+    row: BetweenRow, fixed: Mapping[str, frozenset[str]], level_of: Mapping[str, Mapping[str, Level]]
+) -> tuple[str, ...]:
     before, after = ("n/a" if value is None else figure_text(row.quantity, value) for value in (row.before, row.after))
     tail = "" if row.tail is None else f", {'p99.9' if row.tail == 'p999' else row.tail}"
     word = "" if row.verdict is Verdict.REFUSED and row.ratio is not None else _word(row)
     varying = [(key, label) for key, label in row.labels.items() if key not in fixed.get(row.experiment, frozenset())]
     # A word names its factor, a number does not.
-    levels = [f"{key} {label}" if label[:1].isdigit() else label for key, label in varying]
+    levels = [label if level_of[key][label].number is None else f"{key} {label}" for key, label in varying]
     return f"{', '.join([row.experiment, *levels])}{tail}", f"{before} -> {after}", _ratio(row), word
 
 
