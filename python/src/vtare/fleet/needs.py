@@ -9,7 +9,7 @@ from vtare.errors import BadInput, did_you_mean
 from vtare.fleet.hosts import have_agents
 from vtare.fleet.scheduler import Request, assigned
 from vtare.plan.files import parse_plan
-from vtare.plan.mesh import PAIR, hosts_of_pair, listed
+from vtare.plan.mesh import PAIR, listed
 from vtare.plan.rules import MADE
 from vtare.topology.named_hosts import RESPONDER, ROUTER, SENDER, TESTER
 
@@ -127,7 +127,7 @@ def request_of(run: Run, plan: Plan, hosts: Sequence[FleetHost], timeout_s: floa
     """
     experiment = None if alone or run.control is not None else plan.experiment(run.experiment)
     if experiment is not None and experiment.meshed:
-        pair = zip((SENDER, RESPONDER), hosts_of_pair(run.factors[PAIR]), strict=True)
+        pair = zip((SENDER, RESPONDER), experiment.factor(PAIR).level(run.factors[PAIR]).value, strict=True)
         needs = tuple((role, frozenset((name,))) for role, name in pair)
         return Request(run.run_id, needs, plan.settle_s + timeout_s + AROUND_S)
     needs = tuple((role, frozenset(host.name for host in hosts if role in host.roles)) for role in roles_of(experiment))

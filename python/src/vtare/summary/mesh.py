@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vtare import stats
-from vtare.plan.mesh import PAIR, hosts_of_pair
+from vtare.plan.mesh import PAIR
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -57,6 +57,7 @@ def _of_experiment(
     for row in (row for row in rows if row["experiment"] == experiment.name):
         groups.setdefault(tuple(row[key] for key in keys), []).append(row)
     place = {host: k for k, host in enumerate(hosts)}
+    hosts_of = {level.label: level.value for level in experiment.factor(PAIR).levels}
     record = experiment.record
     order = {key: [level.label for level in experiment.factor(key).levels] for key in keys}
 
@@ -67,7 +68,7 @@ def _of_experiment(
         for figure, quantity in (("median", record.quantity), *((name, name) for name in record.mesh_figures)):
             values = np.full((plan.blocks, len(hosts), len(hosts)), np.nan)
             for row in group:
-                sender, responder = hosts_of_pair(row[PAIR])
+                sender, responder = hosts_of[row[PAIR]]
                 if row[figure] is not None:
                     values[row["block"] - 1, place[sender], place[responder]] = row[figure]
             if np.isnan(values).all():
