@@ -27,6 +27,7 @@ from vtare.plots.format import (
     time_range_text,
     time_text,
 )
+from vtare.quantities import plain_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,8 +119,13 @@ def level_text(symbol: str | None, number: float) -> str | None:
 
 
 def axis_label(name: str) -> str:
-    """What a figure is called on an axis; its unit stands on every tick."""
-    return metric(name).axis or name
+    """What a figure is called on an axis; its unit stands on every tick.
+
+    >>> axis_label("rtt_ns"), axis_label("tagged_ns")
+    ('round-trip time', 'tagged')
+    """
+    found = metric(name)
+    return found.axis or found.words or found.short or plain_name(name)
 
 
 __all__ = ["Quantity", "axis_label", "level_text", "quantity_of"]
