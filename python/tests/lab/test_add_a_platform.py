@@ -13,6 +13,8 @@ import pytest
 
 from vtare import platforms
 from vtare.campaign.store import read_store
+from vtare.platforms.base import BasePlatform, Layer
+from vtare.platforms.protocol import Resources
 
 PAGE = Path(__file__).parents[3] / "docs" / "add-a-platform.md"
 Command = Callable[..., CompletedProcess[str]]
@@ -65,13 +67,13 @@ def test_the_page_adds_a_platform_that_plan_campaign_and_report_show(
 
 def test_what_it_cannot_give_is_refused_in_its_own_words(polite: Path, tmp_path: Path) -> None:
     opened = platforms.open_platform("polite", binary=tmp_path, owner="vtare-1-2")
-    reason = opened.missing(platforms.Resources(nic="e1000"))
+    reason = opened.missing(Resources(nic="e1000"))
     assert reason == "a polite process has no model of its network card to choose (found e1000; leave it out)"
-    assert platforms.platform_class("polite").LAYER is platforms.Layer.HOST  # type: ignore[union-attr]
+    assert platforms.platform_class("polite").LAYER is Layer.HOST  # type: ignore[union-attr]
 
 
 def test_the_page_names_every_trait() -> None:
-    traits = {name for name in vars(platforms.BasePlatform) if name.isupper()}
-    traits |= {name for name in platforms.BasePlatform.__annotations__ if name.isupper()}
+    traits = {name for name in vars(BasePlatform) if name.isupper()}
+    traits |= {name for name in BasePlatform.__annotations__ if name.isupper()}
     text = PAGE.read_text(encoding="utf-8")
     assert {name for name in traits if f"`{name}`" not in text} == set()

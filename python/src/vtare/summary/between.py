@@ -25,7 +25,7 @@ from vtare.plan.model import Analysis
 from vtare.stats import Merit, Verdict
 from vtare.summary.campaigns import LEAST_CAMPAIGNS, LEAST_PAIRS, Shift, campaigns_needed, interleaved, shift_between
 from vtare.summary.cells import Cell, compared_figure
-from vtare.summary.contrasts import ASK_FOR_LESS, RAISE_LIMIT, TAILS, Compared, step_of
+from vtare.summary.contrasts import ASK_FOR_LESS, RAISE_LIMIT, TAILS, CellComparison, step_of
 from vtare.summary.measured import MeasuredStore, read_measured, refuse_empty
 from vtare.summary.rows import values_of
 
@@ -61,7 +61,7 @@ _FACTS: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BetweenRow(Compared):
+class BetweenRow(CellComparison):
     """One figure of one cell on both sides: geometric means over campaigns, and after over before.
 
     `ratio_low` and `ratio_high` are over campaigns, `within_low` and `within_high` over the runs of one campaign a side

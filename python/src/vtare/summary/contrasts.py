@@ -47,7 +47,7 @@ class ComparedCells:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class CellComparison:
     """One figure of a cell against that of another cell, whatever stands for the two sides (docs/statistics.md).
 
     `difference` and its ends have the unit of `quantity`. Where a side holds bounds that decide the order, there is no
@@ -95,7 +95,7 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ComparisonRow(Compared):
+class ComparisonRow(CellComparison):
     """One figure of a cell against that of its baseline.
 
     `block_memory` is that of the differences of blocks that the interval allows for, None where none was seen;
