@@ -383,7 +383,7 @@ def test_an_outcome_follows_from_what_the_paper_states(
     outcome: str,
 ) -> None:
     before = found[paper][name].outcome
-    read = model.read_rows
+    read = published.read_rows
 
     def altered(table: str) -> list[Row]:
         kept = read(table)
@@ -392,7 +392,7 @@ def test_an_outcome_follows_from_what_the_paper_states(
             row["value" if row["value"] else "words"] = instead
         return kept
 
-    monkeypatch.setattr(model, "read_rows", altered)
+    monkeypatch.setattr(published, "read_rows", altered)
     assert before != outcome
     assert claims(paper)[name].outcome == outcome
 
