@@ -110,7 +110,7 @@ class Named(click.Path):
         self.name = kind
 
 
-class Place(click.ParamType[Path]):
+class StorePlace(click.ParamType[Path]):
     """A store: a directory, or one on S3. See `vtare.campaign.objects.place_of`."""
 
     name = "store"
@@ -131,7 +131,7 @@ class Word(click.types.StringParamType):
         self.name = kind
 
 
-FILE, DIRECTORY, STORE = Named("file"), Named("directory"), Place()
+FILE, DIRECTORY, STORE = Named("file"), Named("directory"), StorePlace()
 
 plan_argument = click.argument(
     "plan", type=Word("plan"), metavar="PLAN", help="A plan file, or the name of a shipped plan."

@@ -46,7 +46,7 @@ _fleet_option = click.option(
 )
 
 
-class _Plan(LabGroup):
+class _PlanGroup(LabGroup):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """`plan PLAN` is `plan show PLAN`, and `plan` alone the list; options of old are subcommands."""
         first = next((word for word in args if word not in ("-q", "--quiet")), None)
@@ -63,7 +63,7 @@ class _Plan(LabGroup):
         return super().parse_args(ctx, args)
 
 
-@command("plan", cls=_Plan)
+@command("plan", cls=_PlanGroup)
 def plan() -> None:
     """Carry out `plan`.
 

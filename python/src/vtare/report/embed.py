@@ -93,7 +93,7 @@ def embed(questions: Iterable[Question]) -> Charts:
 
 
 def figure_data(drawings: Iterable[Drawing]) -> dict[str, str]:
-    """What figures draw as CSV, by their name, as long as there is room: long ones are left to `vtare plot`."""
+    """What figures draw as CSV, by name, while there is room; `vtare report --format csv` writes the long ones."""
     found: dict[str, str] = {}
     left = MOST_CSV_BYTE
     for drawing in drawings:

@@ -91,7 +91,7 @@ def power_caveats(summary: Summary) -> list[str]:
         return [f"With {count} and {family} in a family no difference is found with {100 * _CHANCE:g} %."]
     return [
         f"With {count} and {family} in a family a difference of {significant(shift)} standard deviations of {of} is "
-        f"found with {100 * _CHANCE:g} %; smaller ones are mostly inconclusive. `vtare plan STORE --power` computes "
+        f"found with {100 * _CHANCE:g} %; smaller ones are mostly inconclusive. `vtare plan power STORE` computes "
         "how many blocks another campaign needs."
     ]
 
