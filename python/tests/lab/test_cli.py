@@ -216,7 +216,10 @@ def test_plan_shows_design_and_time_without_a_binary(plan_file: Path, lab: Lab) 
         ("plan quickstart --seed 3", "plan show quickstart --seed 3", None),
     ],
 )
-def test_old_options_of_plan_are_subcommands_and_name_them(old: str, new: str, option: str | None, lab: Lab) -> None:
+def test_old_options_of_plan_are_subcommands_and_name_them(
+    old: str, new: str, option: str | None, lab: Lab, fake: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VTARE_BINARY", str(fake.path))
     before, now = lab(*old.split()), lab(*new.split())
     assert (before.returncode, before.stdout) == (now.returncode, now.stdout) != (0, "")
     assert before.returncode == 0

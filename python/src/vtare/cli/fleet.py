@@ -39,10 +39,10 @@ def fleet(what: str, hosts: Path | None, seconds: float | None, binary: Path | N
         _show_store(path, as_json=as_json)
         return
     from vtare.campaign.binary import find_binary
-    from vtare.fleet.hosts import hosts_of
+    from vtare.fleet.hosts import hosts_of, load_hosts
     from vtare.fleet.survey import survey
 
-    named = hosts_of(str(path))
+    named = hosts_of(str(path)) if checking else load_hosts(path)
     check_s = max(5.0, 20.0 if seconds is None else seconds) if checking else None
     found = survey(named, find_binary(binary), check_s)
     if as_json:
