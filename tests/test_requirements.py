@@ -19,8 +19,7 @@ PIN = re.compile(
 def pins(path: Path) -> dict[str, set[str]]:
     """The versions of each package, those of the files that it adds to among them.
 
-    Fails for a line that is anything but a version with hashes or such a file, and for a package that has another version
-    in one of them.
+    Fails for a line that is anything but a version with hashes or such a file, and for a package of two versions.
     """
     text = path.read_text(encoding="utf-8")
     below = re.findall(r"^--requirement (\S+)\n", text, flags=re.MULTILINE)
