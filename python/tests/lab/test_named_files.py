@@ -42,6 +42,7 @@ LINES: Final = {
     "compare more_before": "compare --before @ @ @",
     "compare more_after": "compare --after @ @ @",
     "compare over_time": "compare --over-time @",
+    "compare out": "compare STORE STORE --out @",
     "plan show plan": "plan show @",
     "plan show binary": "plan show quickstart-quick --binary @",
     "plan show on": "plan show quickstart-quick --on @",

@@ -13,12 +13,12 @@ from vtare.plan.level import Level
 from vtare.plan.model import Analysis
 from vtare.plots.quantity import quantity_of
 from vtare.report import text
+from vtare.report.compared import figure_text
 from vtare.report.content import content_of, layouts_of
 from vtare.report.inference import interaction_figures
 from vtare.report.inference_tables import inference_tables
 from vtare.report.layout import level_text
 from vtare.report.tables import verdict_table
-from vtare.terminal.between import figure_text
 
 
 def test_compare_writes_each_figure_in_its_own_unit() -> None:

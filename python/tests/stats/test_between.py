@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 import pytest
 from json_schemas import validate
+from markupsafe import escape
 from rich.console import Console
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench" / "statistics"))
@@ -25,11 +26,12 @@ from campaigns import MEDIAN_NS, Truth, write_campaign
 from vtare.errors import BadInput
 from vtare.instruments import metric
 from vtare.plan.model import Analysis
+from vtare.report.compared import answer_of, commands_of, compared_page, figure_text, fixed_levels, where_of
 from vtare.stats import Verdict
 from vtare.summary.between import REFUSED, BetweenRow, Changed, LoneCell, compare_stores, judge
 from vtare.summary.campaigns import Shift
 from vtare.summary.cells import Cell, compared_figure
-from vtare.terminal.between import figure_text, show_between
+from vtare.terminal.between import show_between
 
 Make = Callable[..., Path]
 Lab = Callable[..., subprocess.CompletedProcess[str]]
@@ -128,15 +130,18 @@ def test_the_command_ends_with_1_on_a_regression_only_where_that_is_asked_for(la
     validate(document)
 
 
-def test_a_report_of_two_stores_is_their_comparison(lab_command: Lab, slower: Sides) -> None:
+def test_a_report_of_two_stores_is_their_comparison(lab_command: Lab, slower: Sides, tmp_path: Path) -> None:
     before, after = slower[0][0], slower[1][0]
     for option in ((), ("--json",)):
         one, other = lab_command("report", before, after, *option), lab_command("compare", before, after, *option)
         assert (one.returncode, one.stdout, one.stderr) == (0, other.stdout, other.stderr)
         assert one.stdout
-    refused = lab_command("report", before, after, "--out", "x")
+    page = tmp_path / "page.html"
+    assert f"page: {page}" in lab_command("report", before, after, "--out", page).stdout.replace("\n", "")
+    assert "What changed between the campaigns?" in page.read_text(encoding="utf-8")
+    refused = lab_command("report", before, after, "--format", "md")
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert "two stores: no file is written. Leave --out and --format out" in refused.stderr
+    assert "two stores: the comparison is a page. Leave --format out" in refused.stderr
 
 
 def test_to_fail_on_a_regression_takes_two_campaigns_on_each_side(lab_command: Lab, slower: Sides) -> None:
@@ -297,3 +302,18 @@ def test_a_damaged_run_in_one_store_is_left_out_and_ends_with_1(lab_command: Lab
     assert done.returncode == 1
     assert f"vtare: left out: {path}" in done.stderr
     assert "changed: finished runs: 12 -> 11" in done.stdout
+
+
+def test_the_page_has_the_answer_every_cell_and_what_to_do_next(make: Make) -> None:
+    one = compare_stores([make(1)], [make(2)])
+    page = compared_page(one)
+    assert answer_of(one) in page
+    assert page.count('<td class="refused') + page.count("refused</td>") >= len(one.cells) > 0
+    for command in commands_of(one):
+        assert escape(command) in page
+    several = compare_stores([make(3), make(4)], [make(5), make(6)])
+    page = compared_page(several)
+    fixed = fixed_levels(several.cells)
+    for row in several.cells:
+        assert escape(where_of(row, fixed)) in page.replace("\N{NO-BREAK SPACE}", " ")
+    assert "How to get a verdict" not in page

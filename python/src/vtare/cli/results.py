@@ -85,13 +85,14 @@ def report(
         ("--only", bool(only), "--format svg, png or csv", bool(drawn)),
         ("--json", as_json, "figures (--format svg, png or csv) or two stores", bool(drawn) or after is not None),
     )
-    shown = "two stores" if after is not None else "--live" if live else None
-    if shown and (out is not None or forms):
-        raise BadInput(f"{shown}: no file is written. Leave --out and --format out")
+    if live and (out is not None or forms):
+        raise BadInput("--live: no file is written. Leave --out and --format out")
+    if after is not None and forms:
+        raise BadInput("two stores: the comparison is a page. Leave --format out, and name the page with --out")
     if live and after is not None:
         raise BadInput("--live shows one store. Leave the second out")
     if after is not None:
-        show_compared_stores([store], [after], as_json=as_json)
+        show_compared_stores([store], [after], out=out, as_json=as_json)
     elif live:
         _show_live(store, port or 0, 30.0 if every is None else every)
     elif drawn:
@@ -202,6 +203,7 @@ def _show_live(store: Path, port: int, every_s: float) -> None:
     help="Instead: where figures of this store of `vtare watch`, or of a campaign, changed over time.",
 )
 @click.option("--verbose", "-v", is_flag=True, help="Show every cell with its p-value.")
+@click.option("--out", type=FILE, metavar="FILE.html", help="Also write the comparison as a page to send.")
 @json_option
 def compare(
     before: Path | None,
@@ -212,6 +214,7 @@ def compare(
     margin: float | None,
     over_time: Path | None,
     verbose: bool,
+    out: Path | None,
     as_json: bool,
 ) -> None:
     """Carry out `compare`.
@@ -234,6 +237,7 @@ def compare(
         margin=margin,
         fail_on_regression=fail_on_regression,
         verbose=verbose,
+        out=out,
         as_json=as_json,
     )
 
@@ -245,9 +249,10 @@ def show_compared_stores(
     margin: float | None = None,
     fail_on_regression: bool = False,
     verbose: bool = False,
+    out: Path | None = None,
     as_json: bool = False,
 ) -> None:
-    """Show what changed between the campaigns of two sides."""
+    """Show what changed between the campaigns of two sides; with `out` write it as a page, too."""
     from vtare.summary.between import compare_stores, refuse_undecidable
     from vtare.terminal.between import show_between
 
@@ -260,6 +265,13 @@ def show_compared_stores(
         print_json(found.document())
     else:
         show_between(stdout(), found, verbose=verbose)
+    if out is not None:
+        from vtare.report.compared import compared_page
+        from vtare.report.write import write_whole
+
+        write_whole(out, compared_page(found))
+        if not as_json:
+            stdout().print(f"page: {out}", soft_wrap=True)
     for reason in (*found.left_out_before, *found.left_out_after):
         _LOG.warning(f"left out: {reason}")
     if found.damaged or (fail_on_regression and found.regressions):
