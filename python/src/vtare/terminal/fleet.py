@@ -61,7 +61,7 @@ def show_survey(console: Console, found: Survey) -> None:
         state = one.reason or "answers"
         cells = [one.host.reached_at, ", ".join(one.host.roles), state, ", ".join(one.measures)]
         if checked:
-            cells = [one.status or NOT_AVAILABLE, *_figures(one)]
+            cells = [NOT_AVAILABLE if one.status is None else one.status.replace("_", " ").upper(), *_figures(one)]
         table.add_row(*map(Text, [one.host.name, *cells]))
     print_table(console, table)
     for one in found.hosts if checked else ():
