@@ -230,6 +230,26 @@ def sshd_machine(name: str, place: Path) -> Iterator[Sshd]:
 
 
 @contextmanager
+def joined_namespaces(stem: str, here: str, there: str) -> Iterator[tuple[str, str]]:
+    """Two namespaces joined by a veth pair, va with the first address and vb with the second; skips where refused."""
+    names = [f"vtare-{stem}-{os.getpid()}-{end}" for end in "ab"]
+    try:
+        try:
+            for name in names:
+                network.run_tool(("ip", "netns", "add", name))
+                network.run_tool(("ip", "-n", name, "link", "set", "lo", "up"))
+            network.carry_out(network.pair((names[0], "va"), (names[1], "vb"), network.USUAL_MTU_BYTE))
+            for name, device, address in ((names[0], "va", here), (names[1], "vb", there)):
+                network.run_tool(("ip", "-n", name, "addr", "add", f"{address}/24", "dev", device))
+                network.run_tool(("ip", "-n", name, "link", "set", device, "up"))
+        except NetworkRefused as refused:
+            pytest.skip(str(refused))
+        yield names[0], names[1]
+    finally:
+        network.remove_namespaces(names)
+
+
+@contextmanager
 def three_machines(place: Path) -> Iterator[dict[str, Sshd]]:
     """A sender and a responder with a router between them that forwards packets of IP, each with sshd.
 

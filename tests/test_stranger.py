@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from machines import joined_namespaces
 
 pytestmark = [pytest.mark.e2e, pytest.mark.alone]
 
@@ -33,25 +31,6 @@ def lines(root: Path) -> list[str]:
     """The lines as README has them, without what is said of them."""
     section = (root / "README.md").read_text(encoding="utf-8").split("## First steps\n")[1].split("\n## ")[0]
     return [line.split("  #")[0].strip() for line in section.splitlines() if line.startswith("    ")]
-
-
-@contextmanager
-def two_machines() -> Iterator[tuple[str, str]]:
-    """Two namespaces that see each other."""
-    names = [f"vtare-stranger-{os.getpid()}-{end}" for end in "ab"]
-    try:
-        for name in names:
-            subprocess.run(["ip", "netns", "add", name], check=True)
-            subprocess.run(["ip", "-n", name, "link", "set", "dev", "lo", "up"], check=True)
-        words = ["ip", "link", "add", "va", "netns", names[0], "type", "veth", "peer", "name", "vb", "netns", names[1]]
-        subprocess.run(words, check=True)
-        for name, device, address in ((names[0], "va", HERE), (names[1], "vb", THERE)):
-            subprocess.run(["ip", "-n", name, "addr", "add", f"{address}/24", "dev", device], check=True)
-            subprocess.run(["ip", "-n", name, "link", "set", "dev", device, "up"], check=True)
-        yield names[0], names[1]
-    finally:
-        for name in names:
-            subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
 
 
 def test_every_line_of_the_first_steps_works_as_it_stands(root: Path, vtare: Path, tmp_path: Path) -> None:
@@ -76,9 +55,7 @@ def test_every_line_of_the_first_steps_works_as_it_stands(root: Path, vtare: Pat
             type_line(line, command)
     print("".join(f"{seconds:6.1f} s  {line}\n" for line, seconds in times))
     assert times[0][1] < FIRST_S
-    if os.geteuid() or not shutil.which("ip"):
-        pytest.skip("the two last lines need root and ip: two machines are namespaces here")
-    with two_machines() as (here, there):
+    with joined_namespaces("stranger", HERE, THERE) as (here, there):
         words = ["ip", "netns", "exec", there, *last["serve"].split()]
         with subprocess.Popen(
             words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

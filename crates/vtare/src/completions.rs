@@ -73,7 +73,7 @@ pub(crate) fn command(arguments: &CompletionsArguments) -> Result<Exit, Failure>
     Ok(Exit::Measured)
 }
 
-/// Answers a shell that asks what a line may go on with; `None` where none asks.
+/// Prints the completions that a shell asks for at TAB; `None` if no shell asks.
 pub(crate) fn answer(parser: fn() -> Command) -> Option<ExitCode> {
     let name = std::env::var_os(VARIABLE)?;
     let shell = Shell::from_str(&name.to_string_lossy(), false).ok()?;

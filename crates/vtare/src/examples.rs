@@ -25,7 +25,7 @@ const EXAMPLES: [Examples; 23] = [
         "sleep",
         [
             ("sleep --target 1ms --method usleep,adaptive", "how late a sleep of 1 ms wakes, by two methods"),
-            ("sleep --target 100us --fail-if 'miss_p99_ns > 50000'", "exit code 1 where p99 exceeds 50 us"),
+            ("sleep --target 100us --fail-if 'p99 > 50us'", "exit code 1 where p99 exceeds 50 us"),
         ],
     ),
     (
@@ -59,8 +59,8 @@ const EXAMPLES: [Examples; 23] = [
     (
         "path",
         [
-            ("path 10.0.0.2 --key-file key", "both directions, with at most 5 MB and in at most 5 s"),
-            ("path 10.0.0.2 --key-file key --fail-if 'rtt_at_110_ns > 100e6'", "exit code 1 above 100 ms under load"),
+            ("path 10.0.0.2 --key-file key", "both directions, in at most 5 s"),
+            ("path 10.0.0.2 --key-file key --fail-if 'rtt_at_110 > 100ms'", "exit code 1 above 100 ms under load"),
         ],
     ),
     (

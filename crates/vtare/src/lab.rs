@@ -35,6 +35,10 @@ pub(crate) fn show_help(subcommand: &str) -> Result<Exit, Failure> {
     start(subcommand, ["--help".into()])
 }
 
+/// Replaces this process by a command of the lab.
+///
+/// # Errors
+/// [`Failure::Machine`] where the lab is not installed.
 pub(crate) fn start(subcommand: &str, arguments: impl IntoIterator<Item = OsString>) -> Result<Exit, Failure> {
     let lab = program(LAB).map_err(|place| {
         Failure::Machine(format!(

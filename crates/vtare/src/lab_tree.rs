@@ -139,7 +139,7 @@ impl Parameter {
     }
 }
 
-/// Whether a word may go on with what is typed.
+/// Whether a word begins with what is typed.
 fn begins(word: &str, typed: &OsStr) -> bool {
     typed.to_str().is_some_and(|typed| word.starts_with(typed))
 }

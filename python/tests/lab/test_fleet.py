@@ -506,12 +506,21 @@ def test_a_misused_fleet_command_is_told_what_it_takes(words: Sequence[str], mes
 
 def test_hosts_may_be_named_in_one_word() -> None:
     """As `--on a,me@b:2222` has them."""
-    hosts = hosts_of("192.0.2.1, me@b.example:2222,c")
+    hosts = hosts_of("192.0.2.1, me@b.example:2222,c,fd00::2,me@[fd00::3]:22")
     assert [(host.name, dict(host.settings)) for host in hosts] == [
         ("192.0.2.1", {"kind": "ssh", "host": "192.0.2.1"}),
-        ("b.example-2222", {"kind": "ssh", "host": "b.example", "user": "me", "port": 2222}),
+        ("b.example-2222", {"kind": "ssh", "host": "me@b.example", "port": 2222}),
         ("c", {"kind": "ssh", "host": "c"}),
+        ("fd00--2", {"kind": "ssh", "host": "fd00::2"}),
+        ("fd00--3-22", {"kind": "ssh", "host": "me@fd00::3", "port": 22}),
     ]
-    for wrong, part in (("a,,b", "'' is no host"), ("a,a", "'a' is named twice"), ("x.toml", "cannot read")):
+    for wrong, part in (
+        ("a,,b", "'' is no host"),
+        ("me@", "'me@' is no host"),
+        ("a,a", "'a' is named twice"),
+        ("x.toml", "cannot read"),
+        ("-oProxyCommand=x", "a name has letters"),
+        ("a:99999", "port: "),
+    ):
         with pytest.raises(BadInput, match=re.escape(part)):
             hosts_of(wrong)

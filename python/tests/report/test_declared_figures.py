@@ -139,7 +139,8 @@ def planted(
     """The content of a report in which the record of one figure is changed."""
     for record in instruments.RECORDS:
         changed = tuple(change(one) if one.name == name else one for one in record.metrics)
-        monkeypatch.setitem(instruments._BY_NAME, record.name, replace(record, metrics=changed))  # type: ignore[arg-type]
+        other = replace(record, metrics=changed)
+        monkeypatch.setitem(instruments._BY_NAME, record.name, other)  # type: ignore[arg-type]
         for one in changed:
             monkeypatch.setitem(instruments._METRICS, one.name, one)  # type: ignore[arg-type]
     return content.content_of(summary, figures=False)

@@ -285,7 +285,7 @@ def test_plan_power_is_shown_on_the_command_line(lab_command: Lab, make: Make) -
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("power", "quickstart"), "found neither a pilot nor a spread, expected one"),
+        (("power", "quickstart"), "No spread is given. Write `vtare plan power quickstart"),
         (("quickstart", "--spread", "5"), "unknown option '--spread'"),
         (("power", "quickstart", "--spread", "-1"), "--spread: '-1' is not a percentage above 0"),
         (("power", "quickstart", "--spread", "5", "--chance", "100"), "--chance: '100' is not"),

@@ -451,3 +451,14 @@ fn without_a_budget_no_more_is_sent_than_the_settings_allow() {
         assert!(estimate.probe_byte <= most + bursts, "{trouble:?}: {estimate:?}");
     }
 }
+
+#[test]
+fn lengths_of_trains_that_contradict_each_other_are_no_end() {
+    // A path faster than the sender: it ends with a lower bound.
+    let spec = on(hop(40_000 * MBIT));
+    for (sure_train_ns, sure_burst_ns) in [(0, 5_000_000), (1_000_000, 60_000_000), (u64::MAX, 0)] {
+        let settings = AbacusSettings { sure_train_ns, sure_burst_ns, ..AbacusSettings::default() };
+        let estimate = SimRunner::new(&spec, 10_000_000).run(&mut Abacus::new(settings, setup(&spec))).estimate;
+        assert!(estimate.at_least && estimate.avb_bit_per_s.is_some(), "{sure_train_ns} {sure_burst_ns}: {estimate:?}");
+    }
+}

@@ -12,13 +12,13 @@ mod resolution;
 mod sentences;
 mod trust;
 
+use std::ffi::OsString;
+
 pub(crate) use published::published_sleeps;
 use serde_json::{Value, json};
 use vtare_sys::facts::MachineFacts;
 use vtare_sys::{clocks, sched};
 use vtare_units::{Span, Wall};
-
-use std::ffi::OsString;
 
 use crate::answer::Shape;
 use crate::context::Context;
@@ -84,12 +84,10 @@ pub(crate) fn command(arguments: &CheckArguments, context: &Context) -> Result<E
         return Err(Failure::Input(format!("--seconds: found {seconds}, expected 5 to 3600")));
     }
     if let Some(hosts) = &arguments.on {
-        let json = arguments.json.then_some("--json");
         let seconds = seconds.to_string();
-        return lab::start(
-            "fleet",
-            ["check", hosts, "--seconds", &seconds].into_iter().chain(json).map(OsString::from),
-        );
+        let flags = [arguments.json.then_some("--json"), context.is_quiet().then_some("--quiet")];
+        let words = ["check", hosts, "--seconds", &seconds].into_iter().chain(flags.into_iter().flatten());
+        return lab::start("fleet", words.map(OsString::from));
     }
     let seed = arguments.seed.unwrap_or_else(fresh_seed);
     let mut machine = MachineFacts::read();

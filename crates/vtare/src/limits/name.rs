@@ -1,4 +1,4 @@
-//! The name of a figure in a limit: whole, `rtt_p99_ns`, or short, `p99`; and the unit of what it is held against.
+//! Finds the figure that a limit names, in full (`rtt_p99_ns`) or in short (`p99`), and reads the number with its unit.
 
 use crate::avb::shown::{megabits, sized};
 use crate::nearest::nearest_three;
@@ -8,7 +8,7 @@ use crate::table::{percent, time};
 /// What a figure counts, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// A time, in units of so many ns.
+    /// A time; the number is the length of its unit in ns.
     Time(u64),
     BitRate,
     Bytes,
@@ -99,8 +99,8 @@ pub(super) fn shown(name: &str, value: Option<f64>) -> String {
     }
 }
 
-/// The figure of `names` that is meant by `asked`, and the number in its unit. `main` is what the command measures:
-/// `p99` of it is meant where several have one.
+/// Finds the figure of `names` that `asked` means, and gives the number in its unit. If several figures have a `p99`,
+/// that of `main` is meant: what the command measures.
 ///
 /// # Errors
 /// What is wrong, and the names that come nearest.

@@ -80,7 +80,7 @@ impl Instrument for Path {
 
     fn resolve(parameters: PathParameters, _context: &crate::context::Context) -> Result<PathParameters, Failure> {
         if parameters.peer.is_empty() {
-            return Err(Failure::Input("peer: found none, expected a host that runs `vtare serve`".to_owned()));
+            return Err(Failure::Input("the peer is missing. Name a host that runs `vtare serve`".to_owned()));
         }
         crate::parameters::check_bounds(&parameters)?;
         instrument::check_cpu(parameters.cpu)?;

@@ -40,7 +40,7 @@ impl Instrument for Rpm {
 
     fn resolve(parameters: RpmParameters, _context: &crate::context::Context) -> Result<RpmParameters, Failure> {
         if parameters.peer.is_empty() {
-            return Err(Failure::Input("peer: found none, expected a host that runs `vtare serve --rpm`".to_owned()));
+            return Err(Failure::Input("the peer is missing. Name a host that runs `vtare serve --rpm`".to_owned()));
         }
         crate::parameters::check_bounds(&parameters)?;
         Ok(parameters)

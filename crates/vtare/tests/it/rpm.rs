@@ -13,7 +13,7 @@ fn the_help_is_as_agreed() {
 
 #[test]
 fn what_cannot_be_is_refused_by_name() {
-    vtare_line("rpm").refused(2, &["peer: found none, expected a host"]);
+    vtare_line("rpm").refused(2, &["the peer is missing. Name a host"]);
     vtare_line("rpm a --max-time 1s").refused(2, &["most_ns (--max-time)", "6000000000"]);
     vtare_line("rpm a --fail-if rpn>1").refused(2, &["rpn", "rpm"]);
     vtare_line("rpm-serve --listen x").refused(2, &["--listen: 'x': no port"]);

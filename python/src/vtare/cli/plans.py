@@ -261,9 +261,8 @@ def show_power(plan: str, pilot: Path | None, spread: float | None, shift: float
         checked = load_plan(find_plan(plan))
     if (pilot is None) == (spread is None):
         raise BadInput(
-            "found "
-            + ("neither a pilot nor a spread" if pilot is None else "a pilot and a spread")
-            + f", expected one: `vtare plan power {plan} --pilot STORE`, or --spread PERCENT of run medians"
+            ("No spread is given" if pilot is None else "--pilot and --spread both give a spread")
+            + f". Write `vtare plan power {plan} --pilot STORE`, or --spread PERCENT of run medians"
         )
     question = planning.PowerQuestion(shift, chance / 100.0, checked.analysis.alpha, checked.blocks)
     if spread is not None:

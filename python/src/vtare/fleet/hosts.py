@@ -86,21 +86,25 @@ def hosts_of(text: str) -> tuple[FleetHost, ...]:
         return load_hosts(path)
     tables: dict[str, dict[str, Any]] = {}
     for word in (part.strip() for part in text.split(",")):
-        user, _, rest = word.rpartition("@")
-        host, _, port = rest.rpartition(":") if re.fullmatch(r"[^:]+:\d+", rest) else (rest, "", "")
-        table: dict[str, Any] = {"host": host}
-        if user:
-            table["user"] = user
+        # An address of IPv6 stands in brackets where a port follows; the platform reads the account in `host`.
+        parts = re.fullmatch(r"(?P<at>(?:[^@]*@)?)\[?(?P<host>[^\[\]]*?)\]?(?::(?P<port>\d+))?", word)
+        if parts is None or not parts["host"]:
+            raise _not_hosts(text, f"'{word}' is no host")
+        host, port = parts["host"], parts["port"]
+        if ":" in host and "[" not in word:
+            host, port = f"{host}:{port}" if port else host, None
+        table: dict[str, Any] = {"host": f"{parts['at']}{host}"}
         if port:
             table["port"] = int(port)
         name = re.sub(r"[^A-Za-z0-9_.-]", "-", host) + (f"-{port}" if port else "")
-        if not host or name in tables:
-            raise BadInput(
-                f"'{text}': '{word}' is {'named twice' if host else 'no host'}. Write host,user@host:port, or the path "
-                "of a file of hosts"
-            )
+        if name in tables:
+            raise _not_hosts(text, f"'{word}' is named twice")
         tables[name] = table
-    return _HostsReader(Path("--on")).hosts({"schema": HOSTS_SCHEMA, "hosts": tables})
+    return _HostsReader(Path(text)).hosts({"schema": HOSTS_SCHEMA, "hosts": tables})
+
+
+def _not_hosts(text: str, what: str) -> BadInput:
+    return BadInput(f"'{text}': {what}. Write host,user@host:port, or the path of a file of hosts")
 
 
 def load_hosts(path: Path) -> tuple[FleetHost, ...]:

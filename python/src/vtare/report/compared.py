@@ -182,7 +182,7 @@ def _table(rows: Sequence[BetweenRow], fixed: Mapping[str, frozenset[str]]) -> T
     )
     made = []
     for number, row in enumerate(rows):
-        tail = "" if row.tail is None else f", {'p99.9' if row.tail == 'p999' else row.tail}"
+        tail = "" if row.tail is None else f", {row.figure}"
         where, before, after, ratio, p, verdict, counts = cell_row(row, fixed)
         shown = [words(piece, number) for piece in (f"{where}{tail}", before, after, ratio, p)]
         made.append((*shown, Shown(verdict, verdict, number, row.change or str(row.verdict)), words(counts, number)))

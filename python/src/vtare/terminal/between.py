@@ -69,7 +69,7 @@ def _line(
     row: BetweenRow, fixed: Mapping[str, frozenset[str]], level_of: Mapping[str, Mapping[str, Level]]
 ) -> tuple[str, ...]:
     before, after = ("n/a" if value is None else figure_text(row.quantity, value) for value in (row.before, row.after))
-    tail = "" if row.tail is None else f", {'p99.9' if row.tail == 'p999' else row.tail}"
+    tail = "" if row.tail is None else f", {row.figure}"
     word = "" if row.verdict is Verdict.REFUSED and row.ratio is not None else word_of(row)
     varying = [(key, label) for key, label in row.labels.items() if key not in fixed.get(row.experiment, frozenset())]
     # A word names its factor, a number does not.
@@ -103,9 +103,8 @@ def _show_all(console: Console, found: Between) -> None:
     for row in found.tails:
         if row.verdict.is_different:
             change = "" if row.change is None else f", {row.change}"
-            tail = "p99.9" if row.tail == "p999" else row.tail
             p = p_of(row)
-            console.print(f"{row.verdict}{change}: {tail} of {where_of(row, fixed)}: {ratio_of(row)}, p {p}")
+            console.print(f"{row.verdict}{change}: {row.figure} of {where_of(row, fixed)}: {ratio_of(row)}, p {p}")
     for words, cells in (("only before", found.only_before), ("only after", found.only_after)):
         for cell in cells:
             console.print(f"{words}: {where_of(cell, fixed)}")

@@ -119,9 +119,6 @@ struct Round {
 /// Bytes of all bursts up to the one that is sure, over its own: those before are each at most a quarter of the next.
 const SURE_BURSTS: f64 = 1.0 + 4.0 / 3.0;
 
-/// How often trains empty a token bucket again, behind the bursts that found it.
-const EMPTYINGS: f64 = 4.0;
-
 /// The method.
 #[derive(Clone, Debug)]
 pub struct Abacus {
@@ -223,7 +220,7 @@ impl Abacus {
         let budget = most_byte.map(|most| {
             let carried = self.carried_byte(carried_ns as f64).min(carried_byte.unwrap_or(u64::MAX)).max(sure_byte);
             // What empties a bucket counts only where the limit is a strict one.
-            let again = (EMPTYINGS * self.history.bucket_byte.unwrap_or(0.0)) as u64;
+            let again = (t::EMPTYINGS * self.history.bucket_byte.unwrap_or(0.0)) as u64;
             let uncounted = if carried_ns > 0 { self.round.spent.0 + again } else { 0 };
             (most.max(carried) + uncounted).saturating_sub(self.spent.probe_byte)
         });

@@ -160,8 +160,10 @@ impl Abacus {
             let packet_bit = self.packet_bit();
             // A deep token bucket passes a short train as fast as the sender is.
             let settings = &self.settings;
+            // Not clamped: any of the three may be set to anything.
             let sure_s = (settings.sure_train_byte as f64 * 8.0 / sent)
-                .clamp(settings.sure_burst_ns as f64 / 1e9, settings.sure_train_ns as f64 / 1e9);
+                .min(settings.sure_train_ns as f64 / 1e9)
+                .max(settings.sure_burst_ns as f64 / 1e9);
             let lasted_s = f64::from(self.head) * packet_bit / sent;
             if lasted_s >= sure_s || self.head >= self.setup.ability.most_packets {
                 let stretch_ns = settings.least_train_ns.min((0.25e9 * lasted_s) as u64);
