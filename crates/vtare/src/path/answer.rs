@@ -36,7 +36,10 @@ pub(super) fn of(outcome: &Outcome<PathCell>, parameters: &PathParameters, line:
             answer.change("Let it send more.", line.with("--max-bytes", more_byte(outcome, parameters)));
         }
         if cell.avb_at_least && cell.avb_bit_per_s.is_some() {
-            answer.limit(format!("{}: what is free is a lower bound: the sender cannot send faster.", way(cell)));
+            answer.limit(format!(
+                "{}: what is free is a lower bound, from bursts of a few milliseconds: the sender cannot send faster.",
+                way(cell)
+            ));
         }
         if cell.avb_bit_per_s.is_none() {
             let why = silence(cell.stopped);
