@@ -1,6 +1,7 @@
 """The design of a campaign: one row per run, in randomised complete blocks, written as `design.parquet`.
 
-Each block holds every cell once, in a fresh random order drawn from the logged seed. Runs with the same levels of the
+Each block holds every cell once, in a fresh random order drawn from the logged seed; where the plan repeats one
+experiment (`[repeat]`), further blocks hold its cells alone. Runs with the same levels of the
 plan's whole-plot factors stand together: these groups are in random order, and the runs inside each; those of a mesh
 are in rounds (`vtare.plan.mesh`). Where the plan asks for it, an idle control run opens, centres and closes each block.
 A run's id is a hash of what it is (experiment, instrument, factor levels, parameters, replicate), so the same run has
@@ -84,20 +85,21 @@ def runs_of(plan: Plan) -> tuple[Run, ...]:
 def _lay_out(plan: Plan, order_of: Callable[[int], Iterable[int]]) -> tuple[Run, ...]:
     cells = [(e, levels) for e in plan.experiments for levels in cells_of(e)]
     refuse_unknown(plan.mesh, plan.source)
-    plots = _whole_plots(plan, cells)
     runs: list[Run] = []
-    for block in range(1, plan.blocks + 1):
+    for block in range(1, max(plan.blocks_of(e.name) for e in plan.experiments) + 1):
+        in_block = [(e, levels) for e, levels in cells if block <= plan.blocks_of(e.name)]
         centre = None
         if plan.mesh is not None:
-            rounds = lay_out(plan.mesh, ((e.name, levels) for e, levels in cells), order_of)
-            order = [cells[i] for positions in rounds for i in positions]
+            rounds = lay_out(plan.mesh, ((e.name, levels) for e, levels in in_block), order_of)
+            order = [in_block[i] for positions in rounds for i in positions]
             centre = sum(map(len, rounds[: len(rounds) // 2]))
         elif plan.whole_plots:
+            plots = _whole_plots(plan, in_block)
             order = [plots[i][k] for i in order_of(len(plots)) for k in order_of(len(plots[i]))]
         else:
-            order = [cells[i] for i in order_of(len(cells))]
+            order = [in_block[i] for i in order_of(len(in_block))]
         rows: list[tuple[Experiment | None, dict[str, str], str | None]] = [(e, levels, None) for e, levels in order]
-        if plan.control is not None:
+        if plan.control is not None and block <= plan.blocks:
             rows.insert(len(rows) // 2 if centre is None else centre, (None, {}, "centre"))
             rows.insert(0, (None, {}, "open"))
             rows.append((None, {}, "close"))

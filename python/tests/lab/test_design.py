@@ -113,7 +113,7 @@ def test_shipped_plan_is_expected_to_keep_its_time_on_two_cpus(
 ) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     plan = load_plan(shipped_plans()[name])
-    assert sum(expected_run_s(run, plan) for run in make_design(plan, 1)) < limit_s
+    assert sum(expected_run_s(run, plan) for run in make_design(plan, 1) if run.block <= plan.blocks) < limit_s
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stdout, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -23,6 +24,7 @@ from vtare.campaign.results import CampaignResult
 from vtare.campaign.stop import StopRequest
 from vtare.campaign.store import Store
 from vtare.cli import main
+from vtare.design import make_design
 from vtare.errors import BadInput, Interrupted
 from vtare.plan.files import parse_plan
 from vtare.plan.model import Plan, StopRule
@@ -115,6 +117,55 @@ def test_interrupted_campaign_asks_again_only_for_blocks_it_has_not_begun(
         result = run(store, fake, judge)
     assert (result.done, result.not_needed, result.stopped) == (12, 0, None)
     assert judge.asked == [10, 11]
+
+
+REPEAT = '[repeat]\nexperiment = "sleep"\nseconds = "20 s"\nmore_blocks = 3\n'
+
+
+def repeating(plan: Plan, rule: str = REPEAT) -> Plan:
+    """The tiny plan with two blocks of two experiments, of which one is repeated."""
+    one = stopping(plan, rule, blocks=2)
+    second = one.text[one.text.index("[[experiment]]") :].replace('name = "sleep"', 'name = "other"')
+    return parse_plan(f"{one.text}\n{second}", source=one.source)
+
+
+def test_later_blocks_hold_the_repeated_experiment_alone(tiny_plan: Plan) -> None:
+    plan = repeating(tiny_plan)
+    assert plan.stop == StopRule(2.5, experiment="sleep", more_blocks=3, seconds=20.0)
+    found = [(run.block, run.experiment) for run in make_design(plan, 7) if run.control is None]
+    assert sorted(found) == [(1, "other"), (1, "sleep"), (2, "other"), (2, "sleep")] + [(n, "sleep") for n in (3, 4, 5)]
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (REPEAT.replace("sleep", "nothing"), "repeat.experiment: .*nothing"),
+        (f"{RULE}{REPEAT}", "repeat: the plan has .stop., too: keep one of the two"),
+        ('[repeat]\nexperiment = "sleep"', "repeat.seconds: "),
+    ],
+)
+def test_bad_repetition_is_refused(tiny_plan: Plan, rule: str, message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        repeating(tiny_plan, rule)
+
+
+def test_repetition_ends_where_it_is_decided_and_the_rest_is_not_needed(
+    tmp_path: Path, tiny_plan: Plan, fake: Any
+) -> None:
+    judge = Judge(4)
+    with Store.create(tmp_path / "store", repeating(tiny_plan), 7) as store:
+        result = run(store, fake, judge)
+    assert judge.asked == [2, 3, 4]
+    assert (result.total, result.done, result.not_needed) == (7, 6, 1)
+    assert summarise(tmp_path / "store").pending_runs == 0
+
+
+def test_repetition_looks_at_its_experiment_only(tmp_path: Path) -> None:
+    store = write_campaign(tmp_path / "s", Truth(blocks=11, between=0.02, analysis=RULE), 3)
+    rule = StopRule(5.0, experiment="sleeps", more_blocks=4)
+    assert judge_precision(store, rule).stop
+    with pytest.raises(KeyError):
+        judge_precision(store, replace(rule, experiment="nothing"))
 
 
 def test_plan_without_a_rule_never_asks(tmp_path: Path, tiny_plan: Plan, fake: Any) -> None:

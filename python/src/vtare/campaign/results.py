@@ -63,8 +63,8 @@ def left(store: Store, only: frozenset[str] | None = None) -> tuple[list[Run], s
 
 def enough(store: Store, precise: Precise | None, block: int) -> bool:
     """Whether the plan's rule states to stop after this block; kept in the journal then."""
-    rule = store.plan.stop
-    if rule is None or precise is None or block < rule.least_blocks:
+    first = store.plan.first_look
+    if first is None or precise is None or block < first:
         return False
     reason = precise(block)
     if reason is None:

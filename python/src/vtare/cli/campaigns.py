@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,7 +75,8 @@ def run(
     target = store or default_store(checked.name)
     fleet = _fleet(on, checked, target, program)
     with at_work(target) as files, Store.create(target, checked, chosen, files=files) as opened:
-        _LOG.info(named(f"{checked.name}: {len(opened.runs)} runs into {target}, seed {chosen}"))
+        most = "at most " if checked.stop else ""
+        _LOG.info(named(f"{checked.name}: {most}{len(opened.runs)} runs into {target}, seed {chosen}"))
         _work(opened, program, target, fleet, as_json=as_json, verbose=verbose)
 
 
@@ -383,12 +385,20 @@ def _precision(opened: Store, shown: Path) -> Callable[[int], str | None] | None
     if rule is None:
         return None
 
+    end: float | None = None
+
     def judge(block: int) -> str | None:
         from vtare.summary.stopping import judge_precision
 
+        nonlocal end
         found = judge_precision(shown, rule)
-        _LOG.info(f"block {block}: {found.reason}")
-        return found.reason if found.stop else None
+        if rule.experiment is None or (end is None and not found.stop):
+            _LOG.info(f"block {block}: {found.reason}")
+        end = time.monotonic() + rule.seconds if end is None else end
+        if found.stop:
+            return found.reason
+        over = time.monotonic() >= end
+        return f"the time to repeat {rule.experiment} ({rule.seconds:g} s) is over; {found.reason}" if over else None
 
     return judge
 

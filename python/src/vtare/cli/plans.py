@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -210,7 +211,7 @@ def _expected(plan: Plan, runs: Sequence[Run]) -> dict[str, Expected]:
     from vtare.terminal.stores import Expected
 
     found: dict[str, Expected] = {}
-    for run in runs[: len(runs) // plan.blocks]:
+    for run in itertools.takewhile(lambda run: run.block == 1, runs):
         seconds, before = expected_run_s(run, plan), found.get(run.experiment, Expected(0, 0.0, 0))
         byte = expected_byte(run, seconds)
         found[run.experiment] = Expected(
@@ -297,7 +298,13 @@ def _plan_document(
         else {"hosts": list(plan.mesh.hosts), "pairs_at_a_time": plan.mesh.at_a_time, **meshed.counts()},
         "stop": None
         if plan.stop is None
-        else {"precision_percent": plan.stop.precision_percent, "least_blocks": plan.stop.least_blocks},
+        else {
+            "precision_percent": plan.stop.precision_percent,
+            "least_blocks": plan.stop.least_blocks,
+            "experiment": plan.stop.experiment,
+            "more_blocks": plan.stop.more_blocks,
+            "seconds": plan.stop.seconds if plan.stop.experiment else None,
+        },
         "runs": sum(of.runs for of in expected.values()),
         "expected_s": sum(of.seconds for of in expected.values()),
         "most_byte": sum(of.byte for of in expected.values()),

@@ -41,6 +41,16 @@ STOP: Final[Table] = {
     ),
 }
 
+REPEAT: Final[Table] = {
+    "experiment": Key(TEXT, "The experiment that goes on after the plan's blocks, the others do not.", needed=True),
+    "more_blocks": Key(integer(1, MOST_BLOCKS), "The most blocks that are added.", 20),
+    "seconds": Key(SECONDS, "No block is added after this time.", needed=True),
+    "precision_percent": Key(
+        number(0.0, 100.0),
+        "It ends once the interval of every ratio has this half-width, in percent; without it half of the margin.",
+    ),
+}
+
 PROGRAM: Final[Table] = {
     "command": Key(WORDS, "The program and its words; it runs once for each estimate.", needed=True),
     "pattern": Key(TEXT, "The regular expression that finds the value in what it prints.", needed=True),
@@ -96,6 +106,7 @@ TOP: Final[Table] = {
     "control": Key(ANY, "Whether a control cell opens, centres and closes each block; or what it measures.", False),
     "analysis": Key(ANY, "How cells are compared."),
     "stop": Key(ANY, "When the campaign may end before its last block."),
+    "repeat": Key(ANY, "The experiment that goes on after the last block until it is decided."),
     "platforms": Key(ANY, "Settings of platforms: [platforms.NAME]."),
     "hosts": Key(ANY, f"The machines by role ({', '.join(ROLES)}); else namespaces of this one."),
     "programs": Key(ANY, "Programs that estimate available bandwidth: [programs.NAME]."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -148,10 +149,15 @@ class StopRule:
     """When a campaign may stop before its last block: once every comparison is precise. `Plan.blocks` is the maximum.
 
     `precision_percent` is wanted of the half-width of each ratio's interval: 5 % is log(1.05) on the log scale.
+    With `experiment`, only its comparisons count: it alone has up to `more_blocks` after the plan's blocks, for
+    `seconds` at most.
     """
 
     precision_percent: float
     least_blocks: int = LEAST_BLOCKS_TO_STOP
+    experiment: str | None = None
+    more_blocks: int = 0
+    seconds: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +191,17 @@ class Plan:
             if experiment.name == name:
                 return experiment
         raise KeyError(name)
+
+    def blocks_of(self, experiment: str) -> int:
+        """The most blocks that hold this experiment."""
+        return self.blocks + (self.stop.more_blocks if self.stop and self.stop.experiment == experiment else 0)
+
+    @property
+    def first_look(self) -> int | None:
+        """The block after which the stopping rule is asked first; None without a rule."""
+        if self.stop is None:
+            return None
+        return self.stop.least_blocks if self.stop.experiment is None else self.blocks
 
     @property
     def factor_names(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from vtare.errors import did_you_mean
 from vtare.instruments import RECORDS, control_instrument
 from vtare.instruments import instrument as record_of
 from vtare.plan.factors import can_forward, factors_of, has_far_end
-from vtare.plan.keys import ANALYSIS, CONTROL, EXPERIMENT, HOST, PLAN_SCHEMA, PROGRAM, ROUTER_HOST, STOP, TOP
+from vtare.plan.keys import ANALYSIS, CONTROL, EXPERIMENT, HOST, PLAN_SCHEMA, PROGRAM, REPEAT, ROUTER_HOST, STOP, TOP
 from vtare.plan.kinds import integer, read_key, read_table
 from vtare.plan.levels import Levels
 from vtare.plan.mesh import PAIR, Mesh, pair_levels, read_mesh
@@ -68,6 +68,7 @@ class PlanReader(Levels):
             name: read_key(self, table, name, TOP[name], "")
             for name in ("seed", "name", "settle", "blocks", "question", "whole_plots")
         }
+        analysis = Analysis(**read_table(self, table.get("analysis", {}), ANALYSIS, "analysis"))
         return Plan(
             name=given["name"],
             question=given["question"],
@@ -75,8 +76,8 @@ class PlanReader(Levels):
             seed=given["seed"],
             settle_s=given["settle"],
             control=self.control(table.get("control", False)),
-            analysis=Analysis(**read_table(self, table.get("analysis", {}), ANALYSIS, "analysis")),
-            stop=self.stop(table["stop"], given["blocks"]) if "stop" in table else None,
+            analysis=analysis,
+            stop=self.rule(table, given["blocks"], analysis, names),
             experiments=parsed,
             source=self.source,
             platforms=self.platforms,
@@ -303,6 +304,20 @@ class PlanReader(Levels):
         self.known(table, tuple(CONTROL), "control")
         instrument = self.text(table.get("instrument"), "control.instrument")
         return Control(instrument, self.parameters(table.get("parameters", {}), instrument, "control.parameters"))
+
+    def rule(self, table: dict[str, Any], blocks: int, analysis: Analysis, names: list[str]) -> StopRule | None:
+        """The rule of `[stop]` or `[repeat]`."""
+        if "repeat" not in table:
+            return self.stop(table["stop"], blocks) if "stop" in table else None
+        if "stop" in table:
+            raise self.error("repeat", "the plan has [stop], too: keep one of the two")
+        if self.mesh is not None:
+            raise self.error("repeat", "the plan is a mesh, whose experiments share their rounds: remove [repeat]")
+        given = read_table(self, table["repeat"], REPEAT, "repeat")
+        self.choice(given["experiment"], tuple(names), "repeat.experiment")
+        if given["precision_percent"] is None:
+            given["precision_percent"] = analysis.margin_percent / 2.0
+        return StopRule(**given)
 
     def stop(self, table: Any, blocks: int) -> StopRule:
         """The `[stop]` table of a plan of at most `blocks` blocks."""

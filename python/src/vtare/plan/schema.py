@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from vtare.instruments import RECORDS
 from vtare.plan.factors import FACTORS, factors_of
-from vtare.plan.keys import ANALYSIS, CONTROL, EXPERIMENT, HOST, PROGRAM, ROUTER_HOST, STOP, TOP
+from vtare.plan.keys import ANALYSIS, CONTROL, EXPERIMENT, HOST, PROGRAM, REPEAT, ROUTER_HOST, STOP, TOP
 from vtare.plan.kinds import NAME_PATTERN, TEXT, Schema, table_schema
 from vtare.platforms import KINDS, platform_class
 from vtare.quantities import pattern_of, unit_of
@@ -35,6 +35,7 @@ def plan_schema(contract: Contract) -> dict[str, Any]:
         "mesh": {"anyOf": [{"type": "boolean"}, {"type": "array", "minItems": 2, "items": {"type": "string"}}]},
         "analysis": table_schema(ANALYSIS),
         "stop": table_schema(STOP),
+        "repeat": table_schema(REPEAT),
         "platforms": _platforms(),
         "hosts": _hosts(),
         "programs": _named(_with(table_schema(PROGRAM), unit=_unit(parameters))),

@@ -120,9 +120,14 @@ def _whole_plots(names: Sequence[str]) -> str:
 
 def _stopping(summary: Summary, rule: StopRule) -> str:
     """When the campaign was to stop, and whether it did."""
+    if rule.experiment is None:
+        first, what, last = rule.least_blocks, "every ratio", f"{summary.plan.blocks} blocks at most"
+    else:
+        first, what = summary.plan.blocks, f"every ratio of {rule.experiment}, which alone went on,"
+        last = f"{rule.more_blocks} more blocks or {rule.seconds:g} s at most"
     line = (
-        f"Stopping: between blocks, from block {rule.least_blocks} on, once the half-width of the interval of every "
-        f"ratio is within {rule.precision_percent:g} %, never by a p-value; {summary.plan.blocks} blocks at most."
+        f"Stopping: between blocks, from block {first} on, once the half-width of the interval of {what} is within "
+        f"{rule.precision_percent:g} %, never by a p-value; {last}."
     )
     if summary.stopped is None:
         return f"{line} The rule has not stopped this campaign."

@@ -38,12 +38,14 @@ def judge_precision(store: Path, rule: StopRule) -> Precision:
         vtare.errors.BadInput: the path is no store, or its runs must not be pooled.
     """
     measured = read_measured(store)
-    every = measured.work.comparisons()
+    only = rule.experiment
+    every = [row for row in measured.work.comparisons() if only in (None, row.experiment)]
     # What more runs cannot make comparable keeps no campaign going.
     compared = [row for row in every if not str(row.reason).startswith(NOT_COMPARED)]
     if every and not compared:
         return Precision(True, f"no comparison can be made: {every[0].reason}")
-    cells = [] if compared else [cell for some in measured.work.cells.values() for cell in some]
+    by_name = measured.work.cells if only is None else {only: measured.work.cells[only]}
+    cells = [] if compared else [cell for some in by_name.values() for cell in some]
     what = "ratio" if compared else "median"
     found = [(_named(row), row.ratio_low, row.ratio_high, min(row.n_runs, row.n_runs_baseline)) for row in compared] + [
         _of_cell(cell) for cell in cells
@@ -51,7 +53,7 @@ def judge_precision(store: Path, rule: StopRule) -> Precision:
     if not found:
         return Precision(False, "no run can be used yet")
     target = math.log1p(rule.precision_percent / 100.0)
-    most = measured.plan.blocks
+    most = measured.plan.blocks + rule.more_blocks
     judged = [
         stats.stop(low, high, runs=runs, target=target, least=min(rule.least_blocks, most), most=most + 1)
         for _, low, high, runs in found

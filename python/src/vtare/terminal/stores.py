@@ -68,12 +68,18 @@ def show_plan(
     console.print(f"{plan.name}: {' '.join(plan.question.split())}")
     cells = sum(1 for run in runs if run.block == 1 and run.control is None)
     controls = sum(1 for run in runs if run.control is not None)
+    planned = sum(1 for run in runs if run.block <= plan.blocks)
     console.print(
         f"{plan.blocks} blocks of {cells} cells"
         + (f" and {controls} control runs" if controls else "")
-        + f": {len(runs)} runs, about {duration(expected_s)}, at most {_size(byte)} of samples; "
+        + f": {planned} runs, about {duration(expected_s)}, at most {_size(byte)} of samples; "
         + (f"seed {seed}" if seed is not None else "the seed is drawn at the start")
     )
+    if plan.stop is not None and plan.stop.experiment is not None:
+        console.print(
+            f"then {plan.stop.experiment} alone, until its ratios are known to {plan.stop.precision_percent:g} %, "
+            f"{plan.stop.more_blocks} more blocks, or {duration(plan.stop.seconds)}: at most {len(runs) - planned} runs"
+        )
     if meshed is not None:
         most = "" if plan.mesh is None or plan.mesh.at_a_time is None else f", {plan.mesh.at_a_time} pairs at a time"
         console.print(
@@ -216,7 +222,7 @@ def show_status(console: Console, store: Path, state: State) -> None:
     listed = ", ".join(f"{words[word]} {word.replace('_', ' ')}" for word in STATUSES if words[word])
     console.print(f"{plan.name} in {store}: {len(runs)} runs: {listed}")
     if stopped is not None:
-        console.print(f"stopped after block {stopped.block} of {plan.blocks}: {stopped.reason}")
+        console.print(f"stopped after block {stopped.block} of {max(run.block for run in runs)}: {stopped.reason}")
     common = {reason: alike for reason, alike in skipped_alike(runs, entries).items() if len(alike) > _FEW_SKIPPED}
     for reason, alike in common.items():
         console.print(
