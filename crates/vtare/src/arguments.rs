@@ -15,8 +15,8 @@ pub(crate) struct CommonArguments {
     #[arg(long, short)]
     pub(crate) verbose: bool,
 
-    /// Write the raw samples to this Parquet file (replaced if it exists)
-    #[arg(long, value_name = "FILE.parquet")]
+    /// Write the raw samples to this file, which is replaced: Parquet, or CSV where its name ends in .csv
+    #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 
     /// Seed of every random order, from 0 to 2^53-1 [default: drawn anew and reported]

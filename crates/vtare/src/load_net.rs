@@ -96,8 +96,8 @@ pub(crate) struct NetArguments {
     #[arg(long, value_name = "N")]
     cpu: Option<usize>,
 
-    /// Write bytes and packets of every --bin to this Parquet file (replaced if it exists)
-    #[arg(long, value_name = "FILE.parquet")]
+    /// Write bytes and packets of every --bin to this file, which is replaced: Parquet, or CSV where its name ends in .csv
+    #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
     /// Length of a bin of --out

@@ -1,11 +1,12 @@
 //! Samples as Parquet: LZ4_RAW, integers DELTA_BINARY_PACKED, strings as dictionary, written in row groups as they
-//! come.
+//! come. A file whose name ends in `.csv` is CSV (RFC 4180, a missing value is empty), without the origin of the
+//! samples.
 //!
 //! The file appears under its name only when it is whole ([`WholeFile`]).
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io;
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -197,9 +198,14 @@ pub(crate) struct Samples(Option<Box<Writing>>);
 struct Writing {
     path: PathBuf,
     file: Option<WholeFile>,
-    writer: Option<SerializedFileWriter<File>>,
+    writer: Option<Writer>,
     columns: Vec<Buffer>,
     rows: usize,
+}
+
+enum Writer {
+    Parquet(SerializedFileWriter<File>),
+    Csv { file: BufWriter<File>, written_byte: u64 },
 }
 
 enum Buffer {
@@ -229,9 +235,14 @@ impl Samples {
             columns: columns.iter().map(Buffer::of).collect(),
             rows: 0,
         };
-        let schema = parse_message_type(&message(columns)).map_err(|error| writing.failure(error))?;
-        let writer = SerializedFileWriter::new(handle, Arc::new(schema), Arc::new(properties(columns)));
-        writing.writer = Some(writer.map_err(|error| writing.failure(error))?);
+        if path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("csv")) {
+            writing.writer = Some(Writer::Csv { file: BufWriter::new(handle), written_byte: 0 });
+            writing.line(&columns.iter().map(|column| column.name).collect::<Vec<_>>().join(","))?;
+        } else {
+            let schema = parse_message_type(&message(columns)).map_err(|error| writing.failure(error))?;
+            let writer = SerializedFileWriter::new(handle, Arc::new(schema), Arc::new(properties(columns)));
+            writing.writer = Some(Writer::Parquet(writer.map_err(|error| writing.failure(error))?));
+        }
         Ok(Self(Some(Box::new(writing))))
     }
 
@@ -259,6 +270,11 @@ impl Samples {
 
 impl Writing {
     fn row(&mut self, row: &impl Row) -> Result<(), SamplesError> {
+        if matches!(self.writer, Some(Writer::Csv { .. })) {
+            let mut fields = Vec::with_capacity(self.columns.len());
+            row.fill(&mut |cell| fields.push(field(cell)));
+            return self.line(&fields.join(","));
+        }
         let (mut columns, mut fits) = (self.columns.iter_mut(), true);
         row.fill(&mut |cell| fits &= columns.next().is_some_and(|column| column.push(cell)));
         if !fits || columns.next().is_some() {
@@ -269,9 +285,16 @@ impl Writing {
         if self.rows >= GROUP_ROWS { self.write_group() } else { Ok(()) }
     }
 
+    fn line(&mut self, line: &str) -> Result<(), SamplesError> {
+        let Some(Writer::Csv { file, written_byte }) = &mut self.writer else { return Ok(()) };
+        *written_byte += line.len() as u64 + 1;
+        let needed_byte = *written_byte;
+        writeln!(file, "{line}").map_err(|error| lost(&self.path, error.to_string(), needed_byte))
+    }
+
     fn write_group(&mut self) -> Result<(), SamplesError> {
         let result = match &mut self.writer {
-            Some(writer) if self.rows > 0 => encode(writer, &self.columns),
+            Some(Writer::Parquet(writer)) if self.rows > 0 => encode(writer, &self.columns),
             _ => return Ok(()),
         };
         result.map_err(|error| self.failure(error))?;
@@ -282,26 +305,52 @@ impl Writing {
 
     fn finish(&mut self, footer: &serde_json::Value) -> Result<(), SamplesError> {
         self.write_group()?;
-        let Some(mut writer) = self.writer.take() else { return Ok(()) };
-        writer.append_key_value_metadata(KeyValue::new(FOOTER_KEY.to_owned(), footer.to_string()));
-        let before = writer.bytes_written() as u64 + footer.to_string().len() as u64;
-        let lost = |reason: String| SamplesError::Write { path: self.path.clone(), reason, needed_byte: before };
-        let written = |error: io::Error| lost(error.to_string());
-        writer.finish().map_err(|error| lost(plain(&error)))?;
-        writer.flush().map_err(written)?;
-        self.file.take().map_or(Ok(()), WholeFile::keep).map_err(written)
+        let needed_byte = match self.writer.take() {
+            None => return Ok(()),
+            Some(Writer::Parquet(mut writer)) => {
+                writer.append_key_value_metadata(KeyValue::new(FOOTER_KEY.to_owned(), footer.to_string()));
+                let needed_byte = writer.bytes_written() as u64 + footer.to_string().len() as u64;
+                writer.finish().map_err(|error| lost(&self.path, plain(&error), needed_byte))?;
+                writer.flush().map_err(|error| lost(&self.path, error.to_string(), needed_byte))?;
+                needed_byte
+            }
+            Some(Writer::Csv { mut file, written_byte }) => {
+                file.flush().map_err(|error| lost(&self.path, error.to_string(), written_byte))?;
+                written_byte
+            }
+        };
+        let kept = self.file.take().map_or(Ok(()), WholeFile::keep);
+        kept.map_err(|error| lost(&self.path, error.to_string(), needed_byte))
     }
 
     fn failure(&self, error: ParquetError) -> SamplesError {
         match &error {
             ParquetError::External(_) => {
-                let written = self.writer.as_ref().map_or(0, SerializedFileWriter::bytes_written) as u64;
+                let written = match &self.writer {
+                    Some(Writer::Parquet(writer)) => writer.bytes_written() as u64,
+                    _ => 0,
+                };
                 // The rows at hand in their compressed form: about 2 B for each value.
                 let pending = (self.rows * self.columns.len() * 2) as u64;
                 SamplesError::Write { path: self.path.clone(), reason: plain(&error), needed_byte: written + pending }
             }
             _ => SamplesError::Encode { path: self.path.clone(), reason: error.to_string() },
         }
+    }
+}
+
+fn lost(path: &Path, reason: String, needed_byte: u64) -> SamplesError {
+    SamplesError::Write { path: path.to_owned(), reason, needed_byte }
+}
+
+/// A value of a CSV file; quoted where it would end the field or the line.
+fn field(cell: Cell<'_>) -> String {
+    match cell {
+        Cell::Missing => String::new(),
+        Cell::Integer(value) => value.to_string(),
+        Cell::Truth(value) => value.to_string(),
+        Cell::Text(text) if text.contains([',', '"', '\n', '\r']) => format!("\"{}\"", text.replace('"', "\"\"")),
+        Cell::Text(text) => text.to_owned(),
     }
 }
 

@@ -92,8 +92,8 @@ pub(crate) struct LinkArguments {
     #[arg(long, value_name = "TIME", value_parser = nanoseconds, default_value = "50us")]
     pub(super) late: u64,
 
-    /// Write the truth of every 10 ms to this Parquet file (replaced if it exists)
-    #[arg(long, value_name = "FILE.parquet")]
+    /// Write the truth of every 10 ms to this file, which is replaced: Parquet, or CSV where its name ends in .csv
+    #[arg(long, value_name = "FILE")]
     pub(super) log: Option<PathBuf>,
 
     /// Print one JSON document on stdout at the end

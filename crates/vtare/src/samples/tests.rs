@@ -49,6 +49,21 @@ impl Drop for Place {
 }
 
 #[test]
+fn a_name_that_ends_in_csv_gets_a_line_a_row_with_text_quoted_and_missing_values_empty() {
+    let place = Place::new("csv");
+    let path = place.0.join("samples.CSV");
+    let mut samples = Samples::create(&path, Example::COLUMNS).expect("the place is writable");
+    for (source, index) in [("rdtsc", Some(1)), ("a,\"b\"", None)] {
+        samples.row(&Example { source, index, cost_ps: -1, disturbed: true }).expect("rows are written");
+    }
+    assert!(!path.exists());
+    samples.finish(&serde_json::json!({})).expect("the file is completed");
+    let names = Example::COLUMNS.iter().map(|column| column.name).collect::<Vec<_>>().join(",");
+    let text = fs::read_to_string(&path).expect("it is there");
+    assert_eq!(text, format!("{names}\nrdtsc,1,-1,true\n\"a,\"\"b\"\"\",,-1,true\n"));
+}
+
+#[test]
 fn rows_come_back_as_written_across_row_groups_with_the_footer() {
     let place = Place::new("round-trip");
     let path = place.0.join("samples.parquet");
