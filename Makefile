@@ -22,7 +22,7 @@ DONE := $(VENV)/.done
 PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
 SOURCES = $(shell find crates python/src -type f -not -name '*.pyc' \
 	  -not -path '*.egg-info/*' -not -path '*/fuzz/*' | LC_ALL=C sort) \
-	Cargo.toml Cargo.lock pyproject.toml tools/build tools/wheel.py tools/schemas docs/json.md README.md
+	Cargo.toml Cargo.lock pyproject.toml tools/build tools/wheel.py tools/schemas docs/reference/json.md README.md
 BENCH_SCRIPTS := $(shell grep -ls '^\#!.*python' bench/*/run bench/*/real bench/*/sensitivity)
 BENCH_MODULES := $(wildcard bench/*.py bench/*/*.py)
 BENCH_PACKAGES := $(patsubst %/__init__.py,%,$(wildcard bench/*/*/__init__.py))
@@ -51,7 +51,7 @@ SEALED = env $(addprefix -u ,VTARE_KEY VTARE_EXEC VTARE_PRELOAD VTARE_BINARY VTA
 BUILT = $(abspath $(or $(CARGO_TARGET_DIR),target))/debug
 
 # `make test` has a thread from every room; what takes long and repeats a kind is in `make test-rest`. Both together are
-# `make test-all`. docs/testing.md lists what is where.
+# `make test-all`. docs/internals/testing.md lists what is where.
 TEST_PARTS = lint-python test-rust test-python docs test-commands
 REST_PARTS = lint-rust audit test-rust-rest test-python-rest test-e2e test-platforms
 
@@ -320,13 +320,13 @@ bench: $(DONE)/installed
 	  PATH="$(abspath $(BIN)):$$PATH" "$$run"; \
 	done
 
-# Runs each paper's plan with short runs (an hour and a half) and writes its page in docs/measured. PLANS names some.
+# Runs each paper's plan with short runs (an hour and a half) and writes its page in bench/plans. PLANS names some.
 PLANS ?= kirova-timers lampe-counter oliveira-rtt kirova-avb kachan-avb batalla
 measured: $(DONE)/installed
 	@set -e; for plan in $(PLANS); do \
 	  store=build/measured/$$plan; rm -rf "$$store"; \
 	  PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python tools/levels "$$plan" --store "$$store"; \
-	  $(BIN)/python tools/levels "$$plan" --store "$$store" --page "docs/measured/$$plan.md"; \
+	  $(BIN)/python tools/levels "$$plan" --store "$$store" --page "bench/plans/RESULTS-$$plan.md"; \
 	done
 
 # --- documentation ---

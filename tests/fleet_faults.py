@@ -39,7 +39,7 @@ parameters = { rate_packet_per_s = "1 kpacket/s", seconds = "0.2 s" }
 IN_ONE = 5
 #: How long a host is cut off: nobody notices, or everybody does (a dead connection is noticed after 25 s).
 CUTS_S = (1.0, 3.0, 35.0)
-#: What is left on a host ends within a minute (docs/fleet.md).
+#: What is left on a host ends within a minute (docs/guide/fleet.md).
 LEFT_S = 120.0
 LAB_S = 600.0
 

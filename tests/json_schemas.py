@@ -1,4 +1,4 @@
-"""The JSON Schemas of documents, as `tools/schemas` makes them of docs/json.md."""
+"""The JSON Schemas of documents, as `tools/schemas` makes them of docs/reference/json.md."""
 
 from __future__ import annotations
 

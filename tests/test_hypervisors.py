@@ -23,8 +23,8 @@ pytestmark = [pytest.mark.e2e, pytest.mark.platform, pytest.mark.hypervisors]
 KVM_NICS = ("virtio", "e1000")
 # With SMAP and SMEP dom0 does not come up. Xen on AMD leaves vector registers as they are until the next domain touches
 # them and a trap (CR0.TS) comes, but QEMU's XSAVE and XRSTOR do not look at CR0.TS: programs then found the values of
-# another domain in their registers (docs/guests.md). With Xen set to switch registers at once, none did. The lab needs
-# them (AVX).
+# another domain in their registers (docs/internals/guests.md). With Xen set to switch registers at once, none did. The
+# lab needs them (AVX).
 XEN_CPU = "max,-smap,-smep"
 XEN_WORDS = (
     "dom0_mem=1024M,max:1024M spec-ctrl=eager-fpu com1=115200,8n1 console=com1 loglvl=warning guest_loglvl=warning"

@@ -56,7 +56,7 @@ def _without(text: str, labels: list[str]) -> str:
 
 @pytest.mark.parametrize("name", PLANS)
 def test_the_page_of_a_campaign_lists_exactly_the_levels_of_the_plan(root: Path, name: str) -> None:
-    page = (root / "docs" / "measured" / f"{name}.md").read_text(encoding="utf-8").replace("\N{NO-BREAK SPACE}", " ")
+    page = (root / f"bench/plans/RESULTS-{name}.md").read_text(encoding="utf-8").replace("\N{NO-BREAK SPACE}", " ")
     factors = {
         (experiment.name, factor.name): [level.label for level in factor.levels]
         for experiment in load_plan(root / "python/src/vtare/plans" / f"{name}.toml").experiments

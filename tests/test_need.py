@@ -118,4 +118,4 @@ def test_everything_lacking_is_named_at_once(machine: Machine) -> None:
 def test_the_documents_name_the_rust_that_the_workspace_needs(root: Path) -> None:
     wanted = tomllib.loads((root / "Cargo.toml").read_text(encoding="utf-8"))["workspace"]["package"]["rust-version"]
     assert f"needs Rust {wanted}," in (root / "README.md").read_text(encoding="utf-8")
-    assert f"| Rust {wanted} or newer |" in (root / "docs" / "install.md").read_text(encoding="utf-8")
+    assert f"| Rust {wanted} or newer |" in (root / "docs/guide/install.md").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The rooms of docs/ARCHITECTURE.md: which crate may touch which, where `unsafe` may stand, and no circle of files."""
+"""The rooms of docs/internals/architecture.md: which crate may touch which, where `unsafe` may stand, no circles."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ PERMITTED_CIRCLES: dict[str, str] = {}
 def breaches(metadata: dict[str, Any]) -> list[str]:
     """Every dependency between crates of the workspace that is not allowed; those of tests count too."""
     ours = {package["name"] for package in metadata["packages"]}
-    found = [f"{name}: unknown room; give it a line here and in docs/ARCHITECTURE.md" for name in ours - set(MAY_TOUCH)]
+    hint = "unknown room; give it a line here and in docs/internals/architecture.md"
+    found = [f"{name}: {hint}" for name in ours - set(MAY_TOUCH)]
     for package in metadata["packages"]:
         for dependency in package["dependencies"]:
             allowed = MAY_TOUCH.get(package["name"], set())
@@ -108,11 +109,11 @@ def test_methods_see_the_simulated_path_in_their_tests_only() -> None:
 
 def test_a_crate_without_a_room_is_named() -> None:
     found = breaches({"packages": [{"name": "vtare-attic", "dependencies": []}]})
-    assert found == ["vtare-attic: unknown room; give it a line here and in docs/ARCHITECTURE.md"]
+    assert found == ["vtare-attic: unknown room; give it a line here and in docs/internals/architecture.md"]
 
 
 def test_the_page_on_architecture_states_what_each_crate_may_touch(root: Path) -> None:
-    page = (root / "docs" / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    page = (root / "docs/internals/architecture.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `([\w-]+)` \| [^|]+ \| ([^|]+) \|$", page.partition("| crate |")[2], re.MULTILINE)
     found = {name if name == "vtare" else f"vtare-{name}": text.partition("; its test")[::2] for name, text in rows}
     crates = {name: texts for name, texts in found.items() if name in MAY_TOUCH}

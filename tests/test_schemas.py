@@ -1,4 +1,4 @@
-"""The JSON Schemas of documents: made of docs/json.md, and held by what the programs print."""
+"""The JSON Schemas of documents: made of docs/reference/json.md, and held by what the programs print."""
 
 from __future__ import annotations
 

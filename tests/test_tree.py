@@ -97,7 +97,7 @@ def test_benches_are_built_as_the_product_is(root: Path) -> None:
 
 
 def test_the_architecture_page_stays_short_enough_to_be_read(root: Path) -> None:
-    assert len((root / "docs" / "ARCHITECTURE.md").read_text(encoding="utf-8").splitlines()) <= 150
+    assert len((root / "docs/internals/architecture.md").read_text(encoding="utf-8").splitlines()) <= 150
 
 
 def test_lines_of_compiled_code_are_at_most_120_columns_wide(root: Path, tracked: list[Path]) -> None:

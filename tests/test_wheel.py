@@ -90,7 +90,7 @@ def test_the_shared_libraries_are_package_data_for_ordinary_programs(archive: zi
 def test_the_shared_libraries_load_with_the_glibc_that_docs_and_the_tag_state(
     archive: zipfile.ZipFile, root: Path
 ) -> None:
-    page = (root / "docs/clock-library.md").read_text("utf-8")
+    page = (root / "docs/guide/clock-library.md").read_text("utf-8")
     symbols = b"".join(archive.read(name) for name in libraries(root))
     newest = max(int(found) for found in re.findall(rb"GLIBC_2\.(\d+)", symbols))
     assert f"needs glibc 2.{newest} or newer" in page

@@ -5,8 +5,8 @@
   since the site has no copy of the source.
 - Lists and tables that follow a line of text at once, as code forges allow, get the blank line that Markdown in Python
   needs.
-- docs/add-*.md are listed under "Extending".
-- The figures of runs in docs/metrics.md are written from their records (python/src/vtare/instruments).
+- The pages of the papers are written from their tables (python/src/vtare/papers).
+- The figures of runs in docs/reference/metrics.md are written from their records (python/src/vtare/instruments).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "python" / "src"))
 # File of the tree -> page of the site.
 OUTSIDE = {
     "CHANGELOG.md": "changelog.md",
@@ -30,28 +31,25 @@ OUTSIDE = {
 SOURCES = {page: source for source, page in OUTSIDE.items()}
 
 FIGURES = "<!-- the figures of runs, by instrument -->"
+PAPERS = "<!-- the pages of the papers -->"
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^()\s]+)\)")
 FENCE = re.compile(r"\s*(```|~~~)")
 LIST_ITEM = re.compile(r"(?:[-*+]|\d+\.) ")
 
 
-def on_config(config: Any) -> Any:
-    """List docs/add-*.md under "Extending"."""
-    for section in config["nav"] or []:
-        if isinstance(section, dict) and "Extending" in section:
-            section["Extending"][1:1] = [path.name for path in sorted((ROOT / "docs").glob("add-*.md"))]
-    return config
-
-
 def on_files(files: Any, config: Any) -> Any:
-    """Add the pages that stand outside docs/, and the JSON Schemas of documents."""
-    from mkdocs.structure.files import File
+    """Add the pages that stand outside docs/, the pages of the papers, and the JSON Schemas of documents."""
+    from mkdocs.structure.files import File, InclusionLevel
 
     for page, source in SOURCES.items():
         files.append(File.generated(config, page, abs_src_path=str(ROOT / source)))
     made = runpy.run_path(str(ROOT / "tools" / "schemas"))["schemas"]()
     for name, schema in made.items():
         files.append(File.generated(config, f"schemas/{name}", content=json.dumps(schema, indent=1) + "\n"))
+    for name, text in paper_pages().items():
+        page = File.generated(config, f"methods/papers/{name}", content=text)
+        page.inclusion = InclusionLevel.NOT_IN_NAV
+        files.append(page)
     return files
 
 
@@ -97,13 +95,30 @@ def rewritten(markdown: str, source: PurePosixPath, page: PurePosixPath) -> str:
 
 
 def with_figures(markdown: str) -> str:
-    """The text of a page with the tables of figures where it has their mark."""
-    if FIGURES not in markdown:
-        return markdown
-    sys.path.insert(0, str(ROOT / "python" / "src"))
-    from vtare.instruments.reference import tables
+    """The text of a page with the tables of figures, and the list of papers, where it has their marks."""
+    if FIGURES in markdown:
+        from vtare.instruments.reference import tables
 
-    return markdown.replace(FIGURES, tables())
+        markdown = markdown.replace(FIGURES, tables())
+    if PAPERS in markdown:
+        shown = ", ".join(f"[{name}](papers/{name}.md)" for name in paper_names())
+        markdown = markdown.replace(PAPERS, f"All claims and figures: {shown}; [in numbers](papers/README.md).")
+    return markdown
+
+
+def paper_names() -> list[str]:
+    """The papers in the lab's order."""
+    from vtare.papers.catalogue import PAPERS as CATALOGUE
+
+    return [paper.name for paper in CATALOGUE]
+
+
+def paper_pages() -> dict[str, str]:
+    """What `vtare papers --write` writes: name -> text."""
+    from vtare.papers.pages import pages
+    from vtare.plan.files import shipped_plans
+
+    return pages(plans=frozenset(shipped_plans()))
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:

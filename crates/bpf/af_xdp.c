@@ -1,5 +1,5 @@
 /* The receiving end of `vtare rtt --engine af_xdp`: gives the replies of one session, stamped, to its AF_XDP socket.
- * docs/xdp.md */
+ * docs/internals/xdp.md */
 #include "wire.h"
 
 LICENSE;

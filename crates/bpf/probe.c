@@ -1,5 +1,5 @@
 /* The sending end of `vtare rtt --engine xdp`: one program sends on an absolute schedule, one takes the replies.
- * docs/xdp.md */
+ * docs/internals/xdp.md */
 #include "pace.h"
 #include "wire.h"
 

@@ -1,6 +1,6 @@
 /* The answering end of `vtare serve --xdp`: judges probes of open sessions as crates/wire/src/session/table.rs does,
  * and sends replies from where requests come in. All that is not clearly a datagram of a session that was handed to it
- * goes on to the socket. docs/xdp.md, docs/security.md */
+ * goes on to the socket. docs/internals/xdp.md, docs/internals/security.md */
 #include "wire.h"
 
 LICENSE;

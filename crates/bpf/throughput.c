@@ -1,5 +1,5 @@
 /* Generator and analyser of `vtare throughput`: one program sends numbered, stamped frames of many flows on an absolute
- * schedule, one counts them where they come out again. docs/throughput.md */
+ * schedule, one counts them where they come out again. docs/methods/throughput.md */
 #include "pace.h"
 
 LICENSE;

@@ -1,4 +1,4 @@
-/* vtare's wire form in the kernel (docs/wire.md; crates/wire/src is the same in Rust, and tests hold the two together).
+/* vtare's wire form in the kernel (docs/internals/wire.md; crates/wire/src is the same in Rust, and tests hold both).
  * For machines that store the low byte first. */
 #pragma once
 #include "vtare_bpf.h"

@@ -5,7 +5,7 @@ import vtare.clock.VtareClock;
  * Reads vtare's clock between two readings of the virtual machine's, paces a loop, and prints the results of both.
  *
  * <p>Ends with 1 where a reading lies further from CLOCK_MONOTONIC than the library states, or a wait ended early. Run
- * it as docs/clock-library.md shows.
+ * it as docs/guide/clock-library.md shows.
  */
 public final class Agree {
     private static final int READINGS = 1000;

@@ -1,4 +1,4 @@
-"""A stand-in for the vtare binary: honours docs/contract.md with made-up but plausible numbers.
+"""A stand-in for the vtare binary: honours docs/internals/contract.md with made-up but plausible numbers.
 
 Behaviour is steered by `behaviour.json` beside it: `fail`, `cannot`, `hang`, `stubborn` (with `hang`: ignores
 SIGTERM), `crash`, `stopped`, `garbage`, `full`, `silent` and `foreign` hold a text, and a run whose run.json

@@ -1,4 +1,4 @@
-/* The first process of a hostile micro guest: it plays vtare's agent (docs/guests.md) up to its attack.
+/* The first process of a hostile micro guest: it plays vtare's agent (docs/internals/guests.md) up to its attack.
  *
  * Built by tests/platforms/test_hostile_guests.py, statically, with -DATTACK=..., and "bomb.h": a small Parquet file
  * that declares a thousand million rows. */

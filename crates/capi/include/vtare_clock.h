@@ -60,7 +60,7 @@ uint64_t vtare_now_ordered_ns(void) VTARE_NOEXCEPT;
 /* vtare_now_ns, and in *generation (may be NULL) what the reading belongs to: it grows before the first reading after a
  * disruption of 1 ms and more returns: a suspend, a step or change of rate of the counter, a stop, move or restore of
  * the guest that a VMClock shows. Two readings of one generation are as far apart as they show. 0: another thread is
- * starting the clock. What cannot be seen from inside a machine is in vtare's docs/clock-contract.md. */
+ * starting the clock. What cannot be seen from inside a machine is in vtare's docs/methods/clock-contract.md. */
 uint64_t vtare_now_checked(uint64_t *generation) VTARE_NOEXCEPT;
 
 /* What an interval of UTC is worth. */

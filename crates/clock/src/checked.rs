@@ -21,7 +21,7 @@ impl<S: TimeSource> Clock<S> {
     /// 1 ms and more returns ([`Disruption`]). Two readings of one generation are as far apart as they show.
     ///
     /// Unordered, as [`Clock::now`]; in a new generation it may be smaller than in the one before. What a machine
-    /// cannot see from inside is no disruption here: docs/clock.md lists it.
+    /// cannot see from inside is no disruption here: docs/methods/clock.md lists it.
     ///
     /// ```
     /// use vtare_clock::{Clock, ClockOptions};

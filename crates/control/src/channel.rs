@@ -6,7 +6,7 @@ use vtare_wire::session::{ARRIVALS_MARK, Arrivals, ArrivalsError, ToClient};
 use crate::frame;
 use crate::key::PresharedKey;
 
-/// Noise, pattern NN with the pre-shared key before everything else; docs/security.md.
+/// Noise, pattern NN with the pre-shared key before everything else; docs/internals/security.md.
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
 
 /// Bytes that encryption adds.

@@ -1,5 +1,5 @@
-//! The control connection, both ends: TCP, authenticated by a pre-shared key and encrypted (docs/security.md gives the
-//! reasons). May touch: units, sys, wire, probe.
+//! The control connection, both ends: TCP, authenticated by a pre-shared key and encrypted (docs/internals/security.md
+//! gives the reasons). May touch: units, sys, wire, probe.
 //!
 //! | step | who | bytes |
 //! |---|---|---|

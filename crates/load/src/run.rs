@@ -360,9 +360,9 @@ mod tests {
         .map(str::to_owned);
         wanted.sort();
         assert_eq!(found, wanted);
-        let contract = include_str!("../../../docs/contract.md");
+        let contract = include_str!("../../../docs/internals/contract.md");
         for key in found.iter().chain(&keys(&document["io"])) {
-            assert!(contract.contains(key.as_str()), "{key} is not in docs/contract.md");
+            assert!(contract.contains(key.as_str()), "{key} is not in docs/internals/contract.md");
         }
     }
 }

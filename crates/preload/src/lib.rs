@@ -2,7 +2,7 @@
 //! clock.
 //!
 //! `vtare exec` starts a program with this library in `LD_PRELOAD`; the dynamic linker then takes the functions of
-//! `hooks` in the place of the C library's. docs/exec.md describes each of them and what is left alone.
+//! `hooks` in the place of the C library's. docs/guide/exec.md describes each of them and what is left alone.
 //!
 //! # Rules of the hooks
 //!

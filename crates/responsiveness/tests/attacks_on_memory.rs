@@ -1,5 +1,5 @@
 //! Attacks on the memory of the far end, as a process of its own: as many connections as it takes, each of which makes
-//! it hold as much as a client can. Others are served meanwhile, and it holds no more than docs/rpm.md states.
+//! it hold as much as a client can. Others are served meanwhile, and it holds no more than docs/methods/rpm.md states.
 
 mod common;
 

@@ -7,7 +7,7 @@
 //! third sends the trains that clients asked for; a fourth reads data connections; a fifth reflects STAMP packets,
 //! where that was asked for. They share the table of sessions, whose lock none holds during a system call.
 //!
-//! docs/security.md is the account of what bounds each resource.
+//! docs/internals/security.md is the account of what bounds each resource.
 
 #![forbid(unsafe_code)]
 

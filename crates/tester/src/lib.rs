@@ -1,6 +1,6 @@
-//! Generator and analyser for tests of forwarding devices (docs/throughput.md): frames of many flows leave one port on
-//! a schedule and are counted, checked and timed at another port of the same machine, so with one clock. May touch:
-//! units, sys, clock, bpf, wire.
+//! Generator and analyser for tests of forwarding devices (docs/methods/throughput.md): frames of many flows leave one
+//! port on a schedule and are counted, checked and timed at another port of the same machine, so with one clock. May
+//! touch: units, sys, clock, bpf, wire.
 //!
 //! - [`Tester`]: opened for a size of frame and a spread of flows; [`Tester::trial`] offers a load and reports what
 //!   arrived.

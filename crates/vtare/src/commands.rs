@@ -38,7 +38,7 @@ pub(crate) struct Entry {
     by: String,
     /// Its page of the documentation.
     #[serde(default)]
-    #[cfg_attr(not(test), expect(dead_code, reason = "docs/commands.md is made from it"))]
+    #[cfg_attr(not(test), expect(dead_code, reason = "docs/reference/commands.md is made from it"))]
     page: String,
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn shown() -> impl Iterator<Item = &'static Entry> + Clone {
     table().groups.iter().flat_map(|group| &group.commands)
 }
 
-/// The tables of docs/commands.md.
+/// The tables of docs/reference/commands.md.
 #[cfg(test)]
 fn tables() -> String {
     let row = |one: &Entry| format!("| [`vtare {}`]({}) | {} |\n", one.name, one.page, one.about);
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn the_tables_of_the_documentation_are_those_of_the_commands() {
         let (begin, end) = ("<!-- made from the commands -->\n\n", "\n<!-- end -->");
-        let place = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/commands.md");
+        let place = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/commands.md");
         let page = std::fs::read_to_string(place).expect("the documentation stands beside the crates");
         let (before, rest) = page.split_once(begin).expect("the tables have a beginning");
         let (shown, after) = rest.split_once(end).expect("the tables have an end");

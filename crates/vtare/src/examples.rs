@@ -161,7 +161,7 @@ const EXAMPLES: [Examples; 23] = [
         "trials",
         [
             ("trials < /dev/null", "the facts of this machine alone"),
-            ("trials < requests.jsonl > answers.jsonl", "a request a line (docs/plumbing.md), an answer for each"),
+            ("trials < requests.jsonl > answers.jsonl", "a request a line, an answer for each"),
         ],
     ),
     (

@@ -113,7 +113,7 @@ pub(crate) struct Outcome<Cell> {
     pub(crate) interrupted: bool,
 }
 
-/// One resolved run, as run.json has it (docs/contract.md).
+/// One resolved run, as run.json has it (docs/internals/contract.md).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct RunHeader {
     /// The lab's name for the run; null where a person started it.

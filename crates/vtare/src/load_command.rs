@@ -1,4 +1,4 @@
-//! `vtare load`: background load for experiments (docs/contract.md, "Loads"; docs/load.md).
+//! `vtare load`: background load for experiments (docs/internals/contract.md, "Loads"; docs/guide/load.md).
 
 use std::ffi::OsString;
 use std::net::SocketAddr;

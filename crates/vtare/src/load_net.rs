@@ -1,4 +1,4 @@
-//! `vtare load net`: cross traffic with a measured rate, and the sink that counts it (docs/load.md).
+//! `vtare load net`: cross traffic with a measured rate, and the sink that counts it (docs/guide/load.md).
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use crate::output::to_json;
 use crate::quantities::{bit_rate, nanoseconds, positive, show_bit_rate};
 use crate::samples::{Column, Row as _, Samples, SamplesError, count};
 
-/// The columns of a net load's bins, as docs/contract.md has them.
+/// The columns of a net load's bins, as docs/internals/contract.md has them.
 pub(crate) const COLUMNS: &[Column] = NetBin::COLUMNS;
 
 columns!(bin: NetBin {

@@ -17,7 +17,7 @@ use crate::run_file::{self, LARGEST_BYTE};
 /// Arguments of `vtare measure`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct MeasureArguments {
-    /// The run to carry out, as docs/contract.md describes it
+    /// The run to carry out, as docs/internals/contract.md describes it
     #[arg(value_name = "RUN.json")]
     run: PathBuf,
 

@@ -1,5 +1,5 @@
-//! run.json (docs/contract.md), before its instrument has read the parameters. Pure: text in, a checked run or an
-//! error message out.
+//! run.json (docs/internals/contract.md), before its instrument has read the parameters. Pure: text in, a checked run
+//! or an error message out.
 
 use std::path::PathBuf;
 

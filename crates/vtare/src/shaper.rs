@@ -1,5 +1,5 @@
 //! `vtare shaper JOB.json --log FILE`: changes the rate of a kernel shaper in steps and notes when, for the lab
-//! (docs/avb-lab.md). It sleeps until a step is due and takes no CPU time between.
+//! (docs/methods/avb-lab.md). It sleeps until a step is due and takes no CPU time between.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use crate::run_file::parse_document;
 /// Arguments of `vtare shaper`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ShaperArguments {
-    /// The steps, as docs/contract.md describes them
+    /// The steps, as docs/internals/contract.md describes them
     #[arg(value_name = "JOB.json")]
     job: PathBuf,
     /// Write a line for each change to this file

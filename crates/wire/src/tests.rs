@@ -18,7 +18,7 @@ fn context() -> short::Context<'static> {
     short::Context { session: SessionId(0x1122_3344_5566_7788), handle: 0x0102, key: &KEY }
 }
 
-/// The bytes of docs/wire.md: a change here is a change of the format.
+/// The bytes of docs/internals/wire.md: a change here is a change of the format.
 #[test]
 fn the_formats_are_as_documented() {
     let mut datagram = [0xee_u8; 64];

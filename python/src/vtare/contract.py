@@ -1,8 +1,8 @@
 """The contract with the instruments: which parameters each takes, which columns each writes.
 
-The checked form of `docs/contract.md`: `run.schema.json` and `columns.json`, emitted by the binary (`vtare schema`,
-`vtare schema --columns`). They travel with the package; where a binary is at hand its own schema is used, so that a
-newer binary's parameters can be planned with.
+The checked form of `docs/internals/contract.md`: `run.schema.json` and `columns.json`, emitted by the binary (`vtare
+schema`, `vtare schema --columns`). They travel with the package; where a binary is at hand its own schema is used, so
+that a newer binary's parameters can be planned with.
 """
 
 from __future__ import annotations

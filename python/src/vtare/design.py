@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from vtare.plan.model import Control, Experiment, Plan
 
-#: Threads of `vtare load cpu` where the plan names none (docs/contract.md).
+#: Threads of `vtare load cpu` where the plan names none (docs/internals/contract.md).
 DEFAULT_LOAD_THREADS: Final = 100
 DESIGN_SCHEMA: Final = "vtare.design/1"
 CONTROL_EXPERIMENT: Final = "control"
@@ -165,7 +165,7 @@ def run_seed(seed: int, run_id: str) -> int:
 
 
 def design_frame(runs: tuple[Run, ...], labels: Mapping[str, Sequence[str]]) -> pl.DataFrame:
-    """Return the design as a frame: the columns of docs/contract.md, one per factor, whose levels sort as in the plan.
+    """Return the design as a frame (docs/internals/contract.md): a column per factor, whose levels sort as in the plan.
 
     `labels` are those of the levels of each factor, in the order of the plan.
     """

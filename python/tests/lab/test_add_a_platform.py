@@ -1,4 +1,4 @@
-"""docs/add-a-platform.md does what it states: one file and one line make a platform of plan, campaign and report."""
+"""docs/internals/add-a-platform.md holds: one file and one line make a platform of plan, campaign and report."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vtare.campaign.store import read_store
 from vtare.platforms.base import BasePlatform, Layer
 from vtare.platforms.protocol import Resources
 
-PAGE = Path(__file__).parents[3] / "docs" / "add-a-platform.md"
+PAGE = Path(__file__).parents[3] / "docs/internals" / "add-a-platform.md"
 Command = Callable[..., CompletedProcess[str]]
 
 

@@ -1,4 +1,4 @@
-"""The page docs/add-a-plot.md, done to a copy of the lab: a report shows its figure."""
+"""The page docs/internals/add-a-plot.md, done to a copy of the lab: a report shows its figure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 import vtare
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "add-a-plot.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs/internals" / "add-a-plot.md"
 FAKE = Path(__file__).resolve().parents[1] / "fake_vtare.py"
 PLAN = """
 schema = "vtare.plan/1"

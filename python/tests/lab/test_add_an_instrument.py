@@ -1,4 +1,4 @@
-"""The page docs/add-an-instrument.md, done to a copy of the lab: plan, campaign and report show its instrument."""
+"""docs/internals/add-an-instrument.md, done to a copy of the lab: plan, campaign and report show its instrument."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 import vtare
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "add-an-instrument.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs/internals" / "add-an-instrument.md"
 FAKE = Path(__file__).resolve().parents[1] / "fake_vtare.py"
 #: What the stand-in measures: 8 us at 64 B, 11 us at 4 kB, every hundredth message ten times as long.
 MEASURE = """

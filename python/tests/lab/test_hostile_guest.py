@@ -350,9 +350,8 @@ def test_words_of_a_far_end_are_one_short_line_of_printable_characters() -> None
 
 def test_every_claim_about_far_ends_names_a_test_that_is_there() -> None:
     root = Path(__file__).parents[3]
-    section = (
-        (root / "docs/security.md").read_text(encoding="utf-8").split("## Guests and remote hosts")[1].split("\n## ")[0]
-    )
+    page = (root / "docs/internals/security.md").read_text(encoding="utf-8")
+    section = page.split("## Guests and remote hosts")[1].split("\n## ")[0]
     named = set(re.findall(r"`(test_\w+)`", section))
     code = "".join(
         path.read_text(encoding="utf-8") for part in ("python/tests", "tests") for path in (root / part).rglob("*.py")

@@ -1,4 +1,4 @@
-"""The page docs/add-a-claim.md, done to a copy of the lab: its claim is checked from the published table."""
+"""The page docs/internals/add-a-claim.md, done to a copy of the lab: its claim is checked from the published table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 import vtare
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "add-a-claim.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs/internals" / "add-a-claim.md"
 
 
 @pytest.fixture

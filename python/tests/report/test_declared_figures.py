@@ -31,7 +31,8 @@ from vtare.summary import Summary
 from vtare.summary.rows import known_of
 
 ROOT = Path(__file__).resolve().parents[3]
-#: What stands behind a number, by the unit that docs/metrics.md or the figure's name states, and what one of it is.
+#: What stands behind a number, by the unit that docs/reference/metrics.md or the figure's name states, and what one of
+#: it is.
 WRITTEN = {
     "ns": {"ns": 1.0, "\N{MICRO SIGN}s": 1e3, "ms": 1e6, "s": 1e9},
     "%": {"%": 1.0},
@@ -103,8 +104,8 @@ def headings(page: str, start: str, pattern: str, between: str) -> list[str]:
 
 
 def stated_units() -> dict[str, str]:
-    """The unit that docs/metrics.md states of each figure."""
-    page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+    """The unit that docs/reference/metrics.md states of each figure."""
+    page = (ROOT / "docs/reference/metrics.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (`[^|]*`) \| ([^|]*) \|", page, re.MULTILINE)
     return {name: unit for names, unit in rows for name in re.findall(r"`(\w+)`", names)}
 

@@ -1,5 +1,5 @@
-//! Probes that the kernel sends and takes itself (docs/xdp.md): up to 1 Mpps and more, without a wake-up of any
-//! program.
+//! Probes that the kernel sends and takes itself (docs/internals/xdp.md): up to 1 Mpps and more, without a wake-up of
+//! any program.
 //!
 //! [`probe`] is the sending end. A program paces itself on the schedule and stamps; another takes the replies. The
 //! answering end is `vtare_serve::kernel`.

@@ -82,7 +82,7 @@ pub static METHODS: &[Entry] = &[
     Entry {
         name: "abacus",
         summary: "primed trains: a queue that is kept busy, and its account",
-        source: "docs/avb.md",
+        source: "docs/methods/avb.md",
         default: || Settings::Abacus(AbacusSettings::default()),
         presets: &[Preset {
             name: "thorough",

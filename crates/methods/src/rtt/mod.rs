@@ -1,7 +1,7 @@
 //! The logic of an open-loop round-trip run: what became of every packet, and what follows from it.
 //!
 //! [`Run`] receives what was sent, what the kernel stamped and what came back, in any order that can happen, and gives
-//! one [`Record`] a packet and one [`Report`] a run. `docs/rtt.md` defines each figure.
+//! one [`Record`] a packet and one [`Report`] a run. `docs/methods/rtt.md` defines each figure.
 //!
 //! Two round-trip times are kept apart for every packet: from the *actual* send time, which is the path's, and from the
 //! *scheduled* one, which also holds what the sender itself was late. A tool that shows only the first hides its own

@@ -1,4 +1,5 @@
-//! Throughput of a device by loss: which rate to try next, and what follows from what came back (docs/throughput.md).
+//! Throughput of a device by loss: which rate to try next, and what follows from what came back
+//! (docs/methods/throughput.md).
 //!
 //! A [`Search`] is a state machine without I/O and without a clock. A runner asks it for the next [`Step`], offers the
 //! [`Trial`]'s rate for its duration (real: `vtare throughput`; simulated: the tests), and hands back what it [`Seen`].

@@ -436,7 +436,7 @@ fn benchmark_train_sensitivity() {
 /// How often the true value at 90 % of 30,000 packets is within 10 % of that of 30,000 others: no measurement is right
 /// more often. `-- --ignored --nocapture benchmark_how_far`.
 #[test]
-#[ignore = "a benchmark: docs/path.md has its figure"]
+#[ignore = "a benchmark: docs/methods/path.md has its figure"]
 fn benchmark_how_far_the_true_value_at_90_percent_is_known() {
     let (first, count) = (from_environment("VTARE_PATH_SEED", 20_000), from_environment("VTARE_PATH_COUNT", 50));
     let ratios: Vec<f64> = (first..first + count)
@@ -523,7 +523,7 @@ fn codel_is_seen_where_packets_are_lost_before_the_queue_is_full() {
     }
 }
 
-/// A limit that docs/path.md states: what RED cuts from a burst looks like a buffer of that size.
+/// A limit that docs/methods/path.md states: what RED cuts from a burst looks like a buffer of that size.
 #[test]
 fn red_shows_the_length_at_which_it_cuts_a_burst() {
     let aqm = Aqm::Red { least_byte: 30_000, most_byte: 90_000, most_probability: 0.1, weight: 0.02 };

@@ -22,7 +22,7 @@ pub use tick::tick_period;
 
 use crate::{cpu, kernel_file, proc, sched};
 
-/// The facts of one machine: the `machine` object of every document vtare writes (docs/contract.md).
+/// The facts of one machine: the `machine` object of every document vtare writes (docs/internals/contract.md).
 /// The default is a machine of which nothing is known.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct MachineFacts {

@@ -161,14 +161,14 @@ fn no_isolated_cpu_is_an_empty_list_and_no_file_is_no_answer() {
 
 #[test]
 fn the_document_has_exactly_the_keys_of_the_contract() {
-    let contract = include_str!("../../../../docs/contract.md");
+    let contract = include_str!("../../../../docs/internals/contract.md");
     let sentence = contract.split_once("`machine`:").expect("the contract names the facts").1;
     let sentence =
         sentence.split_once("preempt_model`").expect("preempt_model is the last fact").0.to_owned() + "preempt_model`";
     let text = serde_json::to_value(MachineFacts::read()).expect("facts are plain data");
     let document = text.as_object().expect("facts are an object");
     for key in document.keys() {
-        assert!(sentence.contains(key.as_str()), "{key} is not in docs/contract.md");
+        assert!(sentence.contains(key.as_str()), "{key} is not in docs/internals/contract.md");
     }
     let named: Vec<&str> = sentence
         .split('`')
@@ -181,6 +181,6 @@ fn the_document_has_exactly_the_keys_of_the_contract() {
         assert!(document["cgroup"].get(key).is_some(), "{key} is not in the document");
     }
     for key in named.iter().filter(|key| !["cpu_max", "cpuset", "memory_max"].contains(key)) {
-        assert!(document.contains_key(*key), "{key} is in docs/contract.md but not in the document");
+        assert!(document.contains_key(*key), "{key} is in docs/internals/contract.md but not in the document");
     }
 }

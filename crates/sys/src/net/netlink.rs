@@ -1,5 +1,5 @@
 //! Messages of rtnetlink: how they are framed, and one request with its answer. Written here and not taken from a
-//! crate: docs/ARCHITECTURE.md has the measured reason.
+//! crate: docs/internals/architecture.md has the measured reason.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};

@@ -41,7 +41,7 @@ pub(crate) fn first_process() -> Result<Exit, Failure> {
         let found = std::process::id();
         return Err(Failure::Input(format!(
             "--init: found process {found}, expected process 1: boot a kernel with 'rdinit=/vtare -- agent --init' \
-             (docs/guests.md)"
+             (docs/internals/guests.md)"
         )));
     }
     let (settings, mut problems) = set_up();

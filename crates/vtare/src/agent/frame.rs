@@ -1,4 +1,4 @@
-//! Frames on the control channel (docs/guests.md).
+//! Frames on the control channel (docs/internals/guests.md).
 //!
 //! A serial line loses and invents bytes, and a kernel may print into it. So each frame begins with a mark, its head
 //! and its payload have checks of their own, and the decoder looks for the next mark behind anything that is no frame.

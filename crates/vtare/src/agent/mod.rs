@@ -1,4 +1,4 @@
-//! `vtare agent`: the control channel of a guest (docs/guests.md).
+//! `vtare agent`: the control channel of a guest (docs/internals/guests.md).
 //!
 //! The lab asks over a virtio port, a serial line or a pipe; the agent starts commands of its own binary, passes on
 //! their output, and moves files. It needs no network and no other program, so that the measured interface stays

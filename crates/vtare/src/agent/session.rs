@@ -52,7 +52,7 @@ fn broken(end: BrokenEnd) -> Failure {
     match end {
         BrokenEnd::NoFrame { byte } => Failure::Input(format!(
             "the control channel: found {byte} B, none of them a frame: the lab starts `vtare agent` and speaks with \
-             it (docs/guests.md)"
+             it (docs/internals/guests.md)"
         )),
         BrokenEnd::Cut { byte } => Failure::Machine(format!(
             "the control channel ended within a frame, of which {byte} B came: see why the lab or its line ended"

@@ -1,4 +1,4 @@
-//! `vtare avb`: available bandwidth, and what the path's queue shows besides (docs/avb.md).
+//! `vtare avb`: available bandwidth, and what the path's queue shows besides (docs/methods/avb.md).
 //!
 //! [`vtare_methods::avb`] decides what to send and what follows; [`vtare_probe::train`] sends it and learns what
 //! became of each packet.

@@ -18,7 +18,7 @@ use crate::quantities::{bytes, nanoseconds, nanoseconds_or_none, positive};
 /// Arguments of `vtare avb`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "The far end is `vtare serve`. All rates are those of IP packets, headers included.\n\
-    Methods: `--method help` lists them with their presets; docs/avb.md explains each.")]
+    Methods: `--method help` lists them with their presets; docs/methods/avb.md explains each.")]
 pub(crate) struct AvbArguments {
     #[command(flatten)]
     pub(super) run: parameters::Arguments<Parameters>,

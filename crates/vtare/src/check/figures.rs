@@ -1,5 +1,5 @@
 //! The figures that `check` draws conclusions from: those of the instruments' cells, by the names of
-//! docs/contract.md.
+//! docs/internals/contract.md.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -107,13 +107,12 @@ impl Measured {
             if cells.is_null() {
                 return Ok(Vec::new());
             }
-            let wrong =
-                |error| Failure::Machine(format!("the {name} cells are not as docs/contract.md has them: {error}"));
+            let wrong = |error| Failure::Machine(format!("{name} cells break docs/internals/contract.md: {error}"));
             Vec::deserialize(cells).map_err(wrong)
         }
         Ok(Self {
             clock: ClockFigures::deserialize(clock).map_err(|error| {
-                Failure::Machine(format!("the clock object is not as docs/contract.md has it: {error}"))
+                Failure::Machine(format!("the clock object is not as docs/internals/contract.md has it: {error}"))
             })?,
             timer: list("timer", &cells.timer)?,
             sleep: list("sleep", &of_all_asked(&cells.sleep))?,

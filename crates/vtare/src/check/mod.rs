@@ -1,4 +1,4 @@
-//! `vtare check`: how far can time be trusted on this machine, why, and what to change (docs/check.md).
+//! `vtare check`: how far can time be trusted on this machine, why, and what to change (docs/methods/check.md).
 //!
 //! The instruments measure; pure functions turn their figures into sentences, advice and a page.
 

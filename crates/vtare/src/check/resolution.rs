@@ -1,5 +1,6 @@
 //! The first line of a check: the smallest difference in a timing that can be seen here, and one word for it
-//! (docs/check.md has the rule). Both are computed from the rows that the table shows, so they cannot contradict it.
+//! (docs/methods/check.md has the rule). Both are computed from the rows that the table shows, so they cannot
+//! contradict it.
 
 use std::fmt;
 use std::str::FromStr;

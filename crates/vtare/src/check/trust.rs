@@ -1,4 +1,4 @@
-//! From which duration on a measured time can be trusted (docs/check.md has the derivation).
+//! From which duration on a measured time can be trusted (docs/methods/check.md has the derivation).
 //!
 //! A piece of work that needs the time D of an undisturbed CPU is measured as D plus the gaps that fall into it, plus
 //! the cost and the step of the clock, plus the clock's own error of rate. The gaps that a spinning thread saw show

@@ -1,4 +1,4 @@
-//! `vtare exec`: another program on vtare's clock and sleeps (docs/exec.md).
+//! `vtare exec`: another program on vtare's clock and sleeps (docs/guide/exec.md).
 
 mod elf;
 mod library;

@@ -1,4 +1,4 @@
-//! `vtare link`: a WAN between two interfaces, with the truth about it (docs/link.md).
+//! `vtare link`: a WAN between two interfaces, with the truth about it (docs/guide/link.md).
 
 mod arguments;
 mod watch;
@@ -32,7 +32,7 @@ const MOST_BYTE: usize = 1 << 30;
 /// The thread's turn must come soon: frames are due.
 const NICE: i32 = -19;
 
-/// The columns of the truth, as docs/contract.md has them.
+/// The columns of the truth, as docs/internals/contract.md has them.
 pub(crate) const COLUMNS: &[Column] = BinRow::COLUMNS;
 
 /// What passed in 10 ms.

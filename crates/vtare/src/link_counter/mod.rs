@@ -1,4 +1,5 @@
-//! `vtare link-counter JOB.json`: counts what comes to a shaped link and what leaves it, for the lab (docs/avb-lab.md).
+//! `vtare link-counter JOB.json`: counts what comes to a shaped link and what leaves it, for the lab
+//! (docs/methods/avb-lab.md).
 
 mod bin;
 mod counters;
@@ -23,13 +24,13 @@ const SCHEMA: &str = "vtare.link_counter/1";
 /// The ring of bins is read this often.
 const READ_EVERY: Span = Span::from_secs(1);
 
-/// The columns of the log, as docs/contract.md has them.
+/// The columns of the log, as docs/internals/contract.md has them.
 pub(crate) const COLUMNS: &[Column] = Bin::COLUMNS;
 
 /// Arguments of `vtare link-counter`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LinkCounterArguments {
-    /// The devices at which to count, as docs/contract.md describes them
+    /// The devices at which to count, as docs/internals/contract.md describes them
     #[arg(value_name = "JOB.json")]
     job: PathBuf,
     /// Write the bins to this file, and whether there are any to the .json beside it; by default link_counter.parquet

@@ -1,4 +1,5 @@
-//! `vtare path`: what a path is worth: what is free, latency when it is used, the depth of the buffer (docs/path.md).
+//! `vtare path`: what a path is worth: what is free, latency when it is used, the depth of the buffer
+//! (docs/methods/path.md).
 //!
 //! [`vtare_methods::path`] decides what to send and what follows; the session and its trains are those of `vtare avb`.
 

@@ -1,4 +1,4 @@
-//! `vtare rpm`: responsiveness while the path is full, in round trips a minute (docs/rpm.md).
+//! `vtare rpm`: responsiveness while the path is full, in round trips a minute (docs/methods/rpm.md).
 //!
 //! [`vtare_methods::rpm`] decides what to do and what follows. HTTP/2 and TLS are in a program of their own, which this
 //! one starts ([`engine`]).

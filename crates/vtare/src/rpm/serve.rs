@@ -1,4 +1,5 @@
-//! `vtare serve --rpm` and its old name, `vtare rpm-serve`: a far end for `vtare rpm` and other clients (docs/rpm.md).
+//! `vtare serve --rpm` and its old name, `vtare rpm-serve`: a far end for `vtare rpm` and other clients
+//! (docs/methods/rpm.md).
 
 use std::net::SocketAddr;
 use std::time::Duration;

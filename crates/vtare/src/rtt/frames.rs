@@ -1,4 +1,4 @@
-//! The engine that makes frames of its own and shares memory with the kernel (AF_XDP; docs/xdp.md).
+//! The engine that makes frames of its own and shares memory with the kernel (AF_XDP; docs/internals/xdp.md).
 
 use std::net::SocketAddr;
 

@@ -1,4 +1,4 @@
-//! The engine whose sender and receiver are programs in the kernel (docs/xdp.md).
+//! The engine whose sender and receiver are programs in the kernel (docs/internals/xdp.md).
 
 use std::net::SocketAddr;
 

@@ -1,4 +1,4 @@
-//! `vtare rtt`: round-trip times and losses, open loop (docs/rtt.md).
+//! `vtare rtt`: round-trip times and losses, open loop (docs/methods/rtt.md).
 //!
 //! One thread sends on an absolute schedule, receives between the sends, and logs what happens. This thread
 //! aggregates: [`vtare_methods::rtt`] decides what became of every packet.

@@ -27,7 +27,7 @@ const DENSE_PACKET_PER_S: f64 = 50_000.0;
 /// Arguments of `vtare rtt`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "The far end is `vtare serve`, unless --icmp or --stamp is given.\n\
-    Replies are never waited for, except with --flood: docs/rtt.md explains what follows from that.")]
+    Replies are never waited for, except with --flood: docs/methods/rtt.md explains what follows from that.")]
 pub(crate) struct RttArguments {
     #[command(flatten)]
     pub(super) run: parameters::Arguments<Parameters>,
@@ -192,7 +192,7 @@ pub(crate) struct Parameters {
     pub(crate) tx_stamp_every: Option<u32>,
 
     /// What sends: UDP sockets, AF_XDP sockets, or programs in the kernel (both need root, IPv4, one peer;
-    /// docs/xdp.md); auto takes AF_XDP above 100000 packets a second and programs above 200000.
+    /// docs/internals/xdp.md); auto takes AF_XDP above 100000 packets a second and programs above 200000.
     #[arg(long, value_name = "auto|socket|af_xdp|xdp", value_enum, hide_possible_values = true)]
     pub(crate) engine: Engine,
 

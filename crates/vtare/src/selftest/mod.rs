@@ -1,4 +1,4 @@
-//! `vtare selftest`: injects known faults and shows whether each instrument finds them (docs/selftest.md).
+//! `vtare selftest`: injects known faults and shows whether each instrument finds them (docs/guide/selftest.md).
 //!
 //! What is measured runs as processes of this program, or on the simulated machine and path that its logic is tested
 //! on. Network namespaces, where there may be some, end with the process.

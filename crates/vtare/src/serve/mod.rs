@@ -1,4 +1,4 @@
-//! `vtare serve`: the far end of rtt and avb (docs/security.md).
+//! `vtare serve`: the far end of rtt and avb (docs/internals/security.md).
 
 mod confine;
 mod log;
@@ -59,7 +59,7 @@ pub(crate) struct ServeArguments {
     cpu: Option<usize>,
 
     /// Let a program in the kernel answer what comes in over this interface: up to 1 Mpps and more (root, IPv4;
-    /// docs/xdp.md)
+    /// docs/internals/xdp.md)
     #[arg(long, value_name = "IFACE")]
     xdp: Option<String>,
 

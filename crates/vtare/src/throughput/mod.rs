@@ -1,5 +1,5 @@
 //! `vtare throughput`: how much traffic passes without loss, or with little, through guests that forward; and how long
-//! it takes (docs/throughput.md).
+//! it takes (docs/methods/throughput.md).
 //!
 //! [`vtare_methods::throughput`] decides which load to try and what follows; [`vtare_tester`] offers it and
 //! counts what comes.

@@ -87,8 +87,8 @@ impl AnalyserChoice {
 #[command(
     after_help = "One process sends on one port and counts on another, so with one clock; between them lies what is \
     tested. Each --flow is a guest that forwards.\n\
-    Sizes are those of Ethernet frames with their check sequence (4 B). docs/throughput.md has the methods, and how to \
-    build the set-up."
+    Sizes are those of Ethernet frames with their check sequence (4 B). docs/methods/throughput.md has the methods, \
+    and how to build the set-up."
 )]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Parameters {

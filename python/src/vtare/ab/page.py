@@ -164,7 +164,7 @@ def _shift(outcome: Outcome, finding: Finding) -> list[Question]:
             [value or 0.0 for pair in found.pairs for value in (figure.read(pair.runs[k]),)] for k in (0, command)
         )
         of = "runs"
-        rule = "Quantiles by Harrell and Davis, the band from resampled blocks of pairs (docs/statistics.md)"
+        rule = "Quantiles by Harrell and Davis, the band from resampled blocks of pairs (docs/methods/statistics.md)"
         shifts = stats.quantile_shift(first, second, level=level, rng=rng)
     points = [(one.probability, one.ratio, one.low, one.high) for one in shifts]
     name = f"shift-{letter(command).lower()}"

@@ -19,7 +19,7 @@ _LOG = logging.getLogger(__name__)
 @click.option("--claims", is_flag=True, help="Which claims of the paper reproduce from its own tables, and why not.")
 @click.option("--store", type=STORE, metavar="STORE", help="Set a campaign's results among the published ones.")
 @click.option("--out", type=DIRECTORY, metavar="DIR", help="With --store: also write its figures there, as SVG.")
-@click.option("--write", type=DIRECTORY, metavar="DIR", help="Write a page for each paper (as docs/papers).")
+@click.option("--write", type=DIRECTORY, metavar="DIR", help="Write a page for each paper.")
 @json_option
 def papers(
     name: str | None, claims: bool, store: Path | None, out: Path | None, write: Path | None, as_json: bool

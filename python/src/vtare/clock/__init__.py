@@ -9,8 +9,8 @@ other processes. The library is loaded at the first call; `LibraryMissing` lists
     >>> clock.now_ns() >= deadline
     True
 
-A reading costs what a call through cffi costs (see docs/clock-library.md), most of it outside the clock. Sleeps let
-other Python threads run, also while they spin.
+A reading costs what a call through cffi costs (see docs/guide/clock-library.md), most of it outside the clock. Sleeps
+let other Python threads run, also while they spin.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ SLEEP_POLICIES: Final = (
     "cheap",
     "never_early",
 )
-"""The ways to sleep, by name; `os` is another name of `clock_nanosleep`. Their meaning: docs/clock-library.md."""
+"""The ways to sleep, by name; `os` is another name of `clock_nanosleep`. Their meaning: docs/guide/clock-library.md."""
 
 UTC_STATUSES: Final = ("synchronized", "free_running", "disrupted", "unknown")
-"""What an interval of UTC is worth. The first two state that UTC lies in it: docs/clock-contract.md."""
+"""What an interval of UTC is worth. The first two state that UTC lies in it: docs/methods/clock-contract.md."""
 
 _MOST_NS: Final = 2**64 - 1
 _PATHS: Final[tuple[Literal["kernel_page", "line", "vdso"], ...]] = ("kernel_page", "line", "vdso")

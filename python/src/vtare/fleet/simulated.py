@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 #: What can happen: the process that carries out a run is killed; a host is cut off; a run hangs; all that carries out
 #: runs is restarted; the lab itself is killed.
 FAULTS: Final = ("worker killed", "host cut off", "run hangs", "scheduler restarted", "controller killed")
-#: A cut connection is noticed after this time (docs/hosts.md).
+#: A cut connection is noticed after this time (docs/guide/hosts.md).
 NOTICED_S: Final = 25.0
 #: Standard deviation of the logarithm of how long a run takes, against its estimate.
 _SPREAD: Final = 0.1

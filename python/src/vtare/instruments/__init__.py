@@ -1,4 +1,4 @@
-"""The instruments: one file each, one line here, and nothing else in the lab names one (docs/add-an-instrument.md).
+"""The instruments: one file and one line here for each, named nowhere else (docs/internals/add-an-instrument.md).
 
 `RECORDS` holds them in the order of `_NAMES`, in which a report answers: what a reader asks first comes first.
 """

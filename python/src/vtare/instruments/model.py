@@ -25,7 +25,7 @@ behind a router with a bottleneck, whose truth the lab knows; guests that forwar
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """All that the lab states of one figure of a run: tables, axes, metrics and docs/metrics.md take it from here.
+    """All that the lab states of one figure of a run: tables, axes and docs/reference/metrics.md take it from here.
 
     `name` is its column, and its suffix states the unit (`rtt_ns`); `unit` does where a name has none. `short` is what
     it is called where there is little room, `words` in a sentence (both: the name without its unit), `axis` on an axis.

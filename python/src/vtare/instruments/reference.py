@@ -1,4 +1,4 @@
-"""The reference of figures in docs/metrics.md, made of their records."""
+"""The reference of figures in docs/reference/metrics.md, made of their records."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def describe(values: pl.Series) -> dict[str, Any] | None:
 
 
 def figures_of(joined: Joined) -> dict[str, Any]:
-    """One far end's figures (docs/overhead.md). What no capture point bounds is null, never 0.
+    """One far end's figures (docs/guide/overhead.md). What no capture point bounds is null, never 0.
 
     `overhead_ns` is what the sender's virtualization adds: the difference between the round-trip time inside and the
     one at its host side, packet by packet. `overhead_share_percent` sets its median against the median round-trip time

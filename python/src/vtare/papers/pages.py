@@ -47,8 +47,6 @@ def page(name: str, *, plans: frozenset[str]) -> str:
 def _head(paper: Paper, found: Reanalysis) -> Iterator[str]:
     yield f"# {paper.name}: what reproduces"
     yield ""
-    yield "<!-- Written by `vtare papers --write docs/papers`; a test compares every figure with the code's. -->"
-    yield ""
     yield f"{paper.citation}"
     yield ""
     yield found.about
@@ -99,7 +97,7 @@ def _again(paper: Paper, plans: frozenset[str]) -> Iterator[str]:
 
 
 def pages(*, plans: frozenset[str]) -> dict[str, str]:
-    """Every file of `docs/papers`: name -> text. Figures are SVG."""
+    """Every file that `vtare papers --write` writes: name -> text. Figures are SVG."""
     files = {"README.md": _index()}
     for paper in PAPERS:
         files[f"{paper.name}.md"] = page(paper.name, plans=plans)
@@ -111,8 +109,6 @@ def pages(*, plans: frozenset[str]) -> dict[str, str]:
 def _index() -> str:
     lines = [
         "# The papers, re-analysed",
-        "",
-        "<!-- Written by `vtare papers --write docs/papers`; a test compares every figure with the code's. -->",
         "",
         "Which statements of five papers follow from the figures that they publish, by the published tables in "
         "`python/src/vtare/papers/data` alone.",

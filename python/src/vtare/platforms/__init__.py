@@ -1,7 +1,7 @@
 """Platforms: where runs execute. One file per kind of machine, with its class and, where it needs it, `leftovers()`.
 
 What the lab asks of a platform is in `vtare.platforms.protocol`, what all share in `vtare.platforms.base`. A new one
-is one file and its line in `KINDS` (docs/add-a-platform.md).
+is one file and its line in `KINDS` (docs/internals/add-a-platform.md).
 """
 
 from __future__ import annotations

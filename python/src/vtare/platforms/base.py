@@ -1,7 +1,7 @@
 """What all platforms share: their traits, the check of settings, and how instances are made and removed.
 
 A platform is a subclass of `BasePlatform` in a file of its own, and the line in `vtare.platforms.KINDS` that names it.
-docs/add-a-platform.md makes one step by step.
+docs/internals/add-a-platform.md makes one step by step.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The `qemu` platform: micro guests under QEMU, with KVM where a guest comes up under it, else emulated (TCG).
 
-A guest boots the distribution's kernel with vtare's own binary as first process (docs/guests.md); the lab talks to it
-over a virtio port, so that its network card carries the measured packets alone. The card ends in a tap, which is a port
-of the site's bridge: there the host captures. Libvirt runs the guests where it is there, else the lab itself.
+A guest boots the distribution's kernel with vtare's own binary as first process (docs/internals/guests.md); the lab
+talks to it over a virtio port, so that its network card carries the measured packets alone. The card ends in a tap,
+which is a port of the site's bridge: there the host captures. Libvirt runs the guests where it is there, else the lab
+itself.
 """
 
 from __future__ import annotations

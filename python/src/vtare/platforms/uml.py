@@ -1,8 +1,8 @@
 """The `uml` platform: micro guests of user-mode Linux, a kernel that runs as a process and needs no hypervisor.
 
-A guest runs vtare's own binary as first process, as under `qemu` (docs/guests.md); its serial line is the control
-channel, so that its network card carries the measured packets alone. The card is a tap, a port of the site's bridge:
-there the host captures. Such a kernel has one CPU, and its processes' system calls are intercepted by ptrace.
+A guest runs vtare's own binary as first process, as under `qemu` (docs/internals/guests.md); its serial line is the
+control channel, so that its network card carries the measured packets alone. The card is a tap, a port of the site's
+bridge: there the host captures. Such a kernel has one CPU, and its processes' system calls are intercepted by ptrace.
 
 Its root is a directory of this machine (hostfs), through which runs' files go: the driver of the serial line hangs for
 good once more than 4 KiB wait to be read in the guest.

@@ -1,8 +1,8 @@
 """The `xen` platform: paravirtual micro guests (PV domU) of the Xen hypervisor in whose dom0 the lab runs.
 
-A guest boots the distribution's kernel with vtare's own binary as first process (docs/guests.md), as under `qemu`; its
-console is the control channel, so that its network card (netfront) carries the measured packets alone. The host's end
-of the card (netback's `vifN.0`) becomes a port of the site's bridge: there the host captures.
+A guest boots the distribution's kernel with vtare's own binary as first process (docs/internals/guests.md), as under
+`qemu`; its console is the control channel, so that its network card (netfront) carries the measured packets alone. The
+host's end of the card (netback's `vifN.0`) becomes a port of the site's bridge: there the host captures.
 
 Guests are made by `xl`, which every Xen has; libvirt's driver for Xen is not needed.
 """

@@ -103,7 +103,7 @@ def unfinished(summary: Summary) -> list[str]:
     return [
         f"{text.plural(summary.pending_runs, 'run')} of the plan not made yet: intervals and p-values hold at the "
         "planned end, not where they are read after each block and the first difference ends the campaign "
-        "(docs/statistics.md). The column 'at every look' holds then, too; or stop on precision ([stop] in the plan)."
+        "(docs/methods/statistics.md). Column 'at every look' holds then; or stop on precision ([stop] in the plan)."
     ]
 
 

@@ -14,10 +14,10 @@ experiment does not have that factor. Levels are written as a person writes them
 `Summary.level_of[key][label]` is the level that a label stands for.
 
 The other columns are stated where they are made: figures of runs and cells by the records of the instruments
-(docs/metrics.md lists them), rows of comparisons, tests, levels, outliers and controls by the frozen record of each
-(`ComparisonRow`, `RankTestRow`, ...), whose fields are the columns. In `runs` and `cells` a figure that is only a bound
-is null, and `bounds` holds it: a list of `figure, side` (`at least`, `at most`) and `number`. The median over runs is
-exact where no bound can move it. No test takes bounds.
+(docs/reference/metrics.md lists them), rows of comparisons, tests, levels, outliers and controls by the frozen record
+of each (`ComparisonRow`, `RankTestRow`, ...), whose fields are the columns. In `runs` and `cells` a figure that is only
+a bound is null, and `bounds` holds it: a list of `figure, side` (`at least`, `at most`) and `number`. The median over
+runs is exact where no bound can move it. No test takes bounds.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class ComparedCells:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellComparison:
-    """One figure of a cell against that of another cell, whatever stands for the two sides (docs/statistics.md).
+    """One figure of a cell against that of another cell, of whatever two sides (docs/methods/statistics.md).
 
     `difference` and its ends have the unit of `quantity`. Where a side holds bounds that decide the order, there is no
     `ratio` but a `ratio_bound`, which the ratio is `at least` or `at most` (`ratio_side`). `tail` names a figure of

@@ -38,9 +38,9 @@ class Note:
 class MachineFacts:
     """Facts of one machine, from the footers of its runs.
 
-    `machine`, `clock` and `program` are the footer's objects of the first run (docs/contract.md names the keys);
-    `residual_ppm_max`, `load_average_max` and `steal_ns` (sum of after minus before) span all its runs, null where the
-    system does not state them.
+    `machine`, `clock` and `program` are the footer's objects of the first run (docs/internals/contract.md names the
+    keys); `residual_ppm_max`, `load_average_max` and `steal_ns` (sum of after minus before) span all its runs, null
+    where the system does not state them.
     """
 
     hostname: str

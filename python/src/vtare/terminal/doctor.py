@@ -79,7 +79,7 @@ def show_doctor(console: Console, features: Sequence[Feature], places: Sequence[
         )
     print_table(console, table)
     if any(place.unverified for place in places):
-        console.print("* never compared with the real thing (docs/platforms.md)")
+        console.print("* never compared with the real thing (docs/reference/platforms.md)")
     console.print("plan: on machines that a plan names. -: the reason is below.")
     console.print("This is what campaigns can do here; `vtare rtt` and `vtare avb` to another machine need none of it.")
     reasons: dict[str, list[str]] = {}

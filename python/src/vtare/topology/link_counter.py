@@ -48,7 +48,7 @@ _BUSY_BINS: Final = 1.5
 class CountingPlace:
     """A server where packets of the bottleneck are counted, the stem of the files that this leaves, and the devices.
 
-    `taps` are those of `vtare link-counter` (docs/contract.md).
+    `taps` are those of `vtare link-counter` (docs/internals/contract.md).
     """
 
     server: Server

@@ -3,7 +3,7 @@
 A `PathSpec` is the path as data; the functions here turn it into the commands that make it. The truth is well defined
 only because of their details: the shaper counts IP bytes (`stab overhead -14` takes the Ethernet header off), and its
 bucket is the least with which the kernel keeps the rate. Measured with two bursts a rate: with half of it 300 Mbit/s
-were 225 (docs/avb-lab.md).
+were 225 (docs/methods/avb-lab.md).
 """
 
 from __future__ import annotations

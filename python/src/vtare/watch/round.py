@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from vtare.stats import Known
     from vtare.summary.figures import Part
 
-#: Events of a run's clock (docs/contract.md) that happen to a machine, and are no part of an ordinary run.
+#: Events of a run's clock (docs/internals/contract.md) that happen to a machine, and are no part of an ordinary run.
 _DISRUPTIONS: Final = ("suspended", "migrated", "clock_source_changed", "rate_broken", "given_up", "rate_contradicted")
 #: Steps 1, 2, 5 of each power of ten that a histogram has, by the unit of its quantity; exported in s.
 _DECADES: Final = {"ns": (-9, 1), "bit/s": (5, 11)}

@@ -1,7 +1,7 @@
 """Times in which a program that measured stalled: named in their round, and left out of its distributions.
 
-Instruments find them (docs/contract.md: `outages`) and leave them out of their own figures. Round trips that were
-on their way meanwhile are among the samples, and are left out here.
+Instruments find them (docs/internals/contract.md: `outages`) and leave them out of their own figures. Round trips that
+were on their way meanwhile are among the samples, and are left out here.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ fn attack_channel_that_ends_within_a_frame_or_has_none() {
         let mut agent = Agent::below(place.path());
         agent.send(garbage);
         let byte = format!("found {} B, none of them a frame", garbage.len());
-        agent.closed().refused(2, &["the control channel", &byte, "docs/guests.md"]);
+        agent.closed().refused(2, &["the control channel", &byte, "docs/internals/guests.md"]);
     }
     let silent = Agent::below(place.path()).closed();
     assert_eq!((silent.code, silent.stderr.as_str()), (0, ""), "a channel that is closed is no attack");

@@ -1,5 +1,5 @@
-//! Attacks on the binary as it is shipped: each test is one attack that succeeded once (docs/security.md names them by
-//! claim).
+//! Attacks on the binary as it is shipped: each test is one attack that succeeded once (docs/internals/security.md
+//! names them by claim).
 //!
 //! Names begin with `attack_`, and each prints one line, `ATTACK <name>: survived, ...`, on stdout.
 

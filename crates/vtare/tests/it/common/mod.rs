@@ -98,7 +98,7 @@ fn timely(cell: &Value, parameters: &Value, disturbance: &Disturbance) -> Judged
     if too_late == 0 && late == 0 {
         return Judged::Good;
     }
-    // A slot is given up when it is so late (docs/rtt.md).
+    // A slot is given up when it is so late (docs/methods/rtt.md).
     let rate = cell["intended_packet_per_s"].as_f64().unwrap_or(1_000.0);
     let catch_up_ns = ((5_000.0 / rate * 1e9) as u64).min(100_000_000);
     let timeout_ns = parameters["timeout_ns"].as_u64().unwrap_or(2_000_000_000);
@@ -226,19 +226,19 @@ impl Drop for Place {
     }
 }
 
-/// The example of the document named `schema` in docs/json.md.
+/// The example of the document named `schema` in docs/reference/json.md.
 pub(crate) fn example(schema: &str) -> Value {
-    let page = include_str!("../../../../../docs/json.md");
+    let page = include_str!("../../../../../docs/reference/json.md");
     let blocks = page.split("```json\n").skip(1).filter_map(|rest| rest.split("```").next());
     let documents = blocks.map(|block| serde_json::from_str::<Value>(block).expect("the examples are JSON"));
     let mut found = documents.filter(|document| document["schema"] == schema);
-    let example = found.next().unwrap_or_else(|| panic!("docs/json.md has no example of {schema}"));
-    assert!(found.next().is_none(), "docs/json.md has two examples of {schema}");
+    let example = found.next().unwrap_or_else(|| panic!("docs/reference/json.md has no example of {schema}"));
+    assert!(found.next().is_none(), "docs/reference/json.md has two examples of {schema}");
     example
 }
 
-/// Checks that docs/json.md shows `document`: each key of the example is in the document, and each key at the top of
-/// the document is in the example, or is named there as left out (`"...": "machine, clock: as above"`).
+/// Checks that docs/reference/json.md shows `document`: each key of the example is in the document, and each key at the
+/// top of the document is in the example, or is named there as left out (`"...": "machine, clock: as above"`).
 #[track_caller]
 pub(crate) fn documented(document: &Value) {
     let schema = document["schema"].as_str().expect("each document names its schema");
@@ -247,7 +247,7 @@ pub(crate) fn documented(document: &Value) {
     let left_out = example["..."].as_str().unwrap_or_default().replace([',', ':'], " ");
     for key in document.as_object().expect("a document is an object").keys() {
         let known = example.get(key).is_some() || left_out.split_whitespace().any(|word| word == key);
-        assert!(known, "docs/json.md does not describe {key} of {schema}");
+        assert!(known, "docs/reference/json.md does not describe {key} of {schema}");
     }
 }
 
@@ -260,7 +260,7 @@ fn all_within(path: &str, example: &Value, document: &Value) {
             // Interrupts are named by the machine.
             for (key, value) in shown.iter().filter(|(key, _)| *key != "..." && !path.ends_with("interrupts_by_line")) {
                 let inner =
-                    found.get(key).unwrap_or_else(|| panic!("docs/json.md shows {path}.{key}: it is not there"));
+                    found.get(key).unwrap_or_else(|| panic!("docs/reference/json.md shows {path}.{key}: missing"));
                 all_within(&format!("{path}.{key}"), value, inner);
             }
         }
@@ -269,7 +269,9 @@ fn all_within(path: &str, example: &Value, document: &Value) {
                 all_within(&format!("{path}[]"), shown, found);
             }
         }
-        (Value::Object(_), other) if !other.is_null() => panic!("docs/json.md shows an object at {path}: {other}"),
+        (Value::Object(_), other) if !other.is_null() => {
+            panic!("docs/reference/json.md: object at {path}, not {other}")
+        }
         _ => {}
     }
 }

@@ -76,7 +76,7 @@ class GuestAttachment:
 def words_of_all(
     port: str, clock_source: str | None, cards: Sequence[Card], *, forwards: bool = False, disk: str | None = None
 ) -> list[str]:
-    """The command line of every guest's kernel; words with `vtare.` are for its first process (docs/guests.md)."""
+    """The command line of every guest's kernel; `vtare.` words are for its first process (docs/internals/guests.md)."""
     # Without self-tests of ciphers and IPv6: time to boot, and packets that nobody asked for.
     words = ["panic=-1", "rdinit=/vtare", "cryptomgr.notests", "ipv6.disable=1"]
     if clock_source is not None:

@@ -1,4 +1,4 @@
-"""Frames on the control channel, as crates/vtare/src/agent/frame.rs lays them out (docs/guests.md)."""
+"""Frames on the control channel, as crates/vtare/src/agent/frame.rs lays them out (docs/internals/guests.md)."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class GuestSpec:
 
 
 def kernel_command_line(spec: GuestSpec) -> str:
-    """The command line of the guest's kernel; words with `vtare.` are for its first process (docs/guests.md)."""
+    """The command line of the guest's kernel; `vtare.` words are for its first process (docs/internals/guests.md)."""
     # Without a timer check: on a busy host an emulated timer may not tick within the time that the kernel gives it
     # before it panics.
     own = ("console=ttyS0", "quiet", "no_timer_check")

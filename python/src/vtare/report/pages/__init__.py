@@ -1,6 +1,7 @@
 """One file for each instrument whose report shows more than figures and tables that all have in common.
 
-`report/pages/NAME.py` holds a `PAGE`; an instrument without one has the usual page (docs/add-an-instrument.md).
+`report/pages/NAME.py` holds a `PAGE`; an instrument without one has the usual page
+(docs/internals/add-an-instrument.md).
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def _method(_layouts: Sequence[Layout]) -> tuple[str, ...]:
     return (
         "Paths: latency under load is computed from the cross traffic that short trains saw, at 50, 90 and 110 % of "
         "what it leaves free; the buffer is what a burst fills, the worst case and not what TCP makes of it "
-        "(docs/path.md).",
+        "(docs/methods/path.md).",
     )
 
 

@@ -239,10 +239,10 @@ def _further(summary: Summary, layout: Layout) -> tuple[Question, ...]:
 
 #: Where sender and responder are, by whether the plan names machines; None: a mesh.
 _WHERE: Final = {
-    None: "sender and responder are the two hosts of a pair of the fleet (docs/fleet.md)",
+    None: "sender and responder are the two hosts of a pair of the fleet (docs/guide/fleet.md)",
     False: "two namespaces on this machine stand for the servers of sender and responder, each with its bridge and a "
     "link between",
-    True: "sender and responder are the machines that the plan names (docs/hosts.md)",
+    True: "sender and responder are the machines that the plan names (docs/guide/hosts.md)",
 }
 
 
@@ -255,7 +255,7 @@ def _method(layouts: Sequence[Layout]) -> tuple[str, ...]:
         f"Round trips: {_WHERE[where]}; every run starts instances and "
         "responder anew. Lost packets are counted and are no readings. Pieces: requests and replies are captured on "
         "both host sides and joined by session and sequence number; each piece is a median of paired differences on "
-        "one clock (docs/overhead.md). The wire's two ways alone need a common one: they are known to within the "
+        "one clock (docs/guide/overhead.md). The wire's two ways alone need a common one: they are known to within the "
         "bound beside them.",
     )
 

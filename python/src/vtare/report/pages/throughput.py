@@ -253,7 +253,7 @@ def method_lines() -> tuple[str, ...]:
         "the guests, and a bridge. Each flow carries the hardware address of its guest. Searches are MLRsearch (RFC "
         "9971) or binary (RFC 2544); a run's figure is the median of its searches. A trial in which the generator was "
         "off its rate by more than 0.5 %, stalled, or others used the CPUs is void and made again "
-        "(docs/throughput.md).",
+        "(docs/methods/throughput.md).",
     )
 
 

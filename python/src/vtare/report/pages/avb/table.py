@@ -61,5 +61,5 @@ def method_lines() -> tuple[str, ...]:
         "of IP packets; where nobody counted, its rate less what the source sent. Error: estimate "
         f"less truth, over truth. Lower bounds count as answers; {percent_text(0.1)} of a core of other work, packets "
         "that the emulator let go late and packets missed by the sink mark an estimate as disturbed; it stays in all "
-        "figures (docs/avb-lab.md).",
+        "figures (docs/methods/avb-lab.md).",
     )
