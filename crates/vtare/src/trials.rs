@@ -135,8 +135,9 @@ pub(crate) fn command(_: &TrialsArguments, context: &Context) -> Result<Exit, Fa
     }
     for line in std::io::stdin().lock().lines() {
         let line = line.map_err(|error| Failure::Machine(format!("cannot read standard input: {error}")))?;
-        let trial: Trial = serde_json::from_str(&line)
-            .map_err(|error| Failure::Input(format!("trials: {error}; expected one trial a line (docs/guide/ab.md)")))?;
+        let trial: Trial = serde_json::from_str(&line).map_err(|error| {
+            Failure::Input(format!("trials: {error}; expected one trial a line (docs/guide/ab.md)"))
+        })?;
         let carried_out = carry_out(&trial, context);
         let strays = end_strays();
         let answer = match carried_out {

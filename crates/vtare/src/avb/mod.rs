@@ -94,7 +94,7 @@ impl Instrument for Avb {
             return program::measure(parameters, session);
         }
         let clock = session.clock();
-        let mut notes = conditions::take(parameters.cpu, parameters.fifo, true)?;
+        let mut notes = conditions::take(parameters.cpu, parameters.fifo, false)?;
         if sched::set_nice(NICE).is_err() {
             let text = "ordinary priority: trains that other threads delay are dropped, so it may take more of them; \
                 root may have nice -19";

@@ -89,7 +89,7 @@ impl Instrument for Path {
     }
 
     fn measure(parameters: &PathParameters, session: &mut Session<'_>) -> Result<Outcome<PathCell>, Failure> {
-        let mut notes = conditions::take(parameters.cpu, None, true)?;
+        let mut notes = conditions::take(parameters.cpu, None, false)?;
         // Without the right to it trains that other threads delay are seen in the send times.
         let _ = sched::set_nice(avb::NICE);
         let settings = avb::settings_for(&parameters.peer, parameters.key_file.clone());

@@ -90,7 +90,7 @@ fn figures(answer: &mut Answer, cells: &[RttCell]) {
                 cell.peer,
                 time(cell.rtt_ns.median),
                 time(cell.rtt_ns.p99),
-                cell.lost,
+                cell.lost_on_the_way(),
                 cell.sent
             ));
         }
@@ -126,11 +126,14 @@ fn figures(answer: &mut Answer, cells: &[RttCell]) {
 }
 
 fn losses(cells: &[RttCell]) -> String {
-    let (sent, lost) = cells.iter().fold((0, 0), |(sent, lost), cell| (sent + cell.sent, lost + cell.lost));
-    match lost {
+    let sum = |of: fn(&RttCell) -> u64| cells.iter().map(of).sum::<u64>();
+    let (sent, lost, refused) = (sum(|cell| cell.sent), sum(RttCell::lost_on_the_way), sum(RttCell::refused));
+    let lost = match lost {
         0 => format!("none of {sent} packets was lost"),
+        1 => format!("1 of {sent} packets was lost ({})", percent(Some(1.0 / sent as f64))),
         lost => format!("{lost} of {sent} packets were lost ({})", percent(Some(lost as f64 / sent as f64))),
-    }
+    };
+    if refused == 0 { lost } else { format!("{lost}, the far end did not answer {refused}") }
 }
 
 /// What this end added by being late.
@@ -209,11 +212,19 @@ mod tests {
         let text = shown(vec![cell], &[], "vtare rtt a");
         assert!(
             text.contains(
-                "1 of 1000 packets were lost (0.10 %).\n  Where the time goes: 20 % in this program, 10 % at the far \
+                "1 of 1000 packets was lost (0.10 %).\n  Where the time goes: 20 % in this program, 10 % at the far \
                  end, 70 % on the way.\n"
             ),
             "{text}"
         );
+    }
+
+    #[test]
+    fn packets_that_the_far_end_refused_are_not_called_lost() {
+        let mut cell = RttCell { lost: 4, ..cell("a", 50_000.0) };
+        cell.lost_by.responder = Some(3);
+        let text = shown(vec![cell], &[], "vtare rtt a");
+        assert!(text.contains("1 of 1000 packets was lost (0.10 %), the far end did not answer 3."), "{text}");
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub(crate) struct LostBy {
     local_tx: Option<u64>,
     forward: Option<u64>,
     responder_rx: Option<u64>,
-    responder: Option<u64>,
+    pub(super) responder: Option<u64>,
     reverse: Option<u64>,
     local_rx: Option<u64>,
     unattributed: u64,
@@ -104,7 +104,7 @@ pub(crate) struct RttCell {
     pub(crate) sent: u64,
     /// Packets answered in time.
     pub(crate) received: u64,
-    /// Packets not answered in time: `sent` - `received`.
+    /// Packets not answered in time: `sent` - `received`. Of these the far end refused `lost_by.responder`.
     pub(crate) lost: u64,
     /// `lost` / `sent`.
     pub(crate) lost_fraction: Option<f64>,
@@ -171,6 +171,16 @@ impl RttCell {
             Some(vanishing) => format!("{}: {vanishing}", self.peer),
             None => format!("{}: no reply to {} packets", self.peer, self.sent),
         }
+    }
+
+    /// Packets that reached the far end and that it refused or could not answer: no loss on the way.
+    pub(super) fn refused(&self) -> u64 {
+        self.lost_by.responder.unwrap_or(0)
+    }
+
+    /// Packets without an answer in time that the far end did not refuse.
+    pub(super) fn lost_on_the_way(&self) -> u64 {
+        self.lost.saturating_sub(self.refused())
     }
 
     /// Whether the far end answered and no answer came: all were lost on the way back.

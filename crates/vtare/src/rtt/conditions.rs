@@ -1,6 +1,7 @@
 //! The conditions under which the sending thread runs. Each is a factor of an experiment: what was refused is reported,
 //! not replaced.
 
+use vtare_sys::kernel_file;
 use vtare_sys::net::DmaLatency;
 use vtare_sys::sched::{self, Class};
 use vtare_units::Span;
@@ -8,10 +9,10 @@ use vtare_units::Span;
 use crate::failure::Failure;
 use crate::instrument::Note;
 
-/// Sets the calling thread up.
+/// Sets the calling thread up. `spins`: it takes all of a CPU.
 ///
 /// # Errors
-/// Where the CPU is refused.
+/// Where the CPU is refused, or the kernel would stop a thread that spins at a real-time priority.
 pub(crate) fn take(cpu: Option<usize>, fifo: Option<u8>, spins: bool) -> Result<Vec<Note>, Failure> {
     let mut notes = Vec::new();
     if let Some(cpu) = cpu {
@@ -24,17 +25,26 @@ pub(crate) fn take(cpu: Option<usize>, fifo: Option<u8>, spins: bool) -> Result<
         notes.push(Note::new("slack_refused", error.to_string()));
     }
     if let Some(priority) = fifo {
-        match sched::set_class(Class::Fifo(priority.into())) {
-            Ok(()) if spins => notes.push(Note::new(
-                "fifo_spins",
-                "a spinning thread under SCHED_FIFO is stopped for 50 ms in each second, unless \
-                 kernel.sched_rt_runtime_us is -1; --blocking avoids it",
-            )),
-            Ok(()) => {}
-            Err(error) => notes.push(Note::new("fifo_refused", error.to_string())),
+        if spins && let Some(stopped) = stopped_each_second() {
+            return Err(Failure::Input(format!(
+                "--fifo {priority}: the kernel stops a spinning real-time thread for {stopped} of each second: add \
+                 --blocking, or lift that limit: sysctl kernel.sched_rt_runtime_us=-1"
+            )));
+        }
+        if let Err(error) = sched::set_class(Class::Fifo(priority.into())) {
+            notes.push(Note::new("fifo_refused", error.to_string()));
         }
     }
     Ok(notes)
+}
+
+/// How long a real-time thread that never sleeps is stopped in each second; `None` without a limit.
+fn stopped_each_second() -> Option<Span> {
+    let read =
+        |name: &str| -> Option<i64> { kernel_file::text(format!("/proc/sys/kernel/{name}"))?.trim().parse().ok() };
+    let (runtime_us, period_us) = (read("sched_rt_runtime_us")?, read("sched_rt_period_us")?);
+    let limited = runtime_us >= 0 && runtime_us < period_us;
+    limited.then(|| Span::from_nanos((period_us - runtime_us) * 1_000_000_000 / period_us))
 }
 
 /// Holds `/dev/cpu_dma_latency` where that is asked for.

@@ -145,7 +145,7 @@ impl Instrument for Rtt {
             table.row(vec![
                 cell.peer.clone(),
                 cell.sent.to_string(),
-                format!("{} ({})", cell.lost, percent(cell.lost_fraction)),
+                format!("{} ({})", cell.lost_on_the_way(), percent(lost_share(cell))),
                 time(rtt.median),
                 spread(rtt.half_iqr),
                 time(rtt.min),
@@ -228,6 +228,11 @@ fn one_way_line(bounds: &OneWay) -> String {
     text
 }
 
+/// The share of the packets sent that was lost on the way; `None` where none was sent.
+fn lost_share(cell: &RttCell) -> Option<f64> {
+    (cell.sent > 0).then(|| cell.lost_on_the_way() as f64 / cell.sent as f64)
+}
+
 /// One line on what was lost where; empty where nothing went wrong.
 struct LossLine(String);
 
@@ -239,7 +244,6 @@ impl LossLine {
             ("local_tx", "dropped here before the wire"),
             ("forward", "on the way there"),
             ("responder_rx", "dropped by the far end, overloaded"),
-            ("responder", "refused by the far end"),
             ("reverse", "on the way back"),
             ("local_rx", "dropped here on arrival"),
             ("late", "late"),
@@ -252,6 +256,7 @@ impl LossLine {
         let mut text = if parts.is_empty() { String::new() } else { format!("lost: {}\n", parts.join(", ")) };
         let unsent = cell.unsent.too_late + cell.unsent.no_room;
         let others = [
+            (cell.refused(), "refused by the far end"),
             (unsent, "never sent"),
             (cell.sent_late, "sent late"),
             (cell.duplicate, "duplicate"),

@@ -292,6 +292,20 @@ fn nobody_there_is_exit_code_4_and_bad_input_2() {
 }
 
 #[test]
+fn a_spinning_sender_has_no_real_time_priority_where_the_kernel_would_stop_it() {
+    let read =
+        |name: &str| std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).ok()?.trim().parse::<i64>().ok();
+    let limited =
+        read("sched_rt_runtime_us").zip(read("sched_rt_period_us")).is_some_and(|(of, all)| 0 <= of && of < all);
+    let responder = Responder::on_loopback();
+    let line = format!("rtt {} --count 5 --fifo 10", responder.address);
+    if limited {
+        vtare_line(&line).refused(2, &["--fifo 10: the kernel stops", "add --blocking"]);
+    }
+    assert_eq!(vtare_line(&format!("{line} --blocking")).code, 0);
+}
+
+#[test]
 fn a_limit_that_is_crossed_is_exit_code_1() {
     let responder = Responder::on_loopback();
     for (limit, code) in [("rtt_median_ns > 1", 1), ("lost > 0", 0), ("lost_by_forward > 0", 0)] {
