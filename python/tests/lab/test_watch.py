@@ -449,7 +449,9 @@ def test_rounds_are_processes_of_their_own_and_a_restart_goes_on(
 ) -> None:
     store = tmp_path / "store"
     words = ["watch", "--binary", str(fake.path), "--store", str(store), "--every", "1 s"]
-    assert CliRunner().invoke(app, [*words, "--rounds", "1"]).exit_code == 0
+    first = CliRunner().invoke(app, [*words, "--rounds", "1"])
+    assert (first.exit_code, first.stdout.splitlines()[0]) == (0, "1 round measured; no alert.")
+    assert first.stdout.splitlines()[1].startswith("All changes: vtare compare --over-time ")
     assert CliRunner().invoke(app, [*words, "--rounds", "1"]).exit_code == 0
     found = over_time(store)
     assert {len(one.values) for one in found.series} == {2}

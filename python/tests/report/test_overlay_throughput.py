@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,15 @@ import pytest
 from forwarding_store import closed_form, throughput_of, write_forwarding_store
 
 from vtare import plots
+from vtare.papers.claims import reanalyse
 from vtare.papers.published import read_rows
 from vtare.report.cell_table import cell_table
 from vtare.report.content import layouts_of
-from vtare.report.overlay import Overlay, overlay
+from vtare.report.overlay import Overlay, overlay, overlay_page
 from vtare.report.pages import throughput
+from vtare.report.text import keep
 from vtare.summary import Summary, summarise
+from vtare.terminal.papers import claims_page
 
 
 @pytest.fixture(scope="module")
@@ -113,3 +117,19 @@ def test_latency_over_load_has_a_point_for_each_load_asked_for_and_lines_that_di
             own = [row for row in rows if row["curve"] == key.label]
             assert len(own) == len(asked)
             assert all(row["low"] <= row["rate"] <= row["high"] for row in own)
+
+
+def test_the_page_to_send_has_every_table_figure_and_note(twelve: Summary) -> None:
+    found = overlay(twelve, "batalla2018")
+    page = unescape(overlay_page(found))
+    assert all((found.tables, found.drawings, found.notes))
+    missing = [table.caption for table in found.tables if f">{table.caption}</h2>" not in page]
+    missing += [drawing.name for drawing in found.drawings if drawing.name not in page]
+    missing += [note for note in found.notes if keep(note) not in page]
+    assert missing == []
+
+
+def test_the_page_of_a_papers_claims_has_each_with_its_outcome() -> None:
+    found = reanalyse("batalla2018")
+    page = unescape(claims_page(found))
+    assert [one.id for one in found.claims if keep(one.statement) not in page or keep(one.why) not in page] == []

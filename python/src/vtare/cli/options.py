@@ -206,6 +206,15 @@ def _console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, highlight=False, markup=False, soft_wrap=True, color_system=colours)
 
 
+def write_page(out: Path, page: str, *, as_json: bool) -> None:
+    """Write a page to send, and print where it is unless the output is JSON."""
+    from vtare.report.write import write_whole
+
+    write_whole(out, page)
+    if not as_json:
+        stdout().print(f"page: {out}", soft_wrap=True)
+
+
 def print_json(document: dict[str, Any]) -> None:
     """Print one document, and nothing else."""
     sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")

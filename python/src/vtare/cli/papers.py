@@ -7,7 +7,16 @@ from pathlib import Path
 
 import click
 
-from vtare.cli.options import DIRECTORY, STORE, exit_with_problems, json_option, print_json, stdout, summary_of
+from vtare.cli.options import (
+    DIRECTORY,
+    STORE,
+    exit_with_problems,
+    json_option,
+    print_json,
+    stdout,
+    summary_of,
+    write_page,
+)
 from vtare.cli.tree import command
 from vtare.errors import BadInput
 
@@ -18,7 +27,12 @@ _LOG = logging.getLogger(__name__)
 @click.argument("name", required=False, metavar="NAME", help="A paper or one of its tables.")
 @click.option("--claims", is_flag=True, help="Which claims of the paper reproduce from its own tables, and why not.")
 @click.option("--store", type=STORE, metavar="STORE", help="Set a campaign's results among the published ones.")
-@click.option("--out", type=DIRECTORY, metavar="DIR", help="With --store: also write its figures there, as SVG.")
+@click.option(
+    "--out",
+    type=DIRECTORY,
+    metavar="FILE.html",
+    help="Also write a page to send; with --store and a DIR, the figures as SVG.",
+)
 @click.option("--write", type=DIRECTORY, metavar="DIR", help="Write a page for each paper.")
 @json_option
 def papers(
@@ -39,16 +53,18 @@ def papers(
     if store is not None:
         _show_standing(name, store, out, as_json=as_json)
         return
-    if out is not None:
-        raise BadInput("--out belongs to --store: add it, or leave it out")
-    if claims or (as_json and name is not None):
+    if out is not None and not is_page(out):
+        raise BadInput(f"--out {out}: a directory belongs to --store. Name a page: FILE.html")
+    if claims or out is not None or (as_json and name is not None):
         if name is None:
-            raise BadInput("--claims: found no paper, expected one: `vtare papers` lists them")
+            raise BadInput("--claims, --out: no paper is named. `vtare papers` lists them")
         found = published.reanalyse(published.find(name)[0].name)
         if as_json:
             print_json(found.document())
         else:
             printed.show_claims(stdout(), found)
+        if out is not None:
+            write_page(out, printed.claims_page(found), as_json=as_json)
     elif name is None:
         if as_json:
             raise BadInput("--json: found no paper, expected one: `vtare papers` lists them")
@@ -57,6 +73,11 @@ def papers(
         from vtare.terminal.tables import for_tables
 
         printed.show_tables(for_tables(stdout()), name)
+
+
+def is_page(out: Path) -> bool:
+    """Whether a file for `--out` is a page, not a directory."""
+    return out.suffix.lower() in (".html", ".htm")
 
 
 def _write_paper_pages(directory: Path) -> None:
@@ -73,7 +94,7 @@ def _write_paper_pages(directory: Path) -> None:
 def _show_standing(name: str | None, store: Path, out: Path | None, *, as_json: bool) -> None:
     """Where a campaign's results stand among a paper's, all papers' where none is named."""
     from vtare.papers import find
-    from vtare.report.overlay import overlay, write_overlay
+    from vtare.report.overlay import overlay, overlay_page, write_overlay
     from vtare.terminal.overlay import show_overlay
     from vtare.watch.store import is_watched, newest_round
 
@@ -87,7 +108,9 @@ def _show_standing(name: str | None, store: Path, out: Path | None, *, as_json: 
         print_json(found.document())
     else:
         show_overlay(stdout(), found)
-    if out is not None:
+    if out is not None and is_page(out):
+        write_page(out, overlay_page(found), as_json=as_json)
+    elif out is not None:
         for path in write_overlay(found, out):
             _LOG.info(f"figure: {path}")
     exit_with_problems(summary)

@@ -23,6 +23,7 @@ from vtare.cli.options import (
     stdout,
     store_argument,
     summary_of,
+    write_page,
 )
 from vtare.cli.tree import command
 from vtare.errors import BadInput
@@ -267,11 +268,8 @@ def show_compared_stores(
         show_between(stdout(), found, verbose=verbose)
     if out is not None:
         from vtare.report.compared import compared_page
-        from vtare.report.write import write_whole
 
-        write_whole(out, compared_page(found))
-        if not as_json:
-            stdout().print(f"page: {out}", soft_wrap=True)
+        write_page(out, compared_page(found), as_json=as_json)
     for reason in (*found.left_out_before, *found.left_out_after):
         _LOG.warning(f"left out: {reason}")
     if found.damaged or (fail_on_regression and found.regressions):

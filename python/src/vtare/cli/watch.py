@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import shlex
 import time
 from contextlib import nullcontext
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 import click
 
-from vtare.cli.options import DIRECTORY, Percentage, Time, Whole, Word, binary_option
+from vtare.cli.options import DIRECTORY, Percentage, Time, Whole, Word, binary_option, stdout
 from vtare.cli.tree import command
 from vtare.errors import BadInput, CampaignStopped
 
@@ -73,6 +74,7 @@ def watch(
     from vtare.campaign.stop import StopRequest
     from vtare.campaign.store import DEFAULT_PARENT
     from vtare.plan.files import find_plan, load_plan
+    from vtare.terminal.stores import plural
     from vtare.terminal.tables import duration
     from vtare.watch import loop
     from vtare.watch.alerts import Webhook
@@ -116,6 +118,10 @@ def watch(
                 observer=observer,
                 send=None if hook is None else hook.post,
             )
+    skipped = f", {tally.failed} skipped" if tally.failed else ""
+    alerts = plural(tally.alerts, "alert") if tally.alerts else "no alert"
+    stdout().print(f"{plural(tally.measured, 'round')} measured{skipped}; {alerts}.", soft_wrap=True)
+    stdout().print(f"All changes: vtare compare --over-time {shlex.quote(str(target))}", soft_wrap=True)
     if not tally.measured:
         raise CampaignStopped(f"{target}: none of {tally.failed} rounds could be made")
     if tally.alerts:

@@ -21,7 +21,7 @@ from vtare.report.method import caveats_of, method_of
 from vtare.report.over_time import change_question
 from vtare.report.pages import page_for
 from vtare.report.parts import Block, Code, Facts, Heading, Notes, Question, Section, Table, Text
-from vtare.report.placement import placement_figures, placement_tables
+from vtare.report.placement import OTHER_MACHINES, placement_figures, placement_tables
 from vtare.report.tables import absent_tables, test_table, verdict_table
 from vtare.stats import WORDS, Verdict
 from vtare.summary.quality import sound
@@ -191,8 +191,7 @@ def _placement(summary: Summary, layouts: Mapping[str, Layout], *, figures: bool
     tables = placement_tables(summary, layouts)
     if not questions and not tables:
         return None
-    words = "The papers measured other hardware and kernels: the standing shows the order of magnitude, it is no test."
-    blocks = (Text(words), *questions, *(replace(one, long=("published", "standing")) for one in tables))
+    blocks = (Text(OTHER_MACHINES), *questions, *(replace(one, long=("published", "standing")) for one in tables))
     return Section("placement", "Where does this machine stand among published platforms?", blocks)
 
 

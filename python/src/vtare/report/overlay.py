@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 from vtare.errors import BadInput
 from vtare.instruments import RECORDS
 from vtare.report.content import layouts_of
+from vtare.report.frame import lab_version
+from vtare.report.page import HtmlPage, render
 from vtare.report.pages import page_of
 from vtare.report.pages.model import Beside
-from vtare.report.parts import Table
-from vtare.report.placement import placement_figures, placement_tables, platform_table
+from vtare.report.parts import Notes, Section, Table
+from vtare.report.placement import OTHER_MACHINES, placement_figures, placement_tables, platform_table
 from vtare.report.tables import json_value
 from vtare.report.write import write_whole
 from vtare.summary.context import NO_DEVICE
@@ -21,12 +23,13 @@ if TYPE_CHECKING:
 
     from vtare.plots import Drawing
     from vtare.report.layout import Layout
+    from vtare.report.parts import Question
     from vtare.summary import Summary
 
 
 @dataclass(frozen=True, slots=True)
 class Overlay:
-    """Tables and figures that set a campaign beside papers; `papers` are those that were asked for.
+    """Tables and questions that set a campaign beside papers; `papers` are those that were asked for.
 
     `notes` list what cannot be compared.
     """
@@ -34,8 +37,13 @@ class Overlay:
     store: str
     papers: tuple[str, ...]
     tables: tuple[Table, ...]
-    drawings: tuple[Drawing, ...]
+    questions: tuple[Question, ...]
     notes: tuple[str, ...] = ()
+
+    @property
+    def drawings(self) -> list[Drawing]:
+        """The figures of all questions."""
+        return [panel.drawing for question in self.questions for panel in question.panels]
 
     def document(self) -> dict[str, Any]:
         """The whole as one JSON-ready document of schema `vtare.standing/2`, in the units of its columns' names."""
@@ -79,13 +87,12 @@ def overlay(summary: Summary, paper: str | None) -> Overlay:
             f"{summary.store}: found figures of {measured}, expected one of {', '.join(sorted(wanted))} to set beside "
             f"{paper or 'a paper'}, with a published counterpart"
         )
-    placed = (panel.drawing for question in placement_figures(summary, chosen) for panel in question.panels)
-    drawings = (*placed, *(drawing for one in beside for drawing in one.drawings))
+    questions = (*placement_figures(summary, chosen), *(question for one in beside for question in one.questions))
     notes = (
         *(note for one in beside for note in one.notes),
         *(note.text for note in summary.notes if note.id == NO_DEVICE),
     )
-    return Overlay(str(summary.store), papers, tables, drawings, notes)
+    return Overlay(str(summary.store), papers, tables, questions, notes)
 
 
 def _beside(summary: Summary, layouts: dict[str, Layout], instrument: str, papers: tuple[str, ...]) -> Beside | None:
@@ -93,6 +100,25 @@ def _beside(summary: Summary, layouts: dict[str, Layout], instrument: str, paper
     own = {name: layout for name, layout in layouts.items() if layout.experiment.instrument == instrument}
     make = page_of(instrument).beside
     return None if make is None or not own else make(summary, own, papers)
+
+
+def overlay_page(found: Overlay) -> str:
+    """The tables and figures as one HTML document that fetches nothing."""
+    sections = [Section("figures", "Figures", found.questions)] if found.questions else []
+    sections += [Section(f"of-{table.id}", table.caption, (table,)) for table in found.tables]
+    if found.notes:
+        sections.append(Section("limits", "What cannot be compared", (Notes(tuple((note,) for note in found.notes)),)))
+    return render(
+        HtmlPage(
+            title=f"{found.store} among published results",
+            origin="vtare papers",
+            about=f"{found.store} beside {', '.join(found.papers)}",
+            question="How do these results compare with the published ones?",
+            sentences=[(OTHER_MACHINES,)],
+            sections=sections,
+            footer=[f"vtare {lab_version()}"],
+        )
+    )
 
 
 def write_overlay(found: Overlay, directory: Path) -> list[Path]:

@@ -17,14 +17,13 @@ from vtare.report import text
 from vtare.report.figures import slug
 from vtare.report.inference import scenario_name
 from vtare.report.pages.model import Beside
-from vtare.report.parts import Column, Table
+from vtare.report.parts import Column, Panel, Question, Table
 from vtare.report.text import Shown
 from vtare.summary.rows import known_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from vtare.plots import Drawing
     from vtare.report.layout import Layout
     from vtare.stats import Known
     from vtare.summary import Summary
@@ -50,7 +49,7 @@ def throughput_tables(summary: Summary, layouts: Mapping[str, Layout]) -> list[T
     return [table for table in made if table is not None]
 
 
-def jain_figures(summary: Summary, layouts: Mapping[str, Layout]) -> list[Drawing]:
+def jain_questions(summary: Summary, layouts: Mapping[str, Layout]) -> list[Question]:
     """Jain's index over the share of guests that are loaded strongly: in the paper, as planned, as sent."""
     printed = tuple(
         plots.CurvePoint(k / n, index) for (n, k), index in sorted(_published_index().items(), key=lambda item: item[0])
@@ -73,12 +72,12 @@ def jain_figures(summary: Summary, layouts: Mapping[str, Layout]) -> list[Drawin
             sent = tuple(plots.CurvePoint(int(row["loaded"]) / n, float(row["jain"])) for row in rows)
             lines.append(plots.Curve(f"here, {text.plural(n, 'guest')}, frames sent", "cpu", sent))
         if cells:
-            found.append(
-                plots.curves(
-                    lines, name=slug("standing-jain", layout.experiment.name),
-                    x_label="share of the guests that are loaded strongly", y_label="Jain's index (1: all alike)",
-                )
+            drawing = plots.curves(
+                lines, name=slug("standing-jain", layout.experiment.name),
+                x_label="share of the guests that are loaded strongly", y_label="Jain's index (1: all alike)",
             )  # fmt: skip
+            title = f"How evenly are the guests of {layout.experiment.name} loaded?"
+            found.append(Question(drawing.name, title, "", (Panel(layout.experiment.title, drawing),)))
     return found
 
 
@@ -249,6 +248,6 @@ def throughput_standing(summary: Summary, layouts: dict[str, Layout], papers: tu
     """Everything of this module."""
     return Beside(
         tuple(throughput_tables(summary, layouts)),
-        tuple(jain_figures(summary, layouts)),
+        tuple(jain_questions(summary, layouts)),
         tuple(throughput_notes(summary, layouts)),
     )

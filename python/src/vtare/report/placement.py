@@ -36,6 +36,9 @@ _LABELS: Final = {
 #: A platform of the lab -> what Kirova et al. call it.
 PUBLISHED_PLATFORMS: Final = {"host": "HostOS", "qemu": "QEMU", "xen": "Xen", "virtualbox": "VBox", "esxi": "ESXi"}
 
+#: What every comparison with published figures is worth.
+OTHER_MACHINES: Final = "The papers measured other hardware and kernels: compare orders of magnitude; this is no test."
+
 
 def standings(summary: Summary, layout: Layout) -> list[Standing]:
     """The standing of every cell of one experiment that has a published counterpart."""

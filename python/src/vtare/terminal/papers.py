@@ -57,6 +57,36 @@ def show_claims(console: Console, found: Reanalysis) -> None:
         console.print(Text(f"  {claim.why}"))
 
 
+def claims_page(found: Reanalysis) -> str:
+    """All claims of a paper as one HTML document that fetches nothing."""
+    from vtare.papers.claims.model import OUTCOMES
+    from vtare.report.frame import lab_version
+    from vtare.report.page import HtmlPage, render
+    from vtare.report.parts import Section, Table, Text, in_words
+    from vtare.report.text import words
+
+    columns = in_words("claim", "where", "printed", "computed", "outcome", "reason")
+    rows = tuple(
+        tuple(words(text) for text in (one.statement, one.where, one.printed, one.found, one.outcome, one.why))
+        for one in found.claims
+    )
+    counts = ", ".join(f"{outcome}: {found.counts[outcome]}" for outcome in OUTCOMES if found.counts[outcome])
+    return render(
+        HtmlPage(
+            title=f"{found.paper}: what reproduces",
+            origin="vtare papers",
+            about=find(found.paper)[0].citation,
+            question="Which claims follow from the paper's own tables?",
+            sentences=[(f"{len(found.claims)} claims; {counts}.",)],
+            sections=[
+                Section("method", "How it was checked", (Text(found.about), Text(found.method))),
+                Section("claims", "Claims", (Table("claims", "Every claim", columns, rows),)),
+            ],
+            footer=[f"vtare {lab_version()}"],
+        )
+    )
+
+
 def _show(console: Console, published: PublishedTable) -> None:
     shown = [col for col in published.columns if col.name not in _HIDDEN]
     grid = RichTable(title=f"{published.table.name}: {published.table.holds}", title_justify="left", show_lines=False)

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from vtare.papers import Standing
-    from vtare.plots import Drawing
     from vtare.report.layout import Layout
     from vtare.report.parts import Column, Question, Sentence, Table
     from vtare.report.text import Shown
@@ -57,7 +56,7 @@ class Beside:
     """What sets a campaign beside papers: tables, figures, and notes on what cannot be compared."""
 
     tables: tuple[Table, ...] = ()
-    drawings: tuple[Drawing, ...] = ()
+    questions: tuple[Question, ...] = ()
     notes: tuple[str, ...] = ()
 
 
