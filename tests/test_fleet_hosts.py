@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -362,3 +363,21 @@ def test_check_on_named_machines_ranks_them_and_names_who_does_not_answer(vtare:
     assert done.returncode == 1, done.stdout + done.stderr
     assert "sleep of 50 us" in done.stdout, "the columns of a check"
     assert re.search(r"^127\.0\.0\.1-1: .", done.stdout, re.MULTILINE), done.stdout
+
+
+def test_check_on_a_machine_behind_ssh_uses_the_accounts_and_keys_of_the_user(vtare: Path, tmp_path: Path) -> None:
+    if (reason := not_static(vtare)) is not None:
+        pytest.skip(reason)
+    with sshd_machine("one", tmp_path / "one") as machine:
+        home = tmp_path / "home"
+        (home / ".ssh").mkdir(parents=True, mode=0o700)
+        shutil.copy(machine.place / "user_key", home / ".ssh" / "id_ed25519")
+        shutil.copy(machine.place / "known", home / ".ssh" / "known_hosts")
+        words = [str(vtare), "check", "--on", f"root@{machine.host}:{machine.port}", "--seconds", "5", "--json"]
+        done = subprocess.run(
+            words, capture_output=True, text=True, timeout=120, check=False, env={**os.environ, "HOME": str(home)}
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        (host,) = json.loads(done.stdout)["hosts"]
+        assert host["check"]["status"] in ("good", "usable", "not_now")
+        wait_until("nothing is left there", lambda: machine.processes() == [])

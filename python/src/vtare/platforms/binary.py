@@ -32,7 +32,7 @@ def not_static(binary: Path) -> str | None:
     for place in range(offset, offset + size * number, size):
         if content[place : place + 4] == _PT_INTERP.to_bytes(4, "little"):
             return (
-                f"{binary}: wants a dynamic loader, which an empty container does not have; name the static vtare with "
-                "--binary (`make install` builds one)"
+                f"{binary}: needs a dynamic loader, which a container or another machine may lack; name the static "
+                "vtare with --binary (`make install` builds one)"
             )
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vtare.plots.format import NOT_AVAILABLE
-from vtare.quantities import unit_of, write
+from vtare.plots.format import time_text
 from vtare.terminal.tables import duration, print_table
 
 if TYPE_CHECKING:
@@ -74,8 +74,7 @@ def show_survey(console: Console, found: Survey) -> None:
 
 def _figures(one: HostReport) -> list[str]:
     sleep_ns = one.figures.get("sleep_50us")
-    unit = unit_of("sleep_ns")
-    late = NOT_AVAILABLE if sleep_ns is None or unit is None else write(sleep_ns, unit)
+    late = NOT_AVAILABLE if sleep_ns is None else time_text(sleep_ns)
     shares = [one.figures.get(name) for name in ("error_1ms", "noise")]
     return [*(NOT_AVAILABLE if share is None else f"{100 * share:.3g} %" for share in shares), late]
 
