@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vtare.plots.format import NOT_AVAILABLE
-from vtare.plots.format import time_text
+from vtare.plots.format import NOT_AVAILABLE, time_text
 from vtare.terminal.tables import duration, print_table
 
 if TYPE_CHECKING:
