@@ -11,6 +11,7 @@ use crate::trust::{CrossCore, Evidence, Reason, Trust};
 
 /// How a clock makes its readings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ReadPath {
     /// Counter and the kernel's own time page: identical to the kernel's clock.
@@ -23,6 +24,7 @@ pub enum ReadPath {
 
 /// Something that happened to a clock while it ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Event {
     /// The machine was suspended; the line was started anew.
@@ -80,6 +82,7 @@ impl Events {
 
 /// An event and how often it happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EventCount {
     /// What happened.
     pub event: Event,
@@ -89,6 +92,7 @@ pub struct EventCount {
 
 /// The kernel's own conversion, where it was found: ns = (ticks x mult) >> shift.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExactMultiplier {
     /// The multiplier.
     pub mult: u32,
@@ -101,6 +105,7 @@ pub struct ExactMultiplier {
 /// Where a clock's time comes from, how far it can be off, and why: the `clock` object of every JSON document and
 /// footer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClockInfo {
     /// `tsc`, `cntvct`, or `os` (the kernel's vDSO).
     pub source: &'static str,

@@ -27,6 +27,7 @@ pub struct Evidence {
 
 /// The certified range of the offsets between the counters of the CPUs tested, in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CrossCore {
     /// How many CPUs were tested against the first one.
     pub cpus: usize,
@@ -40,6 +41,7 @@ pub struct CrossCore {
 
 /// One reason for or against the counter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Reason {
     /// A stable name for programs.
     pub id: &'static str,

@@ -23,6 +23,7 @@ pub struct Checked {
 
 /// What disrupted time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Disruption {
     /// The hypervisor states that it moved, restored or stopped the guest (VMClock).

@@ -81,7 +81,7 @@ pub struct Ended {
 }
 
 /// What left, or could not.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct Outlet {
     /// Packets that the kernel took, copies among them.
     pub sent_packet: u64,
@@ -98,7 +98,7 @@ pub struct Outlet {
 }
 
 /// What came in at a socket.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct Inlet {
     /// Frames that the kernel gave, large ones as one.
     pub frames: u64,

@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 use vtare_pathsim::{Detour, Duplication, LossModel, SimError, Step, above_zero, probability};
 
 /// What one direction does to frames.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LaneSpec {
     /// The rates at which the queue is served, one after another and then again from the first. None: at once,
@@ -30,7 +30,7 @@ pub struct LaneSpec {
 }
 
 /// A rate and how long it lasts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Phase {
     /// The rate, bit/s at the lane's layer. 0 is an outage.
@@ -40,7 +40,7 @@ pub struct Phase {
 }
 
 /// What of a frame is counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Layer {
     /// From the IP header to the end of the packet.
@@ -52,7 +52,7 @@ pub enum Layer {
 }
 
 /// What a queue holds at most, the frame being sent among it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Buffer {
     /// Bytes. A frame that finds the queue empty always fits.
@@ -68,7 +68,7 @@ impl Default for Buffer {
 }
 
 /// Variation of the delay, drawn for each frame by itself. The delay never falls below 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Jitter {
     /// Its size, ns; what that means is the shape's.
@@ -81,7 +81,7 @@ pub struct Jitter {
 }
 
 /// How jitter is distributed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum JitterShape {
     /// Evenly between minus and plus the size.

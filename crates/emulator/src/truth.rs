@@ -40,7 +40,7 @@ impl Bin {
 }
 
 /// What one direction counted. `arrived = lost + overflow + unable + admitted`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct LaneCount {
     /// Frames that arrived, as they are on the wire: a large one that is to be cut counts as its pieces.
     pub arrived_packet: u64,

@@ -3,7 +3,7 @@ use vtare_sys::block::{DeviceTraffic, FileSystem};
 
 /// The load that was really made, schema `vtare.load/1`. Counted from the moment all threads worked to the moment the
 /// load was asked to stop.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Report {
     /// `vtare.load/1`.
     pub schema: &'static str,
@@ -30,7 +30,7 @@ pub struct Report {
 }
 
 /// What the io load moved, and where.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct IoReport {
     /// Bytes written to files, by either access.
     pub written_byte: u64,
@@ -51,7 +51,7 @@ pub struct IoReport {
 }
 
 /// One end of the file service outside the guest.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct NbdReport {
     /// `client` or `server`.
     pub role: &'static str,
@@ -64,7 +64,7 @@ pub struct NbdReport {
 }
 
 /// What a client moved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct NbdMoved {
     /// The size that the server states.
     pub size_byte: u64,
@@ -81,7 +81,7 @@ pub struct NbdMoved {
 }
 
 /// Where a server has the bytes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct NbdServed {
     /// The program that serves.
     pub program: &'static str,
@@ -98,7 +98,7 @@ pub struct NbdServed {
 }
 
 /// What one kind of access to files moved.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Moved {
     /// Bytes written.
     pub written_byte: u64,

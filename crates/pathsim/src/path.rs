@@ -19,7 +19,7 @@ pub struct PathSpec {
 }
 
 /// Packets that take longer, at the end of the path.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Detour {
     /// Share of packets that take it.
@@ -29,7 +29,7 @@ pub struct Detour {
 }
 
 /// Packets that come twice, at the end of the path.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Duplication {
     /// Share of packets that come twice.

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use vtare_units::{Monotonic, Span, Timestamp};
 
 /// Who took a stamp.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StampSource {
     /// The kernel's network stack.
@@ -78,7 +78,7 @@ pub struct Departure {
 }
 
 /// Datagrams that were lost on this host, as far as it counts them. `None`: not counted by this link, which is not 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct LocalDrops {
     /// Arrived, but the socket's or ring's buffer was full (SO_MEMINFO, ring statistics).
     pub receive_buffer: Option<u64>,
@@ -96,7 +96,7 @@ pub struct LocalDrops {
 }
 
 /// What the kernel and the card gave to this link. Each is what was *obtained*, not what was asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Capabilities {
     /// Who stamps departures; `None`: nobody.
     pub tx_stamp: Option<StampSource>,
@@ -117,7 +117,7 @@ pub struct Capabilities {
 }
 
 /// Something the link wanted and did not get; goes to the screen and into the footer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Refusal {
     /// What was wanted, as an identifier: `gso`, `tx_stamp_hardware`, `rx_stamp`, `launch_time`, `receive_buffer`.
     pub wanted: String,
@@ -128,7 +128,7 @@ pub struct Refusal {
 }
 
 /// What a link has and does.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Facts {
     /// The engine: `udp`, `icmp`, `af_xdp`, `xdp`, `sim`.
     pub engine: String,

@@ -13,7 +13,7 @@ use crate::link::{Burst, Departure, Incoming, LinkError, Outgoing, ProbeLink};
 use crate::schedule::Slot;
 
 /// How a sender uses launch times.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct Lead {
     /// Packets are handed over at most this long before they are due, ns.
     pub ahead_ns: u64,

@@ -46,7 +46,7 @@ mod word {
 }
 
 /// Where and how the program runs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Attached {
     /// The interface.
     pub interface: String,

@@ -31,7 +31,7 @@ pub struct Options {
 }
 
 /// Bounds of the control connections, which strangers can make.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct ConnectionLimits {
     /// Connections in their handshake, all peers together. Where there are more, the oldest of the network that has
     /// most goes.

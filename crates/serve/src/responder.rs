@@ -29,7 +29,7 @@ const BUFFER_BYTE: i32 = 16 << 20;
 const WAITING: u16 = 4_096;
 
 /// What the kernel gave to the probes' socket.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Obtained {
     /// Arrivals are stamped by the kernel.
     pub rx_stamp: bool,
@@ -40,7 +40,7 @@ pub struct Obtained {
 }
 
 /// What a responder did in its life.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Summary {
     /// Sessions opened.
     pub sessions: u64,

@@ -15,6 +15,7 @@ const IN_MEMORY: [&str; 4] = ["tmpfs", "ramfs", "rootfs", "devtmpfs"];
 
 /// The file system that holds a directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FileSystem {
     /// Its type, as in `ext4`.
     #[serde(rename = "type")]
@@ -27,6 +28,7 @@ pub struct FileSystem {
 
 /// What a block device has moved, for whomever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeviceTraffic {
     /// Bytes written to it.
     pub written_byte: u64,

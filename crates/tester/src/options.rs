@@ -16,7 +16,7 @@ pub struct Flow {
 }
 
 /// Who sends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Engine {
     /// A program in the kernel, whose frames are redirected to the port (BPF_PROG_TEST_RUN with live frames).
@@ -54,7 +54,7 @@ impl Engine {
 }
 
 /// Who counts what comes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Analyser {
     /// A program at the receiving port (XDP), which removes the frames.

@@ -4,6 +4,9 @@
 use std::fmt;
 use std::io::IsTerminal as _;
 
+use serde::Serialize;
+
+use crate::document::AnswerDocument;
 use crate::note::{CPU_QUOTA, Note};
 use crate::terminal::{self, wrap};
 
@@ -16,7 +19,8 @@ pub(crate) const IN_P99: f64 = 0.01;
 pub(crate) const LOST_WORTH_A_CHANGE: f64 = 0.001;
 
 /// What an answer amounts to: only its colour depends on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum VerdictLevel {
     /// Nothing limits it.
     Good,
@@ -24,6 +28,15 @@ pub(crate) enum VerdictLevel {
     Poor,
     /// There is no answer.
     Undecided,
+}
+
+/// What to change, for programs.
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
+pub(crate) struct Change {
+    /// What to do, or why.
+    text: String,
+    /// The command that does it.
+    command: String,
 }
 
 /// The answer to what a command measures.
@@ -108,6 +121,17 @@ impl Answer {
             (false, _) => VerdictLevel::Undecided,
             (true, true) => VerdictLevel::Good,
             (true, false) => VerdictLevel::Poor,
+        }
+    }
+
+    /// The answer for programs.
+    pub(crate) fn document(&self) -> AnswerDocument<VerdictLevel, Change> {
+        let change = |(text, command): &(String, String)| Change { text: text.clone(), command: command.clone() };
+        AnswerDocument {
+            text: self.sentence.clone(),
+            status: Some(self.level()),
+            limits: self.limits.clone(),
+            advice: self.changes.iter().map(change).collect(),
         }
     }
 

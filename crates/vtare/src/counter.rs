@@ -64,7 +64,7 @@ pub(crate) struct CounterArguments {
 }
 
 /// How evenly one argument ran.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, schemars::JsonSchema)]
 pub(crate) struct CounterCell {
     /// The language of the counter function.
     pub(crate) language: &'static str,

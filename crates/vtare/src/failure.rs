@@ -1,7 +1,8 @@
 //! Why a command did not measure, and the exit code for it.
 
-use serde_json::json;
+use serde::Serialize;
 
+use crate::output::to_json;
 use crate::samples::SamplesError;
 
 /// How a command that did its work ended.
@@ -71,10 +72,22 @@ impl Failure {
     }
 }
 
+pub(crate) const ERROR_SCHEMA: &str = "vtare.error/1";
+
+/// What `--json` prints where nothing could be measured.
+#[derive(Serialize, schemars::JsonSchema)]
+pub(crate) struct ErrorDocument {
+    schema: &'static str,
+    /// The message, as on stderr.
+    error: String,
+    /// What the process returns.
+    exit_code: u8,
+}
+
 /// What `--json` prints where nothing could be measured.
 pub(crate) fn error_document(message: &impl std::fmt::Display, exit_code: u8) -> serde_json::Value {
-    let error = message.to_string();
-    json!({"schema": "vtare.error/1", "error": error.trim_end(), "exit_code": exit_code})
+    let error = message.to_string().trim_end().to_owned();
+    to_json(&ErrorDocument { schema: ERROR_SCHEMA, error, exit_code })
 }
 
 impl From<vtare_sys::SysError> for Failure {

@@ -7,15 +7,17 @@
 use std::hash::{BuildHasher, Hasher};
 use std::path::{Path, PathBuf};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use vtare_sys::clocks;
 use vtare_sys::facts::{MachineFacts, Throttled, throttled};
 use vtare_units::{Span, Wall};
 
-use crate::answer::{Answer, CommandLine, Shape};
+use crate::answer::{Answer, Change, CommandLine, Shape, VerdictLevel};
 use crate::arguments::CommonArguments;
 use crate::context::Context;
+use crate::document::{AnswerDocument, Program, Shared, instrument_name};
 use crate::failure::{Exit, Failure};
 use crate::limits::{self, Known, Verdict};
 pub(crate) use crate::note::{CPU_QUOTA, Note};
@@ -43,7 +45,7 @@ pub(crate) trait Instrument {
     /// What the command line or run.json gives it. Missing keys take their default, unknown ones are refused.
     type Parameters: Parameters;
     /// One cell of the result.
-    type Cell: Default + Serialize;
+    type Cell: Default + Serialize + JsonSchema;
 
     /// Checks the parameters and fills in what "all" means on this machine.
     ///
@@ -122,6 +124,32 @@ pub(crate) struct RunHeader {
     pub(crate) output: Option<PathBuf>,
     /// The seed.
     pub(crate) seed: u64,
+}
+
+/// The document of one run.
+#[derive(Serialize, JsonSchema)]
+#[serde(bound = "")]
+#[schemars(bound = "")]
+pub(crate) struct Document<'a, I: Instrument> {
+    schema: String,
+    /// What the terminal shows above the table; null where the figures are all, and for `vtare measure`.
+    answer: Option<AnswerDocument<VerdictLevel, Change>>,
+    /// The lab's name for the run; null where a person started it.
+    run_id: Option<&'a str>,
+    /// Seed of every random order.
+    seed: u64,
+    /// What was asked for, with the defaults filled in.
+    parameters: &'a I::Parameters,
+    /// The figures, one entry for each combination of what was varied.
+    cells: &'a [I::Cell],
+    /// One entry for each `--fail-if`.
+    limits: &'a [Verdict],
+    /// The file of the samples; null where none were kept.
+    output: Option<&'a Path>,
+    /// Remarks on how the figures came about.
+    notes: &'a [Note],
+    #[serde(flatten)]
+    shared: Shared<'a>,
 }
 
 /// How the result is shown and judged.
@@ -206,18 +234,20 @@ pub(crate) fn carry_out<I: Instrument>(
         "schema": RUN_SCHEMA, "run_id": header.run_id, "instrument": I::NAME, "seed": header.seed,
         "output": header.output, "parameters": to_json(&parameters),
     });
-    let shared = json!({
-        "program": {"name": "vtare", "version": env!("CARGO_PKG_VERSION")},
-        "interrupted": outcome.interrupted,
-        "started_unix_ns": started.as_nanos(),
-        "elapsed_ns": elapsed.as_nanos(),
-        "machine": to_json(&machine),
-        "clock": to_json(&clock.info()),
-    });
-    let own = json!({
+    let shared = Shared {
+        program: Program::OWN,
+        interrupted: outcome.interrupted,
+        started_unix_ns: started.as_nanos(),
+        elapsed_ns: elapsed.as_nanos(),
+        machine: &machine,
+        clock: &clock.info(),
+    };
+    let mut footer = json!({
         "schema": "vtare.samples/1", "run": run, "result": {"cells": cells}, "notes": to_json(&outcome.notes),
     });
-    let footer = merged(&shared, own);
+    if let (Some(into), Value::Object(from)) = (footer.as_object_mut(), to_json(&shared)) {
+        into.extend(from);
+    }
     let lost = session.samples.finish(&footer).err();
     let output = if lost.is_some() { None } else { header.output.as_deref() };
     if let Some(error) = &lost {
@@ -227,12 +257,21 @@ pub(crate) fn carry_out<I: Instrument>(
     }
 
     if showing.json {
-        let own = json!({
-            "schema": format!("vtare.{}/1", I::NAME), "run_id": header.run_id, "seed": header.seed,
-            "parameters": to_json(&parameters), "cells": cells, "limits": to_json(&verdicts), "output": output,
-            "notes": to_json(&outcome.notes),
-        });
-        print_json(&merged(&shared, own))?;
+        // A program that gives a run of its own has no command line to change.
+        let line = (!showing.quiet).then(CommandLine::own);
+        let answer = line.and_then(|line| I::answer(&outcome, &parameters, &line));
+        print_json(&to_json(&Document::<I> {
+            schema: instrument_name::<I>(),
+            answer: answer.map(|answer| answer.document()),
+            run_id: header.run_id.as_deref(),
+            seed: header.seed,
+            parameters: &parameters,
+            cells: &outcome.cells,
+            limits: &verdicts,
+            output,
+            notes: &outcome.notes,
+            shared,
+        }))?;
     } else if help {
         print(&limits::listed(&labelled, I::IDENTITY))?;
     } else if !showing.quiet {
@@ -387,13 +426,6 @@ fn labelled(cells: &Value, identity: &[&str]) -> Vec<(String, Value)> {
 
 fn text_of(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
-}
-
-fn merged(base: &Value, mut own: Value) -> Value {
-    if let (Some(into), Some(from)) = (own.as_object_mut(), base.as_object()) {
-        into.extend(from.clone());
-    }
-    own
 }
 
 /// A seed nobody chose, below 2^32 so that every JSON reader keeps it exactly.

@@ -13,6 +13,7 @@ use vtare_sys::process;
 use vtare_units::Span;
 
 use crate::context::Context;
+use crate::document::Program;
 use crate::failure::{Exit, Failure};
 use crate::load_net::{self, NetArguments};
 use crate::output::{print, print_json, to_json};
@@ -162,21 +163,15 @@ fn failure(error: LoadError) -> Failure {
 }
 
 /// The report with what every document of vtare holds.
-#[derive(Serialize)]
-struct Document<'r> {
+#[derive(Serialize, schemars::JsonSchema)]
+pub(crate) struct Document<'r> {
     #[serde(flatten)]
     report: &'r Report,
     program: Program,
 }
 
-#[derive(Serialize)]
-struct Program {
-    name: &'static str,
-    version: &'static str,
-}
-
 fn document(report: &Report) -> Document<'_> {
-    Document { report, program: Program { name: "vtare", version: env!("CARGO_PKG_VERSION") } }
+    Document { report, program: Program::OWN }
 }
 
 fn sentence(report: &Report) -> String {

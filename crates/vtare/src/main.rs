@@ -22,6 +22,7 @@ mod commands;
 mod completions;
 mod context;
 mod counter;
+mod document;
 mod examples;
 mod exec;
 mod failure;

@@ -6,7 +6,7 @@ use serde::Serialize;
 pub(crate) const CPU_QUOTA: &str = "cpu_quota";
 
 /// A remark on how the figures came about: what was missing, kept or capped.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub(crate) struct Note {
     /// Short and stable, for programs.
     pub(crate) id: String,

@@ -7,6 +7,7 @@ use clap::error::Error;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -107,16 +108,14 @@ fn duration(ns: u64) -> String {
 
 /// The schema of the parameters.
 pub(crate) fn schema_of<P: Parameters>() -> Value {
-    let generator = schemars::generate::SchemaSettings::draft2020_12()
-        .with(|settings| settings.inline_subschemas = true)
-        .into_generator();
-    let mut schema = to_json(&generator.into_root_schema_for::<P>());
+    let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+    let mut schema = to_json(&settings.into_generator().into_root_schema_for::<P>());
     join_lines(&mut schema);
     schema
 }
 
 /// Joins the lines of all descriptions: where a comment is wrapped is a matter of the source.
-fn join_lines(schema: &mut Value) {
+pub(crate) fn join_lines(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
             if let Some(Value::String(text)) = map.get_mut("description") {

@@ -6,21 +6,36 @@ use crate::failure::{Exit, Failure};
 use crate::instruments::{self, Described};
 use crate::output;
 use crate::run_file::{RUN_ID_PATTERN, RUN_SCHEMA};
-use crate::{link, link_counter, load_net};
+use crate::{document, lab, link, link_counter, load_net};
 
 /// Arguments of `vtare schema`.
-#[derive(Clone, Copy, Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(crate) struct SchemaArguments {
     /// The columns of the samples of each instrument and of the logs, instead of the schema of run.json
     #[arg(long)]
     columns: bool,
+    /// The schemas of all documents that this program prints, by name
+    #[arg(long, conflicts_with_all = ["columns", "name"])]
+    documents: bool,
+    /// The schema of the document of this name: vtare.rtt/1
+    #[arg(value_name = "NAME", conflicts_with = "columns")]
+    name: Option<String>,
 }
 
-/// Prints the schema of run.json or the columns.
+/// Prints the schema of run.json or of documents, or the columns. Other documents are the lab's.
 ///
 /// # Errors
-/// Where stdout cannot be written.
+/// Where stdout cannot be written, and for a document of the lab where that is not installed.
 pub(crate) fn command(arguments: &SchemaArguments) -> Result<Exit, Failure> {
+    if arguments.documents {
+        output::print_json(&Value::Object(document::schemas()))?;
+        return Ok(Exit::Measured);
+    }
+    if let Some(name) = &arguments.name {
+        let Some(schema) = document::schemas().remove(name) else { return lab::start("schema", [name.into()]) };
+        output::print_json(&schema)?;
+        return Ok(Exit::Measured);
+    }
     let described = instruments::described();
     output::print_json(&if arguments.columns { columns(described) } else { run_schema(described) })?;
     Ok(Exit::Measured)

@@ -17,7 +17,7 @@ pub(crate) const LEAST: Span = Span::from_millis(200);
 const FAR_ABOVE: i64 = 3;
 
 /// What is known of the cause.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Cause {
     /// The machine was suspended: its clocks show it.
@@ -49,7 +49,7 @@ impl Cause {
 }
 
 /// A time in which the process stalled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub(crate) struct Outage {
     /// Always here: there is no path.
     pub(crate) place: Place,

@@ -65,7 +65,7 @@ enum What {
 }
 
 /// Which way of reading the clock is tortured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Path {
     Auto,
@@ -74,7 +74,7 @@ enum Path {
 }
 
 /// Steps backwards of one kind.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, schemars::JsonSchema)]
 struct Steps {
     /// Readings compared.
     readings: u64,
@@ -103,7 +103,7 @@ impl Steps {
 }
 
 /// What one thread saw, or all.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, schemars::JsonSchema)]
 struct Seen {
     /// Unordered readings of one thread, one after another.
     unordered: Steps,
@@ -115,8 +115,11 @@ struct Seen {
     farthest_from_kernel_ns: u64,
 }
 
-#[derive(Serialize)]
-struct Document<'d> {
+pub(crate) const SCHEMA: &str = "vtare.torture/1";
+
+/// What `--json` prints.
+#[derive(Serialize, schemars::JsonSchema)]
+pub(crate) struct Document<'d> {
     schema: &'static str,
     machine: &'d MachineFacts,
     clock: &'d ClockInfo,
@@ -167,7 +170,7 @@ fn torture(seconds: f64, path: Path, json: bool, context: &Context) -> Result<Ex
     if json {
         let machine = MachineFacts::read();
         let document = Document {
-            schema: "vtare.torture/1",
+            schema: SCHEMA,
             machine: &machine,
             clock: &info,
             path,

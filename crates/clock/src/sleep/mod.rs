@@ -30,6 +30,7 @@ pub use ticker::{Tick, Ticker};
 
 /// How to sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
     /// The C library's `usleep`: relative, whole microseconds.

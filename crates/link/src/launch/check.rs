@@ -38,7 +38,7 @@ pub struct Trial {
 }
 
 /// What a check came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Judged {
     /// No packet left before its time, though each was there long before it.
@@ -54,7 +54,7 @@ pub enum Judged {
 }
 
 /// What packets with launch times did on their way out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Check {
     /// What follows from it.
     pub judged: Judged,

@@ -59,7 +59,7 @@ pub struct SinkOptions {
 }
 
 /// How packets follow each other.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Arrivals {
     /// Evenly.
@@ -101,7 +101,7 @@ pub(crate) fn header_byte(address: SocketAddr) -> u32 {
 }
 
 /// What a net load did.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct NetReport {
     /// `sender` or `sink`.
     pub role: &'static str,
@@ -125,7 +125,7 @@ pub struct NetReport {
 }
 
 /// What only a sender knows.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct SenderReport {
     /// The rate asked for, bit/s of IP packets.
     pub asked_bit_per_s: u64,
@@ -148,7 +148,7 @@ pub struct SenderReport {
 }
 
 /// What only a sink knows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct SinkReport {
     /// Datagrams dropped because the socket's buffer was full; `None` where the kernel does not count them.
     pub socket_drops: Option<u64>,

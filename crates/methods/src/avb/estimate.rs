@@ -4,7 +4,7 @@ use super::spent::Spent;
 use super::stopped::Stopped;
 
 /// The answer of a method. What it does not know is null.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Estimate {
     /// Available bandwidth, bit/s at `layer`; null: no answer (see `stopped`), or the method estimates capacity only.
     pub avb_bit_per_s: Option<f64>,
@@ -44,7 +44,7 @@ pub struct Estimate {
 }
 
 /// What a rate counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Layer {
     /// IP packets with their headers.

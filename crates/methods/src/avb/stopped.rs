@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Why a measurement ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Stopped {
     /// The method's own criterion: the interval is narrow enough, the grey region found, the fleet complete.

@@ -4,7 +4,7 @@ use crate::avb::Estimate;
 
 /// What one direction of a path is worth: what is free, what latency becomes when it is used, and the buffer that makes
 /// it so. What is not known is null.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct PathFigures {
     /// Available bandwidth, bit/s: what the cross traffic that all trains saw leaves of the link. Abacus's estimate
     /// where no queue was seen, or where it agrees and is narrower. Null where nothing is known.
@@ -39,7 +39,7 @@ pub struct PathFigures {
 }
 
 /// Packets, and those of them that were lost or marked on the way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Lost {
     /// All of them.
     pub sent: u64,
@@ -66,7 +66,7 @@ impl Lost {
 }
 
 /// What the ECN field of packets was when they arrived, that had left ECN-capable.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct EcnSeen {
     /// Packets that arrived.
     pub arrived: u64,
@@ -77,7 +77,7 @@ pub struct EcnSeen {
 }
 
 /// Latency while a share of what is free is used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Loaded {
     /// The share: 0.5 is half of what is free.
     pub share: f64,
@@ -98,7 +98,7 @@ pub struct Loaded {
 }
 
 /// How deep a queue becomes when probes that do not back off fill it: the worst case, not what TCP makes of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Depth {
     /// Time that a full queue takes to drain, ns.
     pub time_ns: f64,
@@ -115,7 +115,7 @@ pub struct Depth {
 }
 
 /// What a queue does with packets where it is long.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum QueueKind {
     /// It drops what finds it full, and nothing else.

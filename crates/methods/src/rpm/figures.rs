@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 const MINUTE_NS: f64 = 60e9;
 
 /// How far a stage got.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Confidence {
     /// It has fewer intervals than a moving average.
@@ -19,7 +19,7 @@ pub enum Confidence {
 }
 
 /// Responsiveness, and the trimmed means that it is made of.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Responsiveness {
     /// The mean of both below, round trips a minute.
     pub rpm: f64,
@@ -38,7 +38,7 @@ pub struct Responsiveness {
 }
 
 /// What one direction showed. What is not known is null.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RpmFigures {
     /// By the probes of the last intervals; null where one kind of them was not answered.
     pub responsiveness: Option<Responsiveness>,

@@ -1,7 +1,7 @@
 use serde::Serialize;
 
 /// What became of launch times.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Launches {
     /// Packets whose departure was stamped: that is their actual send time.
     pub stamped: u64,

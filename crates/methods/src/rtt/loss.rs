@@ -27,7 +27,7 @@ pub struct LocalDrops {
 }
 
 /// How far the losses could be attributed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Attribution {
     /// By the responder's final counters: exact.
@@ -41,7 +41,7 @@ pub enum Attribution {
 
 /// Every lost packet, in exactly one class. A class that nobody could count is `None`, which is not 0; packets that
 /// would have belonged to it stand in `unattributed` or in the wider class around it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct LossClasses {
     /// How far the losses could be attributed.
     pub attribution: Attribution,

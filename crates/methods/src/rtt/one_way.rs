@@ -37,7 +37,7 @@ const DRIFT_HERE_NS_PER_S: i64 = DRIFT_NS_PER_S / 2;
 const BLOCK: usize = 4_096;
 
 /// Bounds of one-way delays.
-#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct OneWay {
     /// Of the way there: the figures of the lower bounds, ns.
     pub there_low_ns: Figures,

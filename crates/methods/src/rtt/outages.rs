@@ -17,7 +17,7 @@ const LEAST_PACKETS: u64 = 3;
 const MOST: usize = 1_000;
 
 /// Where it was that nothing moved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Place {
     /// This program: it sent nothing.
@@ -27,7 +27,7 @@ pub enum Place {
 }
 
 /// A time in which nothing moved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Outage {
     /// Where.
     pub place: Place,

@@ -10,7 +10,7 @@ use super::run::Run;
 use vtare_units::figures::Figures;
 
 /// Slots that passed without a packet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct UnsentCounts {
     /// The sender was too far behind.
     pub too_late: u64,

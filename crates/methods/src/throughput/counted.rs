@@ -4,7 +4,7 @@ use super::Cap;
 use super::gate::Voids;
 
 /// The trials of a load that lasts: what a soak and a search for a critical load have in common.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Counted {
     /// Time of the trials that counted, s.
     pub duration_s: f64,

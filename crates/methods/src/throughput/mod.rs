@@ -117,7 +117,7 @@ pub struct Range {
 }
 
 /// What kept a search from going higher.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Cap {
     /// The greatest load that was asked for.
@@ -144,7 +144,7 @@ impl Cap {
 }
 
 /// Why a search ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Stopped {
     /// Every goal has its answer.

@@ -22,7 +22,7 @@ pub struct PlrSettings {
 }
 
 /// The load that loses a given share on average.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct CriticalLoad {
     /// The share.
     pub loss_ratio: f64,

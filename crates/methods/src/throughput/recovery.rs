@@ -29,7 +29,7 @@ pub struct SeenRecovery {
 }
 
 /// How long a device loses frames after an overload has ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Recovered {
     /// The overload, frames a second.
     pub overload_packet_per_s: u64,

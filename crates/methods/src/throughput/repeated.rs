@@ -2,7 +2,7 @@ use serde::Serialize;
 use vtare_units::figures::{LEAST_FOR_QUARTILES, quantile};
 
 /// The answers of several searches together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Repeated {
     /// Searches with an answer.
     pub n: u64,

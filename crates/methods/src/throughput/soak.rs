@@ -15,7 +15,7 @@ pub struct SoakSettings {
 }
 
 /// What a long load lost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Soaked {
     /// The load, frames a second.
     pub packet_per_s: u64,

@@ -1,7 +1,7 @@
 use serde::Serialize;
 
 /// Why a trial shows nothing about the device.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Void {
     /// The generator did not reach the intended rate.

@@ -7,6 +7,7 @@ use vtare_units::Span;
 
 /// The limits, in the words of version 2. `None` where no controller states one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CgroupLimits {
     /// CPU time and period in us, `max 100000` or `50000 100000`; the tightest of this group and all above it.
     pub cpu_max: Option<String>,

@@ -25,6 +25,7 @@ use crate::{cpu, kernel_file, proc, sched};
 /// The facts of one machine: the `machine` object of every document vtare writes (docs/internals/contract.md).
 /// The default is a machine of which nothing is known.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MachineFacts {
     /// The host name, as this namespace sees it.
     pub hostname: Option<String>,

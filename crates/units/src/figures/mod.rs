@@ -25,6 +25,7 @@ pub const LEAST_FOR_P999: u64 = 2_995;
 /// Figures of one series of readings, in the unit of the readings; `None` where they cannot be estimated.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Figures {
     /// How many readings there are.
     pub n: u64,

@@ -89,7 +89,7 @@ pub(super) fn row(
 }
 
 /// The result of a run. Rates are of IP packets, headers included, bit/s.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, schemars::JsonSchema)]
 pub(crate) struct AvbCell {
     /// The far end, as it was given.
     pub(crate) peer: String,
@@ -289,9 +289,14 @@ fn most_frequent(all: impl Iterator<Item = Stopped>) -> Option<Stopped> {
     counts.iter().rev().max_by_key(|(_, count)| *count).map(|(stopped, _)| *stopped)
 }
 
+pub(crate) const STREAM_SCHEMA: &str = "vtare.avb.estimate/1";
+
+/// What is null in the estimate of another program, which does not state it.
+pub(crate) const FOREIGN_NULL: [&str; 4] = ["probe_byte", "extra_byte", "packets", "trains"];
+
 /// One line of `--json-stream`.
-#[derive(Debug, Serialize)]
-pub(super) struct StreamLine<'a> {
+#[derive(Debug, Serialize, schemars::JsonSchema)]
+pub(crate) struct StreamLine<'a> {
     schema: &'static str,
     peer: &'a str,
     method: &'a str,
@@ -323,7 +328,7 @@ impl<'a> StreamLine<'a> {
     ) -> Self {
         let at: Span = now - started;
         Self {
-            schema: "vtare.avb.estimate/1",
+            schema: STREAM_SCHEMA,
             peer: &cell.peer,
             method: &cell.method,
             direction: cell.direction,
@@ -342,7 +347,7 @@ impl StreamLine<'_> {
     /// The estimate for programs. What another program sent is null.
     fn document(&self) -> serde_json::Value {
         let mut document = output::to_json(self);
-        for key in ["probe_byte", "extra_byte", "packets", "trains"].iter().filter(|_| self.foreign) {
+        for key in FOREIGN_NULL.iter().filter(|_| self.foreign) {
             document[*key] = serde_json::Value::Null;
         }
         document

@@ -12,7 +12,7 @@ pub(super) const MOST_SHOWN: usize = 20;
 const MOST_NAMED: usize = 6;
 
 /// Probes of one kind that went one way.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub(crate) struct KindCount {
     /// As in the samples.
     pub(crate) kind: &'static str,
@@ -25,7 +25,7 @@ pub(crate) struct KindCount {
 }
 
 /// Probes of one session between two ends.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, schemars::JsonSchema)]
 pub(crate) struct FlowCell {
     /// `full`, `short`, `icmp` or `stamp`.
     pub(crate) form: &'static str,
@@ -50,7 +50,7 @@ pub(crate) struct FlowCell {
 }
 
 /// Frames of a file that a capture passed over, or that came in a tunnel.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub(crate) struct NamedFrames {
     /// The protocol, or the tunnel.
     pub(crate) name: String,
@@ -59,7 +59,7 @@ pub(crate) struct NamedFrames {
 }
 
 /// What the writer of a capture file recorded of it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub(crate) struct FileFacts {
     /// `pcap` or `pcapng`.
     pub(crate) format: Option<&'static str>,
@@ -80,7 +80,7 @@ pub(crate) struct FileFacts {
 }
 
 /// The result of one capture.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, schemars::JsonSchema)]
 pub(crate) struct CaptureCell {
     /// The interface, or the file.
     pub(crate) source: String,

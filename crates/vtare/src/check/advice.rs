@@ -18,7 +18,7 @@ const LATE_WAKE_NS: f64 = 5_000.0;
 const HALT_POLL_NS: u32 = 200_000;
 
 /// One thing to change.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub(crate) struct Advice {
     /// Short and stable, for programs.
     pub(crate) id: &'static str,

@@ -13,7 +13,7 @@ use super::resolution::{Resolution, Status};
 const MOSTLY: f64 = 0.5;
 
 /// One cause.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub(crate) struct Cause {
     /// Short and stable, for programs.
     pub(crate) id: &'static str,

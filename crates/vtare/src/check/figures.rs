@@ -1,11 +1,17 @@
 //! The figures that `check` draws conclusions from: those of the instruments' cells, by the names of
 //! docs/internals/contract.md.
 
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use vtare_units::figures::Figures;
 
+use crate::counter::Counter;
 use crate::failure::Failure;
+use crate::instrument::Instrument;
+use crate::noise::Noise;
+use crate::sleep::Sleep;
+use crate::timer::Timer;
 
 use super::trust::Trust;
 
@@ -89,11 +95,19 @@ pub(super) struct CauseFigures {
 }
 
 /// The cells of each instrument as they stand in the document.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Cells {
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub(crate) struct Cells {
+    /// As in `vtare.timer/1`; null where it was not measured.
+    #[schemars(with = "Option<Vec<<Timer as Instrument>::Cell>>")]
     pub(super) timer: Value,
+    /// As in `vtare.sleep/1`; null where it was not measured.
+    #[schemars(with = "Option<Vec<<Sleep as Instrument>::Cell>>")]
     pub(super) sleep: Value,
+    /// As in `vtare.counter/1`; null where it was not measured.
+    #[schemars(with = "Option<Vec<<Counter as Instrument>::Cell>>")]
     pub(super) counter: Value,
+    /// As in `vtare.noise/1`; null where it was not measured.
+    #[schemars(with = "Option<Vec<<Noise as Instrument>::Cell>>")]
     pub(super) noise: Value,
 }
 

@@ -15,6 +15,8 @@ mod trust;
 use std::ffi::OsString;
 
 pub(crate) use published::published_sleeps;
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 use vtare_sys::facts::MachineFacts;
 use vtare_sys::{clocks, sched};
@@ -23,9 +25,11 @@ use vtare_units::{Span, Wall};
 use crate::answer::Shape;
 use crate::context::Context;
 use crate::counter::Counter;
+use crate::document::{AnswerDocument, Program, Shared};
 use crate::failure::{Exit, Failure};
 use crate::instrument::{Instrument, Note, Session, conclude, fresh_seed};
 use crate::lab;
+use crate::limits::Verdict;
 use crate::noise::{self, Noise, NoiseParameters, Spin};
 use crate::output::{print, print_json, to_json};
 use crate::own_program::proc_note;
@@ -125,35 +129,37 @@ pub(crate) fn command(arguments: &CheckArguments, context: &Context) -> Result<E
     if arguments.json {
         let status = resolution.map(|found| found.status);
         let visible = resolution.and_then(|found| found.visible);
-        print_json(&json!({
-            "schema": "vtare.check/1",
-            "program": {"name": "vtare", "version": env!("CARGO_PKG_VERSION")},
-            "parameters": {"seconds": seconds},
-            "seed": seed,
-            "answer": {
-                "text": first_line,
-                "status": status,
-                "limits": causes.iter().map(|cause| &cause.text).collect::<Vec<_>>(),
-                "advice": to_json(&advice),
+        print_json(&to_json(&Document {
+            schema: SCHEMA,
+            parameters: CheckParameters { seconds },
+            seed,
+            answer: AnswerDocument {
+                text: first_line.clone(),
+                status,
+                limits: causes.iter().map(|cause| cause.text.clone()).collect(),
+                advice: advice.clone(),
             },
-            "status": status,
-            "resolution_percent": visible.map(|(share, _)| share * 100.0),
-            "resolution_from_ns": visible.map(|(_, from_ns)| from_ns),
-            "rests_on": resolution.map(|found| to_json(&found.rests_on)),
-            "causes": to_json(&causes),
-            "limits": to_json(&limits),
-            "verdict": sentences::verdict(&first_line, &findings),
-            "findings": to_json(&findings),
-            "advice": to_json(&advice),
-            "standings": to_json(&standings),
-            "durations": to_json(&figures.trust),
-            "cells": {"timer": cells.timer, "sleep": cells.sleep, "counter": cells.counter, "noise": cells.noise},
-            "machine": to_json(&machine),
-            "clock": clock_object,
-            "notes": to_json(&[&parts.notes[..], &parts.instrument_notes[..]].concat()),
-            "interrupted": parts.interrupted,
-            "started_unix_ns": started.as_nanos(),
-            "elapsed_ns": elapsed.as_nanos(),
+            status,
+            resolution_percent: visible.map(|(share, _)| share * 100.0),
+            resolution_from_ns: visible.map(|(_, from_ns)| from_ns),
+            rests_on: resolution.map(|found| found.rests_on),
+            causes: &causes,
+            limits: &limits,
+            verdict: sentences::verdict(&first_line, &findings),
+            findings: &findings,
+            advice: &advice,
+            standings: &standings,
+            durations: figures.trust.as_ref(),
+            cells: &cells,
+            notes: [&parts.notes[..], &parts.instrument_notes[..]].concat(),
+            shared: Shared {
+                program: Program::OWN,
+                interrupted: parts.interrupted,
+                started_unix_ns: started.as_nanos(),
+                elapsed_ns: elapsed.as_nanos(),
+                machine: &machine,
+                clock: &clock.info(),
+            },
         }))?;
     } else if arguments.fail_if.contains(&Condition::Help) {
         print(&conditions::listed(resolution.as_ref()))?;
@@ -173,6 +179,53 @@ pub(crate) fn command(arguments: &CheckArguments, context: &Context) -> Result<E
         print(&if arguments.verbose { page.whole(shape) } else { page.short(shape) })?;
     }
     Ok(conclude(parts.interrupted, &limits))
+}
+
+pub(crate) const SCHEMA: &str = "vtare.check/1";
+
+/// What `--json` prints.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Document<'a> {
+    schema: &'static str,
+    /// What was asked for.
+    parameters: CheckParameters,
+    /// Seed of every random order.
+    seed: u64,
+    answer: AnswerDocument<resolution::Status, advice::Advice>,
+    /// How good this machine is for timings now; null where it could not be judged.
+    status: Option<resolution::Status>,
+    /// The smallest difference between two timings that is visible, %; null where not even 50 % is.
+    resolution_percent: Option<f64>,
+    /// The length of timings from which on it is visible, ns.
+    resolution_from_ns: Option<i64>,
+    /// The timings that limit the verdict, with their error.
+    rests_on: Option<resolution::Row>,
+    /// What limits the verdict, the greatest share of the time first.
+    causes: &'a [causes::Cause],
+    /// One entry for each `--fail-if`.
+    limits: &'a [Verdict],
+    /// The verdict and all findings in sentences.
+    verdict: String,
+    /// Each finding, with its figure.
+    findings: &'a [sentences::Finding],
+    /// What to change on this machine.
+    advice: &'a [advice::Advice],
+    /// Where the figures stand among published ones.
+    standings: &'a [published::Standing],
+    /// How far durations can be trusted, by their length; null where that was not measured.
+    durations: Option<&'a trust::Trust>,
+    /// The figures of each instrument.
+    cells: &'a Cells,
+    /// Remarks on how the figures came about.
+    notes: Vec<Note>,
+    #[serde(flatten)]
+    shared: Shared<'a>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct CheckParameters {
+    /// About how long it might take, s.
+    seconds: f64,
 }
 
 /// The parts that are measured one after another. A part that fails leaves a note, not an end: the others are still

@@ -12,7 +12,7 @@ const CV_QUANTUM: f64 = 0.0001;
 const SLEEP_TARGET_NS: u64 = 1_000_000;
 
 /// One figure of this machine among the published ones.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub(crate) struct Standing {
     /// What is compared, for people.
     pub(crate) what: String,
@@ -29,7 +29,7 @@ pub(crate) struct Standing {
 }
 
 /// One published figure.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub(crate) struct Published {
     /// The platform's name.
     pub(crate) platform: String,

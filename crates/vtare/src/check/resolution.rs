@@ -22,7 +22,7 @@ const USABLE: f64 = 0.1;
 const ANCHOR_NS: i64 = 1_000_000;
 
 /// How good this machine is for timings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Status {
     /// Differences of 2 % can be seen.
@@ -59,7 +59,7 @@ impl FromStr for Status {
 }
 
 /// One row of the table: timings of one length, and the error that 95 of 100 of them do not exceed.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub(crate) struct Row {
     /// The length in ns; null for the last row, all longer timings.
     pub(crate) duration_ns: Option<i64>,

@@ -11,7 +11,7 @@ use super::resolution::{Resolution, Status};
 use super::trust::{Trust, TrustPoint};
 
 /// A sentence and the figure it rests on.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub(crate) struct Finding {
     /// Short and stable, for programs.
     pub(crate) id: &'static str,

@@ -30,7 +30,7 @@ pub(super) struct ClockError {
 }
 
 /// The relative error of one duration.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub(crate) struct TrustPoint {
     /// The duration, in ns.
     pub(crate) duration_ns: i64,
@@ -39,7 +39,7 @@ pub(crate) struct TrustPoint {
 }
 
 /// How far durations can be trusted.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub(crate) struct Trust {
     /// The error that is accepted, as a share.
     pub(crate) level: f64,

@@ -14,7 +14,7 @@ use super::function::Call;
 const DECIDES: f64 = 0.5;
 
 /// What most of the variance comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Cause {
     /// Other threads had the CPU: involuntary switches and missing CPU time agree.
@@ -54,7 +54,7 @@ impl Cause {
 }
 
 /// Shares of the variance of the run time; `None` where there is no variance.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub(crate) struct CauseShares {
     /// Time without the CPU in calls with involuntary switches.
     pub(crate) other_threads: Option<f64>,

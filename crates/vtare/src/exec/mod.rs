@@ -17,7 +17,7 @@ use std::process::{Child, Command, ExitStatus};
 
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
-use serde_json::Value;
+use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use vtare_sys::facts::MachineFacts;
@@ -250,17 +250,23 @@ impl Sink {
             }
             Self::File(file, json) => (file, json),
         };
-        let text = if json { format!("{:#}\n", document(report)) } else { report.text() };
+        let text = if json {
+            format!("{:#}\n", to_json(&Document { report, machine: MachineFacts::read() }))
+        } else {
+            report.text()
+        };
         let target = file.target().display().to_string();
         let written = file.handle().and_then(|mut handle| handle.write_all(text.as_bytes())).and_then(|()| file.keep());
         written.map_err(|error| Failure::Machine(format!("cannot write the report {target}: {error}")))
     }
 }
 
-fn document(report: &Report) -> Value {
-    let mut document = to_json(report);
-    document["machine"] = to_json(&MachineFacts::read());
-    document
+/// The report for programs.
+#[derive(Serialize, schemars::JsonSchema)]
+pub(crate) struct Document<'a> {
+    #[serde(flatten)]
+    report: &'a Report,
+    machine: MachineFacts,
 }
 
 fn warn_if_empty(report: &Report, program: &Program) {

@@ -52,7 +52,7 @@ impl Counts {
 }
 
 /// What a run's processes did with time.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, schemars::JsonSchema)]
 pub(super) struct Report {
     schema: &'static str,
     /// Processes that loaded the library; each `exec` counts.
@@ -64,14 +64,14 @@ pub(super) struct Report {
     functions: Vec<Counted>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, schemars::JsonSchema)]
 struct Answered {
     kernel: u64,
     ordered: u64,
     unordered: u64,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, schemars::JsonSchema)]
 struct Counted {
     name: &'static str,
     calls: u64,
@@ -83,7 +83,7 @@ struct Counted {
     sleeps: Option<Sleeps>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, schemars::JsonSchema)]
 struct Sleeps {
     lateness_ns: Lateness,
     spin_ns: u64,
@@ -92,7 +92,7 @@ struct Sleeps {
     disturbed: u64,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, schemars::JsonSchema)]
 struct Lateness {
     n: u64,
     median: Option<f64>,

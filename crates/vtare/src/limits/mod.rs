@@ -91,7 +91,7 @@ impl fmt::Display for Known {
 }
 
 /// What became of one limit.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub(crate) struct Verdict {
     /// The limit as it was understood.
     pub(crate) expression: String,

@@ -10,14 +10,16 @@ use std::thread;
 
 pub(crate) use arguments::LinkArguments;
 use serde::Serialize;
-use serde_json::{Value, json};
+use vtare_clock::ClockInfo;
 use vtare_emulator::{Bin, Emulator, EmulatorError, EmulatorOptions, Ended, LaneSpec};
 use vtare_sys::facts::MachineFacts;
 use vtare_sys::{process, sched};
 use vtare_units::Span;
+use vtare_units::figures::Figures;
 use watch::{Lateness, Observer};
 
 use crate::context::Context;
+use crate::document::Program;
 use crate::failure::{Exit, Failure};
 use crate::instrument::{Note, check_cpu, fresh_seed};
 use crate::output::{print, print_json, to_json};
@@ -105,22 +107,28 @@ pub(crate) fn command(arguments: &LinkArguments, context: &Context) -> Result<Ex
     machine.note_steal_after();
     notes.extend(limits(&ended, &lateness, arguments.late));
     let directions = [0, 1].map(|lane| Direction::of(lane, &options, &ended, &lateness, arguments.late));
-    let shared = json!({
-        "schema": "vtare.link/1",
-        "program": {"name": "vtare", "version": env!("CARGO_PKG_VERSION")},
-        "interfaces": options.interfaces, "seed": seed, "probe_port": arguments.probe_port,
-        "lanes": {LANES[0]: to_json(&lanes[0]), LANES[1]: to_json(&lanes[1])},
-        "started_monotonic_ns": started_ns, "started_unix_ns": ended.started_unix_ns,
-        "elapsed_s": ended.elapsed.as_secs_f64(), "stamp_error_ns": ended.stamp_error_ns,
-        "directions": to_json(&directions),
-        "machine": to_json(&machine), "clock": to_json(&clock.info()), "notes": to_json(&notes),
-    });
-    let lost = written.and_then(|samples| samples.finish(&shared)).err();
+    let shared = Shared {
+        schema: SCHEMA,
+        program: Program::OWN,
+        interfaces: &options.interfaces,
+        seed,
+        probe_port: arguments.probe_port,
+        lanes: Lanes { ab: &lanes[0], ba: &lanes[1] },
+        started_monotonic_ns: started_ns,
+        started_unix_ns: ended.started_unix_ns,
+        elapsed_s: ended.elapsed.as_secs_f64(),
+        stamp_error_ns: ended.stamp_error_ns,
+        directions: &directions,
+        machine: &machine,
+        clock: &clock.info(),
+        notes: &notes,
+    };
+    let lost = written.and_then(|samples| samples.finish(&to_json(&shared))).err();
     let output = if lost.is_some() { None } else { arguments.log.as_deref() };
     if let Some(error) = &lost {
         message!("vtare: {error}");
     }
-    show(arguments, &options, &ended, &lateness, &notes, &shared, output)?;
+    show(arguments, &options, shared, output)?;
     match (&ended.failure, lost) {
         (Some(why), _) => Err(Failure::Machine(format!("{why}: the link ended; what it did until then is above"))),
         (None, Some(_)) => Ok(Exit::SamplesLost),
@@ -193,8 +201,61 @@ fn failure(error: EmulatorError) -> Failure {
     }
 }
 
+pub(crate) const SCHEMA: &str = "vtare.link/1";
+
+/// What `--json` prints.
+#[derive(Serialize, schemars::JsonSchema)]
+pub(crate) struct Document<'d> {
+    #[serde(flatten)]
+    shared: Shared<'d>,
+    /// The file of the log; null where none was kept.
+    output: Option<&'d Path>,
+}
+
+/// What the document and the footer of the log have.
+#[derive(Serialize, schemars::JsonSchema)]
+struct Shared<'d> {
+    schema: &'static str,
+    program: Program,
+    /// The two ends.
+    interfaces: &'d [String; 2],
+    /// Seed of every random order.
+    seed: u64,
+    /// Frames of this UDP port count as probes.
+    probe_port: u16,
+    lanes: Lanes<'d>,
+    /// CLOCK_MONOTONIC of the start.
+    started_monotonic_ns: u64,
+    /// Wall time of the start, ns since 1970.
+    started_unix_ns: u64,
+    elapsed_s: f64,
+    /// How far stamps of arrivals may be off.
+    stamp_error_ns: u64,
+    directions: &'d [Direction<'d>; 2],
+    machine: &'d MachineFacts,
+    clock: &'d ClockInfo,
+    /// What the emulator could not do.
+    notes: &'d [Note],
+}
+
+/// What was emulated: from the first interface to the second, and back.
+#[derive(Serialize, schemars::JsonSchema)]
+struct Lanes<'d> {
+    ab: &'d LaneSpec,
+    ba: &'d LaneSpec,
+}
+
+#[derive(Serialize, schemars::JsonSchema)]
+struct LatenessFigures {
+    n: u64,
+    median: Option<f64>,
+    p99: Option<f64>,
+    p999: Option<f64>,
+    max: Option<i64>,
+}
+
 /// What one direction did, for programs.
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct Direction<'d> {
     from: &'d str,
     to: &'d str,
@@ -204,7 +265,8 @@ struct Direction<'d> {
     lost_share: Option<f64>,
     outlet: vtare_emulator::Outlet,
     inlet: vtare_emulator::Inlet,
-    lateness_ns: Value,
+    /// By how much packets left late, ns.
+    lateness_ns: LatenessFigures,
     late_limit_ns: u64,
     late_packet: u64,
     late_share: Option<f64>,
@@ -243,11 +305,9 @@ fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
-fn in_figures(lateness: &Lateness) -> Value {
-    let figures = lateness.histogram.figures();
-    json!({
-        "n": figures.n, "median": figures.median, "p99": figures.p99, "p999": figures.p999, "max": lateness.most_ns,
-    })
+fn in_figures(lateness: &Lateness) -> LatenessFigures {
+    let Figures { n, median, p99, p999, .. } = lateness.histogram.figures();
+    LatenessFigures { n, median, p99, p999, max: lateness.most_ns }
 }
 
 /// What the emulator itself could not do, in words: never hidden.
@@ -298,22 +358,17 @@ fn limits(ended: &Ended, lateness: &[Lateness; 2], limit_ns: u64) -> Vec<Note> {
 fn show(
     arguments: &LinkArguments,
     options: &EmulatorOptions,
-    ended: &Ended,
-    lateness: &[Lateness; 2],
-    notes: &[Note],
-    shared: &Value,
+    shared: Shared<'_>,
     output: Option<&Path>,
 ) -> Result<(), Failure> {
     if arguments.json {
-        let mut document = shared.clone();
-        document["output"] = to_json(&output);
-        return print_json(&document);
+        return print_json(&to_json(&Document { shared, output }));
     }
     let mut text = String::new();
-    for lane in 0..2 {
-        text.push_str(&in_words(&Direction::of(lane, options, ended, lateness, arguments.late), options, lane));
+    for (lane, direction) in shared.directions.iter().enumerate() {
+        text.push_str(&in_words(direction, options, lane));
     }
-    for note in notes {
+    for note in shared.notes {
         text.push_str(&format!("note: {}\n", note.text));
     }
     print(&text)
@@ -322,7 +377,6 @@ fn show(
 fn in_words(direction: &Direction<'_>, options: &EmulatorOptions, lane: usize) -> String {
     let Direction { from, to, count, outlet, lateness_ns, .. } = direction;
     let rate = |rate: Option<u64>| rate.map_or_else(|| "-".to_owned(), |rate| show_bit_rate(rate as f64));
-    let nanos = |key: &str| time(lateness_ns[key].as_f64());
     if count.arrived_packet == 0 && outlet.sent_packet == 0 {
         return format!("{from} -> {to} ({}): nothing came\n", described(&options.lanes[lane]));
     }
@@ -336,9 +390,9 @@ fn in_words(direction: &Direction<'_>, options: &EmulatorOptions, lane: usize) -
         count.overflow_packet,
         outlet.sent_packet,
         outlet.left_packet,
-        nanos("median"),
-        nanos("p99"),
-        nanos("max"),
+        time(lateness_ns.median),
+        time(lateness_ns.p99),
+        time(lateness_ns.max.map(|most| most as f64)),
         percent(direction.late_share),
         time(Some(direction.late_limit_ns as f64)),
         rate(direction.highest_bit_per_s),

@@ -6,7 +6,7 @@ use serde::Serialize;
 use vtare_sys::proc::Difference;
 
 /// What the system accounts for of the time lost on one CPU. Times in ns; `None` where it keeps no account.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub(crate) struct Causes {
     /// The sum of all gaps.
     pub(crate) lost_ns: i64,

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::table::time;
 
 /// Gaps whose length lies in one decade.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub(crate) struct Decade {
     /// The least length, in ns: a power of ten. The next decade begins at ten times it.
     pub(crate) from_ns: i64,

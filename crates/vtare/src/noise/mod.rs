@@ -59,7 +59,7 @@ impl Default for NoiseParameters {
 }
 
 /// What was seen on one CPU.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, schemars::JsonSchema)]
 pub(crate) struct NoiseCell {
     /// The CPU.
     pub(crate) cpu: usize,

@@ -8,7 +8,7 @@ use super::saturate::Saturated;
 use crate::samples::nearest;
 
 /// One direction of the path, or both. Rates are of IP packets, headers included.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, schemars::JsonSchema)]
 pub(crate) struct PathCell {
     /// The far end, as it was given.
     pub(crate) peer: String,

@@ -23,7 +23,7 @@ const PACKETS: u32 = 10;
 const GAP_NS: f64 = 10e6;
 
 /// What TCP did that filled the way up.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub(crate) struct Saturated {
     /// Its congestion control.
     pub(crate) congestion: String,

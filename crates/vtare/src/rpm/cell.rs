@@ -6,7 +6,7 @@ use vtare_methods::rpm::{Confidence, Direction, RpmFigures, RpmProbe, grade};
 use crate::samples::count;
 
 /// One direction of the path. Times are trimmed means of the last intervals: without the slowest 5 %.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, schemars::JsonSchema)]
 pub(crate) struct RpmCell {
     /// The far end, as it was given.
     pub(crate) peer: String,

@@ -13,7 +13,7 @@ use crate::black_hole::Vanishing;
 use crate::table::time;
 
 /// Where lost packets were lost; `None` is "nobody could count that", which is not 0.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, schemars::JsonSchema)]
 pub(crate) struct LostBy {
     attribution: Option<Attribution>,
     late: u64,
@@ -54,7 +54,7 @@ impl From<LossClasses> for LostBy {
 }
 
 /// Time that something took from the sending thread while it only looked for replies.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, schemars::JsonSchema)]
 pub(crate) struct StallFigures {
     threshold_ns: u64,
     watched_fraction: Option<f64>,
@@ -85,7 +85,7 @@ impl StallFigures {
 }
 
 /// The result of probing one peer. Times in ns.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, schemars::JsonSchema)]
 pub(crate) struct RttCell {
     /// Whether their size is why no packet was answered.
     #[serde(skip)]

@@ -18,7 +18,7 @@ use crate::table::time;
 const CHOSEN_UP_TO_PACKET_PER_S: f64 = 20_000.0;
 
 /// What held packets until they were due.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Holder {
     /// The sending thread, looking at the clock.
@@ -50,7 +50,7 @@ impl Holder {
 }
 
 /// How packets were held until they were due, in a cell.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub(crate) struct PacingFacts {
     /// What held them.
     holder: Holder,

@@ -38,7 +38,7 @@ impl Extension {
 }
 
 /// What the last reply of a STAMP reflector states.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub(crate) struct StampFacts {
     /// Packets carry a code over their bytes, by a shared key.
     pub(crate) authenticated: bool,

@@ -8,7 +8,7 @@ const T99: [f64; 9] = [63.657, 9.925, 5.841, 4.604, 4.032, 3.707, 3.499, 3.355, 
 const Z99: f64 = 2.575_829;
 
 /// From the least to the greatest value that something may have.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub(super) struct Range(pub(super) f64, pub(super) f64);
 
 impl Range {

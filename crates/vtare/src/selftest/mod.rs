@@ -21,6 +21,7 @@ use vtare_sys::{clocks, process, sched};
 use vtare_units::{Monotonic, Span, Wall};
 
 use crate::context::Context;
+use crate::document::Program;
 use crate::failure::{Exit, Failure};
 use crate::instrument::fresh_seed;
 use crate::nearest::did_you_mean;
@@ -66,7 +67,7 @@ pub(crate) struct SelftestArguments {
 }
 
 /// What injects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum By {
     SimulatedMachine,
@@ -76,7 +77,7 @@ enum By {
 }
 
 /// The unit of the values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 enum Unit {
     #[serde(rename = "ns")]
     Time,
@@ -233,7 +234,7 @@ const FAULTS: [Fault; 12] = [
 ];
 
 /// Whether the fault was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Verdict {
     Found,
@@ -242,7 +243,7 @@ enum Verdict {
 }
 
 /// One row.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, schemars::JsonSchema)]
 struct Row {
     name: &'static str,
     fault: &'static str,
@@ -260,10 +261,13 @@ struct Row {
     reason: Option<String>,
 }
 
-#[derive(Serialize)]
-struct Document<'d> {
+pub(crate) const SCHEMA: &str = "vtare.selftest/1";
+
+/// What `--json` prints.
+#[derive(Serialize, schemars::JsonSchema)]
+pub(crate) struct Document<'d> {
     schema: &'static str,
-    program: serde_json::Value,
+    program: Program,
     machine: &'d MachineFacts,
     seed: u64,
     quick: bool,
@@ -329,8 +333,8 @@ pub(crate) fn command(arguments: &SelftestArguments, context: &Context) -> Resul
     let elapsed_s = (clocks::now::<Monotonic>() - from).as_secs_f64();
     if arguments.json {
         print_json(&to_json(&Document {
-            schema: "vtare.selftest/1",
-            program: serde_json::json!({"name": "vtare", "version": env!("CARGO_PKG_VERSION")}),
+            schema: SCHEMA,
+            program: Program::OWN,
             machine: &MachineFacts::read(),
             seed,
             quick: arguments.quick,

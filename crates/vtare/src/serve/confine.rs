@@ -10,7 +10,7 @@ use crate::failure::Failure;
 const OTHER_DESCRIPTORS: usize = 32;
 
 /// What was given up.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub(super) struct Confinement {
     /// Whether the user was changed from root to nobody; false where it was not root.
     became_nobody: bool,

@@ -19,6 +19,7 @@ use vtare_wire::session::{FlowLimits, Limits};
 use zeroize::Zeroizing;
 
 use crate::context::Context;
+use crate::document::Program;
 use crate::failure::{Exit, Failure, error_document};
 use crate::instrument::check_cpu;
 use crate::output::{print, to_json};
@@ -198,9 +199,12 @@ pub(crate) struct ServeArguments {
     max_handshakes: u16,
 }
 
+pub(crate) const READY_SCHEMA: &str = "vtare.serve/1";
+pub(crate) const ENDED_SCHEMA: &str = "vtare.serve_end/1";
+
 /// The line that is printed once the responder is ready.
-#[derive(Serialize)]
-struct Ready<'r> {
+#[derive(Serialize, schemars::JsonSchema)]
+pub(crate) struct Ready<'r> {
     schema: &'static str,
     listen: SocketAddr,
     /// Where STAMP packets are reflected; null where they are not.
@@ -223,19 +227,13 @@ struct Ready<'r> {
 }
 
 /// The last line on stdout.
-#[derive(Serialize)]
-struct Ended<'r> {
+#[derive(Serialize, schemars::JsonSchema)]
+pub(crate) struct Ended<'r> {
     schema: &'static str,
     #[serde(flatten)]
     summary: &'r Summary,
     /// Lines of the log that could not be written.
     log_lines_dropped: u64,
-}
-
-#[derive(Serialize)]
-struct Program {
-    name: &'static str,
-    version: &'static str,
 }
 
 /// Serves until SIGTERM or SIGINT, which are its ordinary end: exit code 0.
@@ -274,7 +272,7 @@ pub(crate) fn command(arguments: &ServeArguments, context: &Context) -> Result<E
     log::report_panics(&log);
     tracing_subscriber::fmt().with_writer(log.clone()).with_target(false).with_ansi(false).init();
     let ready = Ready {
-        schema: "vtare.serve/1",
+        schema: READY_SCHEMA,
         listen: responder.address(),
         stamp,
         stamp_authenticated: arguments.stamp_key_file.is_some(),
@@ -289,7 +287,7 @@ pub(crate) fn command(arguments: &ServeArguments, context: &Context) -> Result<E
         socket: responder.obtained(),
         xdp: responder.in_kernel(),
         confinement: &confinement,
-        program: Program { name: "vtare", version: env!("CARGO_PKG_VERSION") },
+        program: Program::OWN,
     };
     announce(&ready, arguments)?;
     if let Some(rpm) = &rpm {
@@ -307,7 +305,7 @@ pub(crate) fn command(arguments: &ServeArguments, context: &Context) -> Result<E
     let log_lines_dropped = log.drain();
     if arguments.json {
         let last = match &ended {
-            Ok(summary) => to_json(&Ended { schema: "vtare.serve_end/1", summary, log_lines_dropped }),
+            Ok(summary) => to_json(&Ended { schema: ENDED_SCHEMA, summary, log_lines_dropped }),
             Err(failure) => error_document(failure, failure.code()),
         };
         let out = Lines::to(std::io::stdout())?;

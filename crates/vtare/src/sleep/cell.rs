@@ -14,7 +14,7 @@ use super::worker::{Batch, Reading, Refused};
 const CROWDED: f64 = 0.1;
 
 /// How one method sleeps one length.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, schemars::JsonSchema)]
 pub(crate) struct SleepCell {
     /// How it slept.
     pub(crate) method: Option<Method>,

@@ -43,7 +43,7 @@ const NICE: i32 = -19;
 const MOST_FRAMES: u64 = 1 << 26;
 
 /// A sender, and how fast it was.
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub(super) struct Chosen {
     /// Its name.
     pub(super) engine: &'static str,

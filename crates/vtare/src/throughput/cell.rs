@@ -216,7 +216,7 @@ impl Latencies {
 }
 
 /// A guest at one load, all trials together.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, schemars::JsonSchema)]
 pub(crate) struct FlowFigures {
     /// Frames that left.
     pub(crate) sent: u64,
@@ -235,7 +235,7 @@ pub(crate) struct FlowFigures {
 }
 
 /// Latency at one load.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, schemars::JsonSchema)]
 pub(crate) struct LatencyAt {
     /// The load, frames a second.
     pub(crate) load_packet_per_s: u64,
@@ -306,7 +306,7 @@ impl LatencyAt {
 }
 
 /// The longest bursts that passed whole, and the buffers that they show (RFC 9004).
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub(crate) struct BackToBackAt {
     /// Rate of the bursts, frames a second; of several, the least.
     pub(crate) packet_per_s: u64,
@@ -350,7 +350,7 @@ impl BackToBackAt {
 }
 
 /// The result of a cell. Rates are frames a second, all flows together.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, schemars::JsonSchema)]
 pub(crate) struct ThroughputCell {
     /// Size of the frames, check sequence included.
     pub(crate) frame_byte: u32,

@@ -6,7 +6,7 @@ use vtare_units::figures::Figures;
 use super::sources::Source;
 
 /// What one source costs.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, schemars::JsonSchema)]
 pub(crate) struct TimerCell {
     /// What was read.
     pub(crate) source: Option<Source>,

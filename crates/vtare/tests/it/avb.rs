@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::common::skips::{Judged, first_good};
 use crate::common::wire::{Responder, Wire, new_key};
-use crate::common::{Outcome, Place, VTARE, accepted, documented, golden, vtare_line};
+use crate::common::{Outcome, Place, VTARE, accepted, golden, schema, vtare_line};
 use serde_json::Value;
 
 /// What the shaper lets through, bit/s of IP.
@@ -107,7 +107,6 @@ fn a_shaped_path_is_measured_and_the_document_is_as_agreed() {
     assert_eq!((&cell["direction"], &cell["layer"], &cell["estimates"]), (&"forward".into(), &"ip".into(), &1.into()));
     assert!(cell["probe_byte"].as_u64() > Some(1_500) && cell["extra_byte"].as_u64() > Some(0), "{cell:#}");
     assert_eq!(cell["packet_byte"], 1_500);
-    documented(&document);
     let keys = cell.as_object().expect("an object").keys().map(|key| format!("{key}\n"));
     golden("tests/golden/avb.shape", &keys.collect::<String>());
     golden("tests/golden/help_avb.txt", &vtare_line("avb --help").stdout);
@@ -191,7 +190,7 @@ fn following_shows_an_estimate_a_line() {
     let shown = outcome.stdout.lines().take_while(|line| !line.starts_with("vtare avb")).count();
     assert!(shown >= 1 && outcome.stdout.contains("estimates"), "{}", outcome.stdout);
     let last = lines.last().expect("there is one");
-    documented(last);
+    schema::hold(last);
     if !last["avb_bit_per_s"].is_null() {
         roughly(&last["avb_bit_per_s"], SHAPED);
     }

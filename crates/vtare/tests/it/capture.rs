@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use crate::common::skips::{first_good, spoiled};
 use crate::common::wire::{Wire, new_key};
-use crate::common::{Outcome, Place, VTARE, accepted, documented, golden, undisturbed, until, vtare_line, whole};
+use crate::common::{Outcome, Place, VTARE, accepted, golden, undisturbed, until, vtare_line, whole};
 use serde_json::Value;
 
 /// One row of the samples: texts and numbers by column.
@@ -150,7 +150,6 @@ fn every_probe_is_seen_at_both_ends_by_both_hooks_between_its_sending_and_its_ar
         let outcome = tap.end();
         assert_eq!(outcome.code, 0, "{}", outcome.stderr);
         let document = outcome.json();
-        documented(&document);
         let cell = &document["cells"][0];
         assert_eq!((&cell["hook"], &cell["lost"]), (&Value::from(hook), &Value::from(0)), "{cell:#}");
         assert_eq!(cell["stamp_clock"], "monotonic");
@@ -447,7 +446,6 @@ fn a_run_of_the_lab_reads_a_file_into_rows_and_round_trips() {
     let outcome = vtare_line(&format!("measure {} --json", run.display()));
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     let document = outcome.json();
-    documented(&document);
     let cell = &document["cells"][0];
     assert_eq!((&cell["packets"], &cell["lost"]), (&Value::from(799), &Value::Null));
     assert_eq!((&cell["rtt_ns"]["n"], &cell["rtt_ns"]["median"]), (&Value::from(399), &Value::from(250_000.0)));

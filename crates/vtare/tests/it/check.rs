@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::common::{Outcome, VTARE, documented, vtare, vtare_line};
+use crate::common::{Outcome, VTARE, vtare, vtare_line};
 use serde_json::Value;
 
 #[test]
@@ -12,7 +12,6 @@ fn a_short_check_states_its_verdict_in_sentences_with_figures() {
     assert_eq!(outcome.stderr, "", "nothing is drawn where stderr is no terminal");
     let document = outcome.json();
     assert_eq!((&document["schema"], &document["seed"]), (&"vtare.check/1".into(), &3.into()));
-    documented(&document);
     let findings = document["findings"].as_array().expect("a list");
     assert!(!findings.is_empty());
     for finding in findings {

@@ -13,7 +13,7 @@ use parquet::record::RowAccessor;
 use serde_json::Value;
 use vtare_sys::net::namespace;
 
-use crate::common::{Outcome, Place, VTARE, documented, vtare_line};
+use crate::common::{Outcome, Place, VTARE, vtare_line};
 
 /// Namespaces A and B, each joined to M: 10.113.0.1 and 10.113.0.2. No IPv6 and no address resolution: what a test
 /// sends is all there is.
@@ -151,8 +151,6 @@ fn every_packet_is_accounted_for_and_the_log_holds_the_same_truth() {
     assert_eq!(vtare_line("load idle --seconds 0.05").code, 0);
     let link = link.stop();
     let sink = sink.stop();
-    documented(&link);
-    documented(&sent);
     let way = &link["directions"][0];
     if was_held_up(&link) || sink["net"]["sink"]["socket_drops"] != 0 {
         return;

@@ -126,7 +126,6 @@ fn the_net_load_and_its_sink_agree_to_the_byte() {
     let sink = Outcome::of(sink.wait_with_output().expect("it ends"));
     assert_eq!(sink.code, 0, "{}", sink.stderr);
     let (sender, sink) = (sender.json(), sink.json());
-    crate::common::documented(&sender);
     assert_eq!(
         (&sender["kind"], &sender["net"]["role"], &sink["net"]["role"]),
         (&"net".into(), &"sender".into(), &"sink".into())

@@ -3,7 +3,7 @@
 
 use crate::common::skips::{Disturbance, Judged, first_good};
 use crate::common::wire::{Responder, Wire, new_key};
-use crate::common::{Outcome, Place, accepted, documented, golden, vtare_line};
+use crate::common::{Outcome, Place, accepted, golden, vtare_line};
 use serde_json::Value;
 
 /// The depths of the shapers up and down, bytes of IP, and their rates, bit/s.
@@ -29,7 +29,6 @@ fn what_cannot_be_is_refused_by_name() {
 fn cells(outcome: &Outcome) -> Vec<Value> {
     assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
     let document = outcome.json();
-    documented(&document);
     document["cells"].as_array().expect("it has cells").clone()
 }
 

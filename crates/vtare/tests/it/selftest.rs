@@ -2,14 +2,13 @@
 
 use std::process::Command;
 
-use crate::common::{Outcome, VTARE, documented, vtare_line};
+use crate::common::{Outcome, VTARE, vtare_line};
 
 #[test]
 fn the_document_shows_what_was_injected_and_what_was_found() {
     let outcome = vtare_line("selftest --quick --only counter-rate,simulated-loss --seed 7 --json");
     assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""));
     let document = outcome.json();
-    documented(&document);
     assert_eq!((&document["found"], &document["missed"]), (&2.into(), &0.into()));
     let loss = &document["faults"][1];
     let number = |path: &str| loss.pointer(path).and_then(serde_json::Value::as_f64).expect("it is there");

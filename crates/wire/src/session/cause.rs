@@ -38,7 +38,7 @@ pub enum Cause {
 }
 
 /// Datagrams that belonged to no session.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Discards {
     /// No datagrams of ours.
     pub garbage: u64,

@@ -6,7 +6,7 @@ use super::request::{Open, Purpose, VersionRange};
 use crate::LARGEST_BYTE;
 
 /// What a responder allows. Shown to the client in every refusal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
     /// Highest rate of one session, packet/s.
@@ -56,7 +56,7 @@ impl Default for Limits {
 }
 
 /// What a responder allows of data connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FlowLimits {
     /// Most data connections of one session.

@@ -54,6 +54,7 @@ const NO_FILES: &[&str] = &[
     "generate DIR",
     "link-counter --out",
     "load --dir",
+    "schema NAME",
     "selftest --only",
     "timer --path",
     "torture --path",

@@ -1,6 +1,7 @@
 //! What the tests of the binary share. The binary is the thing under test: it is started as a person or the lab starts
 //! it.
 
+pub(crate) mod schema;
 pub(crate) mod skips;
 pub(crate) mod wire;
 
@@ -32,10 +33,13 @@ impl Outcome {
         }
     }
 
-    /// The one JSON document on stdout.
+    /// The one JSON document on stdout, which is as its schema states.
+    #[track_caller]
     pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.stdout)
-            .unwrap_or_else(|error| panic!("{error} in:\n{}\n{}", self.stdout, self.stderr))
+        let document = serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|error| panic!("{error} in:\n{}\n{}", self.stdout, self.stderr));
+        schema::hold(&document);
+        document
     }
 
     /// Checks the exit code, and that stderr has each of `parts`.
@@ -223,56 +227,6 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let _gone = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// The example of the document named `schema` in docs/reference/json.md.
-pub(crate) fn example(schema: &str) -> Value {
-    let page = include_str!("../../../../../docs/reference/json.md");
-    let blocks = page.split("```json\n").skip(1).filter_map(|rest| rest.split("```").next());
-    let documents = blocks.map(|block| serde_json::from_str::<Value>(block).expect("the examples are JSON"));
-    let mut found = documents.filter(|document| document["schema"] == schema);
-    let example = found.next().unwrap_or_else(|| panic!("docs/reference/json.md has no example of {schema}"));
-    assert!(found.next().is_none(), "docs/reference/json.md has two examples of {schema}");
-    example
-}
-
-/// Checks that docs/reference/json.md shows `document`: each key of the example is in the document, and each key at the
-/// top of the document is in the example, or is named there as left out (`"...": "machine, clock: as above"`).
-#[track_caller]
-pub(crate) fn documented(document: &Value) {
-    let schema = document["schema"].as_str().expect("each document names its schema");
-    let example = example(schema);
-    all_within(schema, &example, document);
-    let left_out = example["..."].as_str().unwrap_or_default().replace([',', ':'], " ");
-    for key in document.as_object().expect("a document is an object").keys() {
-        let known = example.get(key).is_some() || left_out.split_whitespace().any(|word| word == key);
-        assert!(known, "docs/reference/json.md does not describe {key} of {schema}");
-    }
-}
-
-/// Every key of the example, in the first entries of lists too, is in the document. Where there is nothing to compare
-/// with (a list that is empty this time, a null), the example is believed.
-#[track_caller]
-fn all_within(path: &str, example: &Value, document: &Value) {
-    match (example, document) {
-        (Value::Object(shown), Value::Object(found)) => {
-            // Interrupts are named by the machine.
-            for (key, value) in shown.iter().filter(|(key, _)| *key != "..." && !path.ends_with("interrupts_by_line")) {
-                let inner =
-                    found.get(key).unwrap_or_else(|| panic!("docs/reference/json.md shows {path}.{key}: missing"));
-                all_within(&format!("{path}.{key}"), value, inner);
-            }
-        }
-        (Value::Array(shown), Value::Array(found)) => {
-            if let (Some(shown), Some(found)) = (shown.first(), found.first()) {
-                all_within(&format!("{path}[]"), shown, found);
-            }
-        }
-        (Value::Object(_), other) if !other.is_null() => {
-            panic!("docs/reference/json.md: object at {path}, not {other}")
-        }
-        _ => {}
     }
 }
 
