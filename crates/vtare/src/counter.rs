@@ -8,6 +8,7 @@
 //!
 //! The function runs in this process, or in a program in another language (`counters/`); all else is the same for both.
 
+mod answer;
 mod caller;
 mod cause;
 mod function;
@@ -25,6 +26,7 @@ use serde::Serialize;
 use vtare_sys::proc::Snapshot;
 use vtare_units::{Random, Span};
 
+use crate::answer::{Answer, CommandLine};
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::instrument::{self, Instrument, Note, Outcome, Session};
@@ -266,6 +268,10 @@ impl Instrument for Counter {
         }
         let interrupted = context.stop_requested();
         Ok(Outcome { cells, notes, interrupted })
+    }
+
+    fn answer(outcome: &Outcome<CounterCell>, _parameters: &Parameters, _line: &CommandLine) -> Answer {
+        answer::of(outcome)
     }
 
     fn table(cells: &[CounterCell]) -> Table {

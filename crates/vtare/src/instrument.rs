@@ -60,16 +60,14 @@ pub(crate) trait Instrument {
     fn measure(parameters: &Self::Parameters, session: &mut Session<'_>) -> Result<Outcome<Self::Cell>, Failure>;
 
     /// What people read above the table: the answer, what limits it, and what to change, as options of the command
-    /// line that was given. `None` where the table is all.
-    fn answer(_outcome: &Outcome<Self::Cell>, _parameters: &Self::Parameters, _line: &CommandLine) -> Option<Answer> {
-        None
-    }
+    /// line that was given.
+    fn answer(outcome: &Outcome<Self::Cell>, parameters: &Self::Parameters, line: &CommandLine) -> Answer;
 
     /// What it measures, as its figures begin: `p99` in a limit is of this.
     const MAIN: &'static str = Self::NAME;
 
-    /// The most lines that the answer may take where not all figures are asked for; `None` where they always stand.
-    const SHORT_LINES: Option<usize> = None;
+    /// The most lines that the answer may take where not all figures are asked for.
+    const SHORT_LINES: usize = 8;
 
     /// The cells for people.
     fn table(cells: &[Self::Cell]) -> Table;
@@ -132,7 +130,7 @@ pub(crate) struct RunHeader {
 #[schemars(bound = "")]
 pub(crate) struct Document<'a, I: Instrument> {
     schema: String,
-    /// What the terminal shows above the table; null where the figures are all, and for `vtare measure`.
+    /// What the terminal shows first; null for `vtare measure`.
     answer: Option<AnswerDocument<VerdictLevel, Change>>,
     /// The lab's name for the run; null where a person started it.
     run_id: Option<&'a str>,
@@ -259,7 +257,7 @@ pub(crate) fn carry_out<I: Instrument>(
     if showing.json {
         // A program that gives a run of its own has no command line to change.
         let line = (!showing.quiet).then(CommandLine::own);
-        let answer = line.and_then(|line| I::answer(&outcome, &parameters, &line));
+        let answer = line.map(|line| I::answer(&outcome, &parameters, &line));
         print_json(&to_json(&Document::<I> {
             schema: instrument_name::<I>(),
             answer: answer.map(|answer| answer.document()),
@@ -275,9 +273,11 @@ pub(crate) fn carry_out<I: Instrument>(
     } else if help {
         print(&limits::listed(&labelled, I::IDENTITY))?;
     } else if !showing.quiet {
-        let short = I::SHORT_LINES.filter(|_| !showing.verbose);
-        let answer = short.and_then(|most| short_answer::<I>(&outcome, &parameters, output, most));
-        print(&answer.unwrap_or_else(|| report::<I>(&outcome, &parameters, (header.seed, output), clock)))?;
+        print(&if showing.verbose {
+            report::<I>(&outcome, &parameters, (header.seed, output), clock)
+        } else {
+            short_answer::<I>(&outcome, &parameters, output)
+        })?;
     }
     let exit = match conclude(outcome.interrupted, &verdicts) {
         Exit::Measured | Exit::LimitCrossed if session.peer_lost.is_some() => Exit::PeerLost,
@@ -336,13 +336,12 @@ fn short_answer<I: Instrument>(
     outcome: &Outcome<I::Cell>,
     parameters: &I::Parameters,
     output: Option<&Path>,
-    most: usize,
-) -> Option<String> {
-    let answer = I::answer(outcome, parameters, &CommandLine::own())?;
+) -> String {
+    let answer = I::answer(outcome, parameters, &CommandLine::own());
     let samples = output.map(|path| format!("samples: {}", path.display()));
     let interrupted = outcome.interrupted.then(|| INTERRUPTED.to_owned());
     let last: Vec<String> = samples.into_iter().chain(interrupted).collect();
-    Some(answer.short(Shape::here(), most, &outcome.notes, &last))
+    answer.short(Shape::here(), I::SHORT_LINES, &outcome.notes, &last)
 }
 
 /// The table with a head and the notes.
@@ -361,12 +360,12 @@ fn report<I: Instrument>(
     text.push('\n');
     let (width, shape) = (terminal::width(), Shape::here());
     let answer = I::answer(outcome, parameters, &CommandLine::own());
-    text.extend(answer.as_ref().map(|answer| answer.render(shape)));
+    text.push_str(&answer.render(shape));
     let table = I::table(&outcome.cells);
     text.push_str(&table.render_within(width));
     text.push_str(table.note());
     text.push_str(&terminal::fitted(&I::details(&outcome.cells), width));
-    let notes = answer.map_or_else(|| outcome.notes.iter().collect(), |answer| answer.others(&outcome.notes));
+    let notes = answer.others(&outcome.notes);
     text.push_str(&shape.section("Notes", notes.iter().map(|note| shape.item(&note.text)).collect()));
     if let Some(path) = output {
         text.push_str(&format!("samples: {}\n", path.display()));

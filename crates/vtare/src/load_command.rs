@@ -12,6 +12,7 @@ use vtare_sys::block::FileSystem;
 use vtare_sys::process;
 use vtare_units::Span;
 
+use crate::answer::Shape;
 use crate::context::Context;
 use crate::document::Program;
 use crate::failure::{Exit, Failure};
@@ -19,6 +20,7 @@ use crate::load_net::{self, NetArguments};
 use crate::output::{print, print_json, to_json};
 use crate::quantities::positive;
 use crate::table::percent;
+use crate::terminal::fitted;
 
 /// What kind of load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -101,7 +103,7 @@ pub(crate) fn command(arguments: &LoadArguments, context: &Context) -> Result<Ex
     if arguments.json {
         print_json(&to_json(&document(&report)))?;
     } else {
-        print(&sentence(&report))?;
+        print(&fitted(&sentence(&report), Some(Shape::here().width)))?;
     }
     Ok(if lost.is_some() { Exit::SamplesLost } else { Exit::Measured })
 }

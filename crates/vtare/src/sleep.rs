@@ -36,7 +36,7 @@ impl Instrument for Sleep {
     const MAIN: &'static str = "miss";
     const COLUMNS: &'static [Column] = SleepRow::COLUMNS;
     const IDENTITY: &'static [&'static str] = &["method", "target_ns"];
-    const SHORT_LINES: Option<usize> = Some(10);
+    const SHORT_LINES: usize = 10;
     type Parameters = Parameters;
     type Cell = SleepCell;
 
@@ -62,8 +62,8 @@ impl Instrument for Sleep {
         Ok(Outcome { cells, notes, interrupted })
     }
 
-    fn answer(outcome: &Outcome<SleepCell>, parameters: &Parameters, line: &CommandLine) -> Option<Answer> {
-        Some(answer::of(outcome, parameters, line))
+    fn answer(outcome: &Outcome<SleepCell>, parameters: &Parameters, line: &CommandLine) -> Answer {
+        answer::of(outcome, parameters, line)
     }
 
     fn table(cells: &[SleepCell]) -> Table {

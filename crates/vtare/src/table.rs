@@ -1,7 +1,8 @@
 //! Aligned text tables.
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
+
+use crate::terminal::wrap;
 
 /// Between two columns.
 const GAP: &str = "  ";
@@ -26,46 +27,19 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// The table for a terminal of that number of columns: as [`Self::render`], or where that is too wide in parts
-    /// below each other, or a block of lines for each row, which name their columns.
+    /// The table for a terminal of that number of columns: where it is too wide, its last columns are left out, and a
+    /// line names them.
     pub(crate) fn render_within(&self, columns: Option<usize>) -> String {
-        let table = self.render();
-        let widest = table.lines().map(|line| line.chars().count()).max().unwrap_or(0);
-        match columns {
-            Some(columns) if widest > columns && !self.rows.is_empty() => {
-                self.in_parts(columns).unwrap_or_else(|| self.in_blocks())
-            }
-            _ => table,
+        let Some(columns) = columns else { return self.render() };
+        let (widths, all) = (self.widths(), self.heading.len());
+        let width = |kept: usize| widths[..kept].iter().sum::<usize>() + GAP.len() * (kept - 1);
+        let kept = (1..=all).rev().find(|&kept| width(kept) <= columns).unwrap_or(1);
+        let mut text = self.render_columns(&(0..kept).collect::<Vec<_>>());
+        if kept < all {
+            let hidden = format!("no room for: {} (a wider terminal, or --json)", self.heading[kept..].join(", "));
+            text.push_str(&wrap(&hidden, "", "  ", columns));
         }
-    }
-
-    /// Tables of some columns each, all with the first columns that distinguish the rows. `None` for one or two rows,
-    /// which are easier to read as blocks, and where a column has no room beside those.
-    fn in_parts(&self, columns: usize) -> Option<String> {
-        let distinct =
-            |keys: &usize| self.rows.iter().map(|row| &row[..*keys]).collect::<BTreeSet<_>>().len() == self.rows.len();
-        let keys = (1..self.heading.len()).find(distinct).filter(|_| self.rows.len() > 2)?;
-        let widths = self.widths();
-        let beside = columns.checked_sub(widths[..keys].iter().sum::<usize>() + GAP.len() * (keys - 1))?;
-        let mut parts: Vec<Vec<usize>> = Vec::new();
-        let mut room = 0;
-        for (column, width) in widths.iter().enumerate().skip(keys) {
-            let needed = GAP.len() + width;
-            if room < needed {
-                parts.push((0..keys).collect());
-                room = beside;
-            }
-            room = room.checked_sub(needed)?;
-            parts.last_mut()?.push(column);
-        }
-        Some(parts.iter().map(|part| self.render_columns(part)).collect::<Vec<_>>().join("\n"))
-    }
-
-    fn in_blocks(&self) -> String {
-        let width = self.heading.iter().map(|name| name.chars().count()).max().unwrap_or(0);
-        let line = |(name, cell): (&String, &String)| format!("{name:<width$}  {cell}").trim_end().to_owned() + "\n";
-        let block = |row: &Vec<String>| self.heading.iter().zip(row).map(line).collect::<String>();
-        self.rows.iter().map(block).collect::<Vec<_>>().join("\n")
+        text
     }
 
     /// What a reader must know of a column of spreads; empty where there is none.
@@ -212,31 +186,16 @@ mod tests {
     }
 
     #[test]
-    fn a_table_too_wide_for_the_terminal_becomes_a_block_for_each_row() {
+    fn the_last_columns_are_left_out_and_named_where_there_is_no_room() {
         let mut table = Table::new(&["method", "n", "median"], 1);
         table.row(vec!["spin".to_owned(), "1000".to_owned(), "29.0 ns".to_owned()]);
         table.row(vec!["usleep".to_owned(), "5".to_owned(), "-".to_owned()]);
-        let blocks = "method  spin\nn       1000\nmedian  29.0 ns\n\nmethod  usleep\nn       5\nmedian  -\n";
-        assert_eq!(table.render_within(Some(20)), blocks);
+        let narrow =
+            "method     n\nspin    1000\nusleep     5\nno room for: median\n  (a wider terminal,\n  or --json)\n";
+        assert_eq!(table.render_within(Some(20)), narrow);
         assert_eq!(table.render_within(Some(21)), table.render(), "it fits");
         assert_eq!(table.render_within(None), table.render(), "no terminal");
-        assert_eq!(Table::new(&["method", "n"], 1).render_within(Some(5)), "method  n\n", "no row");
-    }
-
-    #[test]
-    fn a_table_of_many_rows_is_cut_into_parts_that_each_distinguish_the_rows() {
-        let mut table = Table::new(&["method", "target", "median", "p99"], 1);
-        for (method, target) in [("spin", "1 us"), ("spin", "1 ms"), ("usleep", "1 us")] {
-            table.row([method, target, "29.0 ns", "31.0 ns"].map(str::to_owned).to_vec());
-        }
-        let parts = "method  target   median\nspin      1 us  29.0 ns\nspin      1 ms  29.0 ns\nusleep    \
-                     1 us  29.0 ns\n\n\
-                     method  target      p99\nspin      1 us  31.0 ns\nspin      1 ms  31.0 ns\nusleep    \
-                     1 us  31.0 ns\n";
-        assert_eq!(table.render_within(Some(31)), parts);
-        assert_eq!(table.render_within(Some(23)), parts);
-        assert_eq!(table.render_within(Some(32)), table.render(), "it fits");
-        assert!(table.render_within(Some(22)).starts_with("method  spin\n"), "no column has room beside the first two");
+        assert!(table.render_within(Some(3)).starts_with("method\nspin\nusleep\n"), "the first column stays");
     }
 
     #[test]

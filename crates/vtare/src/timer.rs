@@ -1,5 +1,6 @@
 //! `vtare timer`: what it costs to read the time, by consecutive differences.
 
+mod answer;
 mod cell;
 mod loops;
 mod series;
@@ -13,6 +14,7 @@ use series::Series;
 pub(crate) use sources::Source;
 use vtare_units::{Random, Span};
 
+use crate::answer::{Answer, CommandLine};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::instrument::{self, Instrument, Note, Outcome, Session};
@@ -69,6 +71,7 @@ impl Instrument for Timer {
     const MAIN: &'static str = "read_cost";
     const COLUMNS: &'static [Column] = TimerRow::COLUMNS;
     const IDENTITY: &'static [&'static str] = &["source"];
+    const SHORT_LINES: usize = 14;
     type Parameters = Parameters;
     type Cell = TimerCell;
 
@@ -128,6 +131,10 @@ impl Instrument for Timer {
             }
         }
         finish(all, parameters, session, false)
+    }
+
+    fn answer(outcome: &Outcome<TimerCell>, _parameters: &Parameters, _line: &CommandLine) -> Answer {
+        answer::of(outcome)
     }
 
     fn table(cells: &[TimerCell]) -> Table {

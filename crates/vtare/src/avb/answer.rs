@@ -14,8 +14,8 @@ use crate::table::{rough_percent, time};
 const MORE: f64 = 4.0;
 
 /// The answer of a run.
-pub(super) fn of(outcome: &Outcome<AvbCell>, parameters: &Parameters, line: &CommandLine) -> Option<Answer> {
-    let cell = outcome.cells.first()?;
+pub(super) fn of(outcome: &Outcome<AvbCell>, parameters: &Parameters, line: &CommandLine) -> Answer {
+    let Some(cell) = outcome.cells.first() else { return Answer::none("Nothing was estimated.") };
     let way = format!("the way {} {}", if cell.direction == "reverse" { "from" } else { "to" }, cell.peer);
     let several = match (cell.estimates, cell.window_s) {
         (0 | 1, None) => String::new(),
@@ -74,7 +74,7 @@ pub(super) fn of(outcome: &Outcome<AvbCell>, parameters: &Parameters, line: &Com
     }
     answer.limited_by(&outcome.notes, "receiver_overloaded");
     answer.limited_by(&outcome.notes, "path_mtu");
-    Some(answer)
+    answer
 }
 
 /// One line for each figure behind the sentence.
@@ -196,7 +196,7 @@ mod tests {
     fn shown(cell: AvbCell) -> String {
         let outcome = Outcome { cells: vec![cell], notes: Vec::new(), interrupted: false };
         let parameters = Parameters { most_byte: Some(500_000), cpu: Some(1), ..Parameters::default() };
-        let answer = of(&outcome, &parameters, &CommandLine::of("vtare avb a --max-bytes 500000")).expect("a cell");
+        let answer = of(&outcome, &parameters, &CommandLine::of("vtare avb a --max-bytes 500000"));
         answer.render(Shape { colour: false, width: 1_000 })
     }
 
@@ -240,7 +240,7 @@ mod tests {
         let screen = |cell: &AvbCell| {
             let outcome = Outcome { cells: vec![cell.clone()], notes: Vec::new(), interrupted: false };
             let parameters = Parameters { most_byte: Some(500_000), ..Parameters::default() };
-            let answer = of(&outcome, &parameters, &CommandLine::of("vtare avb 10.0.0.2")).expect("a cell");
+            let answer = of(&outcome, &parameters, &CommandLine::of("vtare avb 10.0.0.2"));
             answer.short(Shape { colour: false, width: 80 }, 8, &[], &[])
         };
         let expected = "\

@@ -75,7 +75,6 @@ impl Instrument for Avb {
     const NAME: &'static str = "avb";
     const COLUMNS: &'static [Column] = EstimateRow::COLUMNS;
     const IDENTITY: &'static [&'static str] = &["peer", "address", "method", "direction"];
-    const SHORT_LINES: Option<usize> = Some(8);
     type Parameters = Parameters;
     type Cell = AvbCell;
 
@@ -159,7 +158,7 @@ impl Instrument for Avb {
         Ok(Outcome { cells: vec![cell], notes, interrupted: ended.stopped })
     }
 
-    fn answer(outcome: &Outcome<AvbCell>, parameters: &Parameters, line: &CommandLine) -> Option<Answer> {
+    fn answer(outcome: &Outcome<AvbCell>, parameters: &Parameters, line: &CommandLine) -> Answer {
         answer::of(outcome, parameters, line)
     }
 

@@ -148,6 +148,12 @@ impl CaptureCell {
         (self.merged, self.unsplit, self.unread) = (tally.merged, tally.unsplit, tally.unread);
     }
 
+    /// The frames of a file that can be no probes, for people.
+    pub(super) fn passed_over(&self) -> Option<String> {
+        let facts = self.file.as_ref().filter(|facts| !facts.passed_over.is_empty())?;
+        Some(format!("Frames passed over: {}.", named(&facts.passed_over)))
+    }
+
     /// What people see below the table.
     pub(super) fn details(&self) -> String {
         let mut text = String::new();
@@ -190,11 +196,6 @@ impl CaptureCell {
             self.stamp_clock.to_uppercase()
         ));
         if let Some(facts) = &self.file {
-            let named = |frames: &[NamedFrames]| {
-                let shown = frames.iter().take(MOST_NAMED).map(|one| format!("{} {}", one.frames, one.name));
-                let rest: u64 = frames.iter().skip(MOST_NAMED).map(|one| one.frames).sum();
-                shown.chain((rest > 0).then(|| format!("{rest} of others"))).collect::<Vec<_>>().join(", ")
-            };
             if !facts.tunnels.is_empty() {
                 text.push_str(&format!("\nframes in tunnels: {}", named(&facts.tunnels)));
             }
@@ -206,4 +207,11 @@ impl CaptureCell {
         text.push('\n');
         text
     }
+}
+
+/// Frames by name, the rarer ones together.
+fn named(frames: &[NamedFrames]) -> String {
+    let shown = frames.iter().take(MOST_NAMED).map(|one| format!("{} {}", one.frames, one.name));
+    let rest: u64 = frames.iter().skip(MOST_NAMED).map(|one| one.frames).sum();
+    shown.chain((rest > 0).then(|| format!("{rest} of others"))).collect::<Vec<_>>().join(", ")
 }

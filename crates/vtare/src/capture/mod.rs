@@ -1,11 +1,13 @@
 //! `vtare capture`: the kernel's view of probes at an interface, or out of a capture file (docs/guide/capture.md).
 
 mod aggregate;
+mod answer;
 mod cell;
 mod file;
 mod live;
 mod parameters;
 
+use crate::answer::{Answer, CommandLine};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::instrument::{Instrument, Outcome, Session};
@@ -35,6 +37,10 @@ impl Instrument for Capture {
             (None, Some(interface)) => live::capture(interface, parameters, session),
             (None, None) => Err(parameters::nothing_named()),
         }
+    }
+
+    fn answer(outcome: &Outcome<CaptureCell>, _parameters: &Parameters, _line: &CommandLine) -> Answer {
+        answer::of(outcome)
     }
 
     fn table(cells: &[CaptureCell]) -> Table {

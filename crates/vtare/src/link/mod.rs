@@ -18,6 +18,7 @@ use vtare_units::Span;
 use vtare_units::figures::Figures;
 use watch::{Lateness, Observer};
 
+use crate::answer::Shape;
 use crate::context::Context;
 use crate::document::Program;
 use crate::failure::{Exit, Failure};
@@ -26,6 +27,7 @@ use crate::output::{print, print_json, to_json};
 use crate::quantities::show_bit_rate;
 use crate::samples::{Column, Row as _, Samples, SamplesError, count};
 use crate::table::{percent, time};
+use crate::terminal::fitted;
 
 /// Names of the directions.
 const LANES: [&str; 2] = ["ab", "ba"];
@@ -371,7 +373,7 @@ fn show(
     for note in shared.notes {
         text.push_str(&format!("note: {}\n", note.text));
     }
-    print(&text)
+    print(&fitted(&text, Some(Shape::here().width)))
 }
 
 fn in_words(direction: &Direction<'_>, options: &EmulatorOptions, lane: usize) -> String {

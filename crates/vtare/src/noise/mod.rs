@@ -4,6 +4,7 @@
 //! threshold, something else ran in between: an interrupt, another thread, or the hypervisor. As sysjitter and the
 //! kernel's osnoise tracer do it, here without root and inside any guest.
 
+mod answer;
 mod causes;
 mod decades;
 mod spin;
@@ -14,6 +15,7 @@ use vtare_sys::{clocks, counter, sched};
 use vtare_units::figures::Figures;
 use vtare_units::{Monotonic, Span};
 
+use crate::answer::{Answer, CommandLine};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::instrument::{Instrument, Note, Outcome, Session, check_cpu};
@@ -147,6 +149,10 @@ impl Instrument for Noise {
             }
         }
         Ok(Outcome { cells, notes, interrupted })
+    }
+
+    fn answer(outcome: &Outcome<NoiseCell>, _parameters: &NoiseParameters, _line: &CommandLine) -> Answer {
+        answer::of(outcome)
     }
 
     fn table(cells: &[Self::Cell]) -> Table {

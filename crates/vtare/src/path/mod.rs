@@ -75,7 +75,6 @@ impl Instrument for Path {
     const NAME: &'static str = "path";
     const COLUMNS: &'static [Column] = LoadedRow::COLUMNS;
     const IDENTITY: &'static [&'static str] = &["peer", "address", "direction"];
-    const SHORT_LINES: Option<usize> = Some(8);
     type Parameters = PathParameters;
     type Cell = PathCell;
 
@@ -182,8 +181,8 @@ impl Instrument for Path {
         Ok(Outcome { cells, notes, interrupted })
     }
 
-    fn answer(outcome: &Outcome<PathCell>, parameters: &PathParameters, line: &CommandLine) -> Option<Answer> {
-        Some(answer::of(outcome, parameters, line))
+    fn answer(outcome: &Outcome<PathCell>, parameters: &PathParameters, line: &CommandLine) -> Answer {
+        answer::of(outcome, parameters, line)
     }
 
     fn table(cells: &[PathCell]) -> Table {

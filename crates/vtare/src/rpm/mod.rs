@@ -96,8 +96,8 @@ impl Instrument for Rpm {
         Ok(Outcome { cells, notes: Vec::new(), interrupted })
     }
 
-    fn answer(outcome: &Outcome<RpmCell>, parameters: &RpmParameters, line: &CommandLine) -> Option<Answer> {
-        Some(answer::of(outcome, parameters, line))
+    fn answer(outcome: &Outcome<RpmCell>, parameters: &RpmParameters, line: &CommandLine) -> Answer {
+        answer::of(outcome, parameters, line)
     }
 
     fn table(cells: &[RpmCell]) -> Table {

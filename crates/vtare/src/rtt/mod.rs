@@ -76,7 +76,6 @@ impl Instrument for Rtt {
     const NAME: &'static str = "rtt";
     const COLUMNS: &'static [Column] = PacketRow::COLUMNS;
     const IDENTITY: &'static [&'static str] = &["peer", "address", "session"];
-    const SHORT_LINES: Option<usize> = Some(8);
     type Parameters = Parameters;
     type Cell = RttCell;
 
@@ -121,8 +120,8 @@ impl Instrument for Rtt {
         Ok(Outcome { cells: run.cells, notes, interrupted: run.stopped })
     }
 
-    fn answer(outcome: &Outcome<RttCell>, parameters: &Parameters, line: &CommandLine) -> Option<Answer> {
-        Some(answer::of(outcome, parameters, line))
+    fn answer(outcome: &Outcome<RttCell>, parameters: &Parameters, line: &CommandLine) -> Answer {
+        answer::of(outcome, parameters, line)
     }
 
     fn table(cells: &[RttCell]) -> Table {

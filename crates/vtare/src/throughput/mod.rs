@@ -70,8 +70,8 @@ impl Instrument for Throughput {
         Ok(Outcome { cells, notes, interrupted: false })
     }
 
-    fn answer(outcome: &Outcome<ThroughputCell>, parameters: &Parameters, line: &CommandLine) -> Option<Answer> {
-        Some(answer::of(outcome, parameters, line))
+    fn answer(outcome: &Outcome<ThroughputCell>, parameters: &Parameters, line: &CommandLine) -> Answer {
+        answer::of(outcome, parameters, line)
     }
 
     fn table(cells: &[ThroughputCell]) -> Table {

@@ -116,7 +116,7 @@ fn the_lab_is_started_with_its_arguments_or_named_where_it_is_missing() {
 
 #[test]
 fn nothing_but_the_table_is_printed_into_a_pipe() {
-    let outcome = vtare_line("timer --source clock_monotonic --samples 1000 --cpu 0 --seed 5");
+    let outcome = vtare_line("timer --source clock_monotonic --samples 1000 --cpu 0 --seed 5 -v");
     assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""));
     assert!(outcome.stdout.starts_with("vtare timer, clock "), "{}", outcome.stdout);
     assert!(outcome.stdout.contains("pinned to CPU 0") && !outcome.stdout.contains('\u{1b}'), "{}", outcome.stdout);

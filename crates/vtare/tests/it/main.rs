@@ -23,6 +23,7 @@ mod quota;
 mod rpm;
 mod rtt;
 mod run_file;
+mod screens;
 mod selftest;
 mod serve;
 mod spoiled;

@@ -1,0 +1,74 @@
+//! What the figures of clocks answer: which reading is the cheapest, and what the others cost.
+
+use super::cell::TimerCell;
+use super::sources::Source;
+use crate::answer::Answer;
+use crate::instrument::Outcome;
+use crate::table::time;
+
+/// The answer of a run.
+pub(super) fn of(outcome: &Outcome<TimerCell>) -> Answer {
+    let mut known: Vec<(Source, f64, &TimerCell)> =
+        outcome.cells.iter().filter_map(|cell| Some((cell.source?, cell.read_cost_ns.median?, cell))).collect();
+    known.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let cost = |source: Source| known.iter().find(|(own, ..)| *own == source).map(|(_, cost, _)| time(Some(*cost)));
+    let (Some(cheapest), Some(dearest)) = (known.first(), known.last()) else {
+        return Answer::none("Not one clock was read, so nothing is known of their cost.");
+    };
+    let mut answer = Answer::new(match (cost(Source::ClockMonotonic), cost(Source::Vtare)) {
+        (Some(kernel), Some(own)) => {
+            format!("Reading the time takes {kernel} with the kernel's clock_gettime and {own} with vtare's clock.")
+        }
+        _ if known.len() == 1 => format!("One reading of {} takes {}.", cheapest.0, time(Some(cheapest.1))),
+        _ => format!(
+            "The cheapest reading is {} ({}), the most expensive {} ({}).",
+            cheapest.0,
+            time(Some(cheapest.1)),
+            dearest.0,
+            time(Some(dearest.1))
+        ),
+    });
+    for (source, cost, cell) in &known {
+        // Below twice the cost the steps of the clock speak, not the tail.
+        let tail = cell.cost_ns.p999.filter(|tail| *tail >= 2.0 * cost);
+        let tail = tail.map_or_else(String::new, |tail| format!(", 1 in 1000 takes {} or more", time(Some(tail))));
+        answer.figure(format!("{source}: {} a reading{tail}", time(Some(*cost))));
+    }
+    answer.covers(&outcome.notes, "read_cost");
+    answer.limited_by(&outcome.notes, "counter_left_out");
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::answer::Shape;
+    use vtare_units::figures::Figures;
+
+    fn screen(costs: &[(Source, f64)]) -> String {
+        let cells = costs.iter().map(|&(source, cost)| TimerCell {
+            source: Some(source),
+            read_cost_ns: Figures { median: Some(cost), ..Figures::default() },
+            cost_ns: Figures { p999: Some(3.0 * cost), ..Figures::default() },
+            ..TimerCell::default()
+        });
+        let outcome = Outcome { cells: cells.collect(), notes: Vec::new(), interrupted: false };
+        of(&outcome).short(Shape { colour: false, width: 80 }, 12, &[], &[])
+    }
+
+    #[test]
+    fn the_screen_compares_both_clocks_and_has_a_line_for_each_source() {
+        assert_eq!(
+            screen(&[(Source::ClockMonotonic, 33.9), (Source::Vtare, 20.0)]),
+            "\
+Reading the time takes 33.9 ns with the kernel's clock_gettime and 20.0 ns with
+  vtare's clock.
+vtare: 20.0 ns a reading, 1 in 1000 takes 60.0 ns or more
+clock_monotonic: 33.9 ns a reading, 1 in 1000 takes 102 ns or more
+All figures: add -v
+"
+        );
+        assert!(screen(&[(Source::Rdtsc, 14.3)]).starts_with("One reading of rdtsc takes 14.3 ns.\n"));
+        assert!(screen(&[]).starts_with("Not one clock was read"));
+    }
+}
