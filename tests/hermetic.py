@@ -21,7 +21,7 @@ settings.load_profile("same")
 #: Variables that choose compilers, packages and places for files, and steer the tests.
 KEPT: Final = (
     "PATH", "USER", "LOGNAME", "SHELL", "TMPDIR", "VIRTUAL_ENV", "CC", "DEBIAN_FRONTEND", "DOCKER_HOST", "JNA_JAR",
-    "VTARE_FAULTS", "VTARE_FAULT_SEED", "VTARE_FLEET_SEEDS", "VTARE_REAL_HOME", "VTARE_SCREENSHOTS",
+    "VTARE_BLESS", "VTARE_FAULTS", "VTARE_FAULT_SEED", "VTARE_FLEET_SEEDS", "VTARE_REAL_HOME", "VTARE_SCREENSHOTS",
     "VTARE_SPOILED_FILE", "VTARE_TEST_PREFIX",
 )  # fmt: skip
 KEPT_PREFIXES: Final = (

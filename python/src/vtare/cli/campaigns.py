@@ -353,10 +353,13 @@ def _work(
             with Journal(shown / "journal.sqlite", read_only=True) as journal:
                 show_skipped(stdout(), opened.runs, journal.entries())
         if result.failed:
-            stdout().print(f"see why with: vtare status {shown}; try them again with: vtare resume {shown}")
+            stdout().print(
+                f"see why with: vtare status {shown}; try them again with: vtare resume {shown}", soft_wrap=True
+            )
         for line in sentences:
             stdout().print(line)
-        stdout().print(f"report: {document['report']}" if result.done else "no run was measured, so there is no report")
+        ended = f"report: {document['report']}" if result.done else "no run was measured, so there is no report"
+        stdout().print(ended, soft_wrap=True)
     if result.failed or not result.done:
         raise click.exceptions.Exit(1 if result.failed else 3)
 

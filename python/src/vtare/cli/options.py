@@ -196,14 +196,14 @@ def stderr() -> Console:
 
 def _console(*, stderr: bool = False) -> Console:
     # Here, not above: help and a wrong option print nothing by it.
-    from rich.console import Console
+    from vtare.terminal.screen import Screen
 
     # NO_COLOR goes before the other (bixense.com/clicolors). By itself rich would still write bold and italic.
     forced = os.environ.get("CLICOLOR_FORCE", "0") not in ("", "0")
     colours: Literal["standard", "auto"] | None = "standard" if forced else "auto"
     if os.environ.get("NO_COLOR"):
         colours = None
-    return Console(stderr=stderr, highlight=False, markup=False, soft_wrap=True, color_system=colours)
+    return Screen(stderr=stderr, highlight=False, markup=False, color_system=colours)
 
 
 def write_page(out: Path, page: str, *, as_json: bool) -> None:

@@ -86,7 +86,7 @@ def _write_paper_pages(directory: Path) -> None:
 
     try:
         for path in write_pages(directory, plans=frozenset(shipped_plans())):
-            stdout().print(str(path))
+            stdout().print(str(path), soft_wrap=True)
     except OSError as error:
         raise BadInput(f"{directory}: cannot write the pages: {error.strerror}; choose another directory") from error
 

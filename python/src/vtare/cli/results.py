@@ -121,7 +121,7 @@ def _write_report(store: Path, out: Path | None, form: str) -> None:
     if is_watched(store):
         if form != "html":
             raise BadInput(f"--format: '{form}' cannot be made of a store of `vtare watch`. Use html")
-        stdout().print(str(_report_over_time(store, out)))
+        stdout().print(str(_report_over_time(store, out)), soft_wrap=True)
         return
     drawing = drawing_processes() if form == "html" else nullcontext()
     with drawing:
@@ -157,7 +157,7 @@ def _write_figures(
         print_json({"schema": "vtare.plot/1", "figures": [str(path) for path in written], "left_out": left_out})
     else:
         for path in written:
-            stdout().print(str(path))
+            stdout().print(str(path), soft_wrap=True)
     exit_with_problems(summary)
 
 

@@ -120,7 +120,7 @@ def watch(
             )
     skipped = f", {tally.failed} skipped" if tally.failed else ""
     alerts = plural(tally.alerts, "alert") if tally.alerts else "no alert"
-    stdout().print(f"{plural(tally.measured, 'round')} measured{skipped}; {alerts}.", soft_wrap=True)
+    stdout().print(f"{plural(tally.measured, 'round')} measured{skipped}; {alerts}.")
     stdout().print(f"All changes: vtare compare --over-time {shlex.quote(str(target))}", soft_wrap=True)
     if not tally.measured:
         raise CampaignStopped(f"{target}: none of {tally.failed} rounds could be made")

@@ -70,6 +70,6 @@ def _show_all(console: Console, found: Compared) -> None:
         table.add_row(*map(Text, (name, row.command, row.median, row.change, row.verdict)))
     print_table(console, table)
     for name, command in shown.commands:
-        console.print(f"{name}: {command}")
+        console.print(f"{name}: {command}", soft_wrap=True)
     if shown.beside is not None:
         console.print(shown.beside)

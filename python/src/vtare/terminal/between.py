@@ -52,7 +52,8 @@ def show_between(console: Console, found: Between, *, verbose: bool = False) -> 
         console.print(f"{left_out} runs could not be used: see -v")
     fixed = fixed_levels((*found.cells, *found.only_before, *found.only_after))
     rows = sorted((*found.cells, *(row for row in found.tails if row.verdict.is_different)), key=by_change)
-    print_lines(console, [_line(row, fixed, found.level_of) for row in rows[:_MOST_CELLS]], drop=(1,))
+    named = len({row.experiment for row in rows}) > 1
+    print_lines(console, [_line(row, fixed, found.level_of, named) for row in rows[:_MOST_CELLS]], drop=(1,))
     more = [f"{len(rows) - _MOST_CELLS} more cells"] if len(rows) > _MOST_CELLS else []
     alone = len(found.only_before) + len(found.only_after)
     more += [f"{alone} cells on one side only"] if alone else []
@@ -61,20 +62,21 @@ def show_between(console: Console, found: Between, *, verbose: bool = False) -> 
     else:
         console.print("Run each again, alternately, and compare all of them:")
         for line in commands_of(found):
-            console.print(f"  {line}")
+            console.print(f"  {line}", soft_wrap=True)
     console.print(f"More: -v ({', '.join(more)})" if more else "More: -v")
 
 
 def _line(
-    row: BetweenRow, fixed: Mapping[str, frozenset[str]], level_of: Mapping[str, Mapping[str, Level]]
+    row: BetweenRow, fixed: Mapping[str, frozenset[str]], level_of: Mapping[str, Mapping[str, Level]], named: bool
 ) -> tuple[str, ...]:
     before, after = ("n/a" if value is None else figure_text(row.quantity, value) for value in (row.before, row.after))
     tail = "" if row.tail is None else f", {row.figure}"
     word = "" if row.verdict is Verdict.REFUSED and row.ratio is not None else word_of(row)
     varying = [(key, label) for key, label in row.labels.items() if key not in fixed.get(row.experiment, frozenset())]
-    # A word names its factor, a number does not.
-    levels = [label if level_of[key][label].number is None else f"{key} {label}" for key, label in varying]
-    return f"{', '.join([row.experiment, *levels])}{tail}", f"{before} -> {after}", ratio_of(row), word
+    # A word or a unit names its factor, a bare number does not.
+    levels = [f"{key} {label}" if level_of[key][label].is_bare else label for key, label in varying]
+    where = [row.experiment, *levels] if named or not levels else levels
+    return f"{', '.join(where)}{tail}", f"{before} -> {after}", ratio_of(row), word
 
 
 def _show_all(console: Console, found: Between) -> None:

@@ -59,7 +59,7 @@ def show_named(console: Console, names: Sequence[str], places: Sequence[Place]) 
         for reason in place.lacks.split(ALSO):
             console.print(f"{place.name}: {reason}")
         if place.command is not None:
-            console.print(f"  {place.command}")
+            console.print(f"  {place.command}", soft_wrap=True)
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -97,14 +97,15 @@ def show_doctor(console: Console, features: Sequence[Feature], places: Sequence[
     for feature in lacking:
         console.print(f"  {feature.name}, for {feature.used_by}: {feature.lacks}")
         if feature.command is not None:
-            console.print(f"    {feature.command}")
+            console.print(f"    {feature.command}", soft_wrap=True)
     parts = {(name, why) for place in places if place.lacks is None for name, why in place.instruments.items() if why}
     for name, why in sorted(parts):
         console.print(f"  {name}: {why}")
     if commands:
         console.print("\nAll that a platform lacks, as far as commands get it")
     for command, names in commands.items():
-        console.print(f"  {', '.join(names)}:\n    {command}")
+        console.print(f"  {', '.join(names)}:")
+        console.print(f"    {command}", soft_wrap=True)
 
 
 def _cell(place: Place, why: str | None) -> str:

@@ -8,6 +8,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from vtare.papers.catalogue import PAPERS, find, load
+from vtare.terminal.tables import print_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,9 +23,9 @@ def show_list(console: Console) -> None:
     """Print every paper with its tables and what each holds."""
     for paper in PAPERS:
         console.print(Text(paper.name, style="bold"))
-        console.print(Text(f"  {paper.citation}"))
+        console.print(f"  {paper.citation}")
         for table in paper.tables:
-            console.print(Text(f"  {table.name}: {table.holds} ({table.rows} rows)"), soft_wrap=True)
+            console.print(f"  {table.name}: {table.holds} ({table.rows} rows)")
         console.print()
     console.print(Text("Show one with: vtare papers NAME"))
 
@@ -95,7 +96,7 @@ def _show(console: Console, published: PublishedTable) -> None:
         grid.add_column(f"{col.name}{unit}", justify="left" if col.kind == "text" else "right", overflow="fold")
     for row in published.frame.iter_rows(named=True):
         grid.add_row(*(_cell(row[col.name]) for col in shown))
-    console.print(grid)
+    print_table(console, grid, "a wider terminal")
     sources = published.frame.get_column("source").unique(maintain_order=True).to_list()
     console.print(Text(f"Source: {'; '.join(str(source) for source in sources)}"))
     if any(col.name == "mad_ns" for col in shown):

@@ -149,7 +149,7 @@ def show_lacking(
     for lack in lacks:
         console.print(f"  {plural(lack.runs, 'run')}, the first: {run_words(lack.first)}: {lack.reason}")
         if lack.command is not None:
-            console.print(f"    {lack.command}")
+            console.print(f"    {lack.command}", soft_wrap=True)
 
 
 def plural(number: int, word: str) -> str:
@@ -238,7 +238,7 @@ def show_status(console: Console, store: Path, state: State) -> None:
             for line in entry.log_tail.splitlines()[-5:]:
                 console.print(f"    {line}")
     if words["pending"] or words["failed"]:
-        console.print(f"go on with: vtare resume {store}")
+        console.print(f"go on with: vtare resume {store}", soft_wrap=True)
 
 
 def show_verification(console: Console, found: Verification) -> None:
@@ -260,8 +260,8 @@ def show_verification(console: Console, found: Verification) -> None:
         done += [f"removed {found.leftovers} leftovers"] if found.leftovers else []
         console.print(f"repaired: {'; '.join(done)}" if done else "nothing to repair")
         if found.total > whole:
-            console.print(f"make the other runs with: vtare resume {found.store}")
+            console.print(f"make the other runs with: vtare resume {found.store}", soft_wrap=True)
     elif not found.sound:
-        console.print(f"repair with: vtare verify {found.store} --repair")
+        console.print(f"repair with: vtare verify {found.store} --repair", soft_wrap=True)
     else:
         console.print("sound")

@@ -37,15 +37,18 @@ def for_tables(console: Console) -> Console:
     return Console(file=console.file, width=1000, highlight=False, markup=False, color_system=colours)
 
 
-def print_table(console: Console, table: Table) -> None:
-    """Print a table on what `for_tables` gives; a narrower terminal leaves out columns from the right."""
+def print_table(console: Console, table: Table, more: str = "--json") -> None:
+    """Print a table on what `for_tables` gives; a narrower terminal leaves out columns from the right.
+
+    `more` is what shows them.
+    """
     chosen = for_tables(console)
     left_out = []
     while len(table.columns) > 2 and _width(chosen, table) > chosen.width:
         left_out.append(str(table.columns.pop().header))
     chosen.print(table)
     if left_out:
-        chosen.print(f"Not shown on {chosen.width} columns: {', '.join(reversed(left_out))}. All of it: --json")
+        chosen.print(f"Not shown on {chosen.width} columns: {', '.join(reversed(left_out))}. All of it: {more}")
 
 
 def _width(console: Console, table: Table) -> int:
