@@ -49,10 +49,6 @@ class MeshExpected(NamedTuple):
     rounds: int
     seconds: float
 
-    def counts(self) -> dict[str, float]:
-        """Its numbers as `vtare plan --json` states them."""
-        return {"pairs": self.pairs, "rounds_of_a_block": self.rounds, "expected_s": self.seconds}
-
 
 def show_plan(
     console: Console,
