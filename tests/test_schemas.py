@@ -92,7 +92,12 @@ def test_a_schema_has_what_its_record_declares() -> None:
         "note": {"type": "string"},
     }
     assert (made["description"], made["required"]) == ("A document.", ["by_name", "inner", "n", "schema", "word"])
-    part = {"description": "A part.", "type": "object", "properties": {"at_s": {"type": "number"}}, "required": ["at_s"]}
+    part = {
+        "description": "A part.",
+        "type": "object",
+        "properties": {"at_s": {"type": "number"}},
+        "required": ["at_s"],
+    }
     assert made["$defs"] == {"Inner": part}
 
 

@@ -5,8 +5,6 @@ use serde::Serialize;
 use vtare_clock::ClockInfo;
 use vtare_sys::facts::MachineFacts;
 
-use crate::instrument::Instrument;
-
 /// The program that printed the document.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub(crate) struct Program {
@@ -44,9 +42,4 @@ pub(crate) struct Shared<'a> {
     pub(crate) elapsed_ns: i64,
     pub(crate) machine: &'a MachineFacts,
     pub(crate) clock: &'a ClockInfo,
-}
-
-/// The schema name of an instrument's document.
-pub(crate) fn instrument_name<I: Instrument>() -> String {
-    format!("vtare.{}/1", I::NAME)
 }

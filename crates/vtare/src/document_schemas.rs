@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use crate::document::instrument_name;
+use crate::instrument::instrument_name;
 use crate::instruments::instruments;
 use crate::output::to_json;
 use crate::parameters::join_lines;
