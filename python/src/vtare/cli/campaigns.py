@@ -226,9 +226,15 @@ def status(store: Path, as_json: bool, live: bool) -> None:
         show_status(stdout(), store, state)
         return
     words = [state.word(run) for run in state.runs]
+    open_runs = words.count("failed") + words.count("pending")
     entries, stopped = state.entries, state.stopped
     document: records.Status = {
         "schema": "vtare.status/1",
+        "answer": answered(
+            [f"{len(state.runs)} runs: {state.listed}."],
+            "open" if open_runs else "done",
+            advice=[f"vtare resume {named(str(store))}"] if open_runs else [],
+        ),
         "store": named(str(store)),
         "plan": state.plan.name,
         "seed": state.seed,

@@ -47,6 +47,7 @@ class Status(TypedDict):
     """`vtare status`."""
 
     schema: Literal["vtare.status/1"]
+    answer: Answered
     store: str
     plan: str
     seed: int
