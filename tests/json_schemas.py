@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,8 @@ from vtare.records.schema import schemas
 def of_the_program() -> dict[str, dict[str, Any]]:
     """The schemas of the documents that the program prints, by name."""
     prefix = os.environ.get("VTARE_TEST_PREFIX")
-    program = "vtare" if prefix is None else Path(prefix).resolve() / "bin" / "vtare"
+    beside = Path(sys.executable).parent / "vtare"
+    program = Path(prefix).resolve() / "bin" / "vtare" if prefix else beside if beside.is_file() else Path("vtare")
     printed = subprocess.run([program, "schema", "all"], check=True, capture_output=True)
     found: dict[str, dict[str, Any]] = json.loads(printed.stdout)
     return found

@@ -18,7 +18,9 @@ use crate::{avb, check, exec, failure, instrument, link, load_command, rpm, self
 pub(crate) fn schemas() -> Map<String, Value> {
     let mut all = Map::new();
     macro_rules! add_instruments {
-        ($($instrument:ty),*) => { $(add::<instrument::Document<'_, $instrument>>(&mut all, &instrument_name::<$instrument>());)* };
+        ($($instrument:ty),*) => {
+            $(add::<instrument::Document<'_, $instrument>>(&mut all, &instrument_name::<$instrument>());)*
+        };
     }
     instruments!(add_instruments);
     add::<instrument::Document<'_, rpm::Rpm>>(&mut all, &instrument_name::<rpm::Rpm>());
@@ -50,8 +52,8 @@ fn add<D: JsonSchema>(all: &mut Map<String, Value>, name: &str) {
     all.insert(name.to_owned(), schema);
 }
 
-/// Turns the words of doc comments into those of JSON, and leaves out what is about input: defaults, and that unknown keys
-/// are refused. Keys may be added to a document.
+/// Turns the words of doc comments into those of JSON, and leaves out what is about input: defaults, and that unknown
+/// keys are refused. Keys may be added to a document.
 fn published(schema: &mut Value, link: &Regex) {
     match schema {
         Value::Object(map) => {

@@ -14,7 +14,7 @@ pub(crate) struct SchemaArguments {
     /// The columns of the samples of each instrument and of the logs, instead of the schema of run.json
     #[arg(long)]
     columns: bool,
-    /// The schema of the JSON document of this name, as vtare.rtt/1, or of all by their names: all
+    /// The schema of this JSON document, such as vtare.rtt/1; all prints those of all
     #[arg(value_name = "NAME", conflicts_with = "columns")]
     name: Option<String>,
 }
