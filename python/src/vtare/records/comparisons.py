@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
 from vtare.records.answer import Answered
 
@@ -146,7 +146,12 @@ class ComparedCell(TypedDict):
     reason: Annotated[str | None, "why there is no verdict"]
     ratio_bound: Annotated[float | None, "where bounds decide the order"]
     ratio_side: Annotated[str | None, "at least or at most"]
-    tail: NotRequired[Annotated[str, "p99 and so on, of tails"]]
+
+
+class ComparedTail(ComparedCell):
+    """A figure of a cell's tail on both sides."""
+
+    tail: Annotated[str, "p99, p999 and so on"]
 
 
 class Compare(TypedDict):
@@ -166,7 +171,7 @@ class Compare(TypedDict):
     better: int
     changed: list[ChangedFact]
     cells: list[ComparedCell]
-    tails: list[ComparedCell]
+    tails: list[ComparedTail]
     only_before: list[LoneCell]
     only_after: list[LoneCell]
     left_out_before: list[str]

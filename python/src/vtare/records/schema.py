@@ -10,7 +10,6 @@ from typing import (
     Any,
     Final,
     Literal,
-    NotRequired,
     Union,
     get_args,
     get_origin,
@@ -21,7 +20,7 @@ from typing import (
 from vtare.records import campaigns, comparisons, fleets, papers, programs
 
 #: Records with more keys than are declared: the levels of a cell, by the names of its factors.
-_OPEN: Final = frozenset({"ComparedCell", "LoneCell"})
+_OPEN: Final = frozenset({"ComparedCell", "ComparedTail", "LoneCell"})
 _NAMES: Final = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 
 
@@ -68,7 +67,7 @@ def _object(record: type, definitions: dict[str, Any]) -> dict[str, Any]:
         "description": (record.__doc__ or "").strip(),
         "type": "object",
         "properties": {key: _value(hint, definitions) for key, hint in hints.items()},
-        "required": sorted(key for key, hint in hints.items() if get_origin(hint) is not NotRequired),
+        "required": sorted(hints),
         **({"additionalProperties": True} if record.__name__ in _OPEN else {}),
     }
 
@@ -77,8 +76,6 @@ def _value(hint: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return {**_value(inner[0], definitions), "description": inner[1]}
-    if origin is NotRequired:
-        return _value(inner[0], definitions)
     if hint is Any:
         return {}
     if is_typeddict(hint):

@@ -166,7 +166,7 @@ class Between:
             "better": sum(row.change is Merit.BETTER for row in (*self.cells, *self.tails)),
             "changed": [cast("comparisons.ChangedFact", asdict(row)) for row in self.changed],
             "cells": [_document(row) for row in self.cells],
-            "tails": [_document(row) for row in self.tails],
+            "tails": [cast("comparisons.ComparedTail", _document(row)) for row in self.tails],
             "only_before": [cast("comparisons.LoneCell", values_of(row)) for row in self.only_before],
             "only_after": [cast("comparisons.LoneCell", values_of(row)) for row in self.only_after],
             "left_out_before": list(self.left_out_before),
