@@ -1,38 +1,47 @@
-"""The JSON Schemas of documents, as `tools/schemas` makes them of docs/reference/json.md."""
+"""The JSON Schemas of documents, and to their keys alone: a document with a key that its record lacks is refused."""
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 import sys
 from functools import cache
-from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import jsonschema
 
-
-@cache
-def maker() -> ModuleType:
-    """`tools/schemas` as a module."""
-    loader = SourceFileLoader("vtare_schemas", str(Path(__file__).parents[1] / "tools" / "schemas"))
-    spec = spec_from_loader(loader.name, loader)
-    assert spec is not None
-    sys.modules[loader.name] = module = module_from_spec(spec)
-    loader.exec_module(module)
-    return module
+from vtare.records.schema import schemas
 
 
 @cache
-def _schemas() -> dict[str, dict[str, Any]]:
-    made: dict[str, dict[str, Any]] = maker().schemas()
-    return made
+def of_the_program() -> dict[str, dict[str, Any]]:
+    """The schemas of the documents that the program prints, by name."""
+    prefix = os.environ.get("VTARE_TEST_PREFIX")
+    beside = Path(sys.executable).parent / "vtare"
+    program = Path(prefix).resolve() / "bin" / "vtare" if prefix else beside if beside.is_file() else Path("vtare")
+    printed = subprocess.run([program, "schema", "all"], check=True, capture_output=True)
+    found: dict[str, dict[str, Any]] = json.loads(printed.stdout)
+    return found
 
 
+def closed(schema: Any) -> Any:
+    """The same without further keys, where they are not open by their record."""
+    if isinstance(schema, list):
+        return [closed(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {key: closed(value) for key, value in schema.items()}
+    return {"additionalProperties": False, **made} if isinstance(schema.get("required"), list) else made
+
+
+@cache
 def schema_of(name: str) -> dict[str, Any]:
-    """The schema of documents such as `vtare.rtt/1`."""
-    return _schemas()[f"{name.replace('/', '.')}.json"]
+    """The schema of documents such as `vtare.rtt/1`, with no further keys."""
+    lab = schemas()
+    found: dict[str, Any] = closed(lab[name] if name in lab else of_the_program()[name])
+    return found
 
 
 def validate(document: dict[str, Any]) -> None:
@@ -41,4 +50,4 @@ def validate(document: dict[str, Any]) -> None:
     Raises:
         jsonschema.ValidationError: it is another.
     """
-    jsonschema.validate(document, schema_of(document["schema"]))
+    jsonschema.Draft202012Validator(schema_of(document["schema"])).validate(document)

@@ -1,38 +1,114 @@
-"""The JSON Schemas of documents: made of docs/reference/json.md, and held by what the programs print."""
+"""The JSON Schemas of documents: made of the records that are printed, and held by what the programs print."""
 
 from __future__ import annotations
 
-import copy
 import json
+import re
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Final, Literal, TypedDict
 
 import jsonschema
 import pytest
-from json_schemas import maker, schema_of, validate
+from json_schemas import of_the_program, schema_of, validate
 
 from vtare.campaign.journal import HostEvent
 from vtare.campaign.store import Store
 from vtare.plan.files import parse_plan
+from vtare.records.schema import schema_of as record_schema
+from vtare.records.schema import schemas
 
 
-def test_each_schema_is_one_and_accepts_its_example() -> None:
-    for document in maker().examples():
-        schema = copy.deepcopy(schema_of(document["schema"]))
+def held() -> dict[str, dict[str, Any]]:
+    """All schemas, by name."""
+    return {**of_the_program(), **schemas()}
+
+
+@pytest.mark.e2e
+def test_each_schema_is_one_and_is_that_of_the_document_that_it_names() -> None:
+    for name, schema in held().items():
         jsonschema.Draft202012Validator.check_schema(schema)
-        # What "..." stands for is not in the example.
-        schema["required"] = [key for key in schema["required"] if key in document]
-        jsonschema.Draft202012Validator(schema).validate(document)
+        assert (schema["title"], schema["properties"]["schema"]) == (name, {"const": name})
+        assert "schema" in schema["required"], name
 
 
-def test_a_key_that_is_missing_and_a_type_that_is_wrong_are_refused() -> None:
+@pytest.mark.e2e
+def test_each_document_that_shows_an_answer_has_it_and_both_halves_have_the_same_error() -> None:
+    program, lab = (half["vtare.error/1"] for half in (of_the_program(), schemas()))
+    assert sorted(program["required"]) == sorted(lab["required"]) == ["error", "exit_code", "schema"]
+    without = {name for name, schema in held().items() if "answer" not in schema["properties"]}
+    assert without <= WITHOUT_ANSWER, "a document of a command that answers a question needs an `answer`"
+
+
+#: Documents that are lists or logs, for which people read a table; `answer` of vtare.report/1 is its sentences.
+WITHOUT_ANSWER: Final = {
+    *("vtare.alert/1", "vtare.avb.estimate/1", "vtare.clean/1", "vtare.commands/1", "vtare.dry_run/1", "vtare.error/1"),
+    *("vtare.exec/1", "vtare.fleet/1", "vtare.fleet_use/1", "vtare.link/1", "vtare.live/1", "vtare.load/1"),
+    *("vtare.overhead/1", "vtare.plan-check/1", "vtare.plans/1", "vtare.plot/1", "vtare.power/1"),
+    *("vtare.reanalysis/2", "vtare.selftest/1", "vtare.serve/1", "vtare.serve_end/1", "vtare.standing/2"),
+    "vtare.torture/1",
+}
+
+
+def test_a_key_that_is_missing_or_undeclared_and_a_type_that_is_wrong_are_refused() -> None:
     good: dict[str, Any] = {"schema": "vtare.error/1", "error": "cpu: found 4000", "exit_code": 2}
+    validate(good)
     schema = schema_of(good["schema"])
-    jsonschema.validate(good, schema)
-    for wrong in ({**good, "exit_code": "2"}, {"schema": "vtare.error/1", "error": "x"}, {**good, "schema": "a"}):
+    for wrong in (
+        {**good, "exit_code": "2"},
+        {"schema": "vtare.error/1", "error": "x"},
+        {**good, "schema": "a"},
+        {**good, "cause": "x"},
+    ):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(wrong, schema)
+
+
+class Inner(TypedDict):
+    """A part."""
+
+    at_s: float
+
+
+class Whole(TypedDict):
+    """A document."""
+
+    schema: Literal["vtare.test/1"]
+    n: Annotated[int | None, "how many; null where nobody counted"]
+    inner: list[Inner]
+    by_name: dict[str, bool]
+    word: Literal["a", "b"]
+
+
+def test_a_schema_has_what_its_record_declares() -> None:
+    made = record_schema(Whole, "vtare.test/1")
+    assert made["properties"] == {
+        "schema": {"const": "vtare.test/1"},
+        "n": {"type": ["integer", "null"], "description": "how many; null where nobody counted"},
+        "inner": {"type": "array", "items": {"$ref": "#/$defs/Inner"}},
+        "by_name": {"type": "object", "additionalProperties": {"type": "boolean"}},
+        "word": {"enum": ["a", "b"]},
+    }
+    assert (made["description"], made["required"]) == ("A document.", ["by_name", "inner", "n", "schema", "word"])
+    part = {
+        "description": "A part.",
+        "type": "object",
+        "properties": {"at_s": {"type": "number"}},
+        "required": ["at_s"],
+    }
+    assert made["$defs"] == {"Inner": part}
+
+
+@pytest.mark.e2e
+def test_the_page_lists_every_document_and_its_examples_are_as_the_schemas_state(root: Path) -> None:
+    page = (root / "docs/reference/json.md").read_text("utf-8")
+    listed = re.findall(r"^\| `(vtare\.[^`]+)`", page, re.MULTILINE)
+    assert listed == sorted(listed)
+    assert set(listed) == held().keys()
+    examples = re.findall(r"^```json\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert 1 <= len(examples) <= 3
+    for example in examples:
+        validate(json.loads(example))
 
 
 # What runs in a moment and needs nothing; those over a network are held by the Rust tests of the same page.

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from json_schemas import validate
@@ -138,7 +139,9 @@ def test_a_narrow_queue_shows_in_the_piece_and_place_where_it_was_put(
     assert outcome.status == "done", outcome
     trips = read_round_trips(tmp_path / "samples.parquet")
     captures = {side: read_capture(tmp_path / f"capture-{side}.parquet") for side in ("sender", "responder")}
-    found = figures_of(join(trips.frame, trips.flows[0], sender=captures["sender"], responder=captures["responder"]))
+    found: Any = figures_of(
+        join(trips.frame, trips.flows[0], sender=captures["sender"], responder=captures["responder"])
+    )
     lost = sum(found["lost_at"].values())
     assert found["sent"] == found["received"] + found["late"] + lost
     # Every loss is where the queue is; the queue counts them, too, and drops of the control connection with them.

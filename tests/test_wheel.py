@@ -17,7 +17,9 @@ from pathlib import Path
 
 import pytest
 from elf import linkage
-from json_schemas import maker
+from json_schemas import of_the_program
+
+from vtare.records.schema import schemas
 
 pytestmark = pytest.mark.e2e
 
@@ -77,7 +79,8 @@ def test_the_lab_has_its_entry_point(archive: zipfile.ZipFile, version: str) -> 
 def test_every_file_of_the_package_is_in_the_wheel_and_nothing_else(archive: zipfile.ZipFile, root: Path) -> None:
     package = root / "python" / "src" / "vtare"
     ours = [path for path in package.rglob("*") if path.is_file() and path.parent.name not in ("__pycache__", "_lib")]
-    made = {f"vtare/schemas/{name}" for name in maker().schemas()} | {"vtare/report/templates/charts.js"}
+    documents = {name.replace("/", ".") for name in {**of_the_program(), **schemas()}}
+    made = {"vtare/report/templates/charts.js", *(f"vtare/schemas/{name}.json" for name in documents)}
     wanted = {str(path.relative_to(package.parent)) for path in ours} | made | libraries(root)
     assert {name for name in archive.namelist() if name.startswith("vtare/")} == wanted
 

@@ -43,8 +43,9 @@ def on_files(files: Any, config: Any) -> Any:
 
     for page, source in SOURCES.items():
         files.append(File.generated(config, page, abs_src_path=str(ROOT / source)))
-    made = runpy.run_path(str(ROOT / "tools" / "schemas"))["schemas"]()
-    for name, schema in made.items():
+    program = ROOT / "build" / "programs" / "bin" / "vtare"
+    command = (program, "schema", "all") if program.exists() else ()
+    for name, schema in runpy.run_path(str(ROOT / "tools" / "schemas"))["schemas"](*command).items():
         files.append(File.generated(config, f"schemas/{name}", content=json.dumps(schema, indent=1) + "\n"))
     for name, text in paper_pages().items():
         page = File.generated(config, f"methods/papers/{name}", content=text)

@@ -33,13 +33,14 @@ class Built(BuildHookInterface[Any]):
         if shutil.which("cargo") is None:
             raise SystemExit("vtare needs cargo and rustc to be built, found none: install Rust, or run make")
         root = Path(self.root)
+        self.made = tempfile.TemporaryDirectory(prefix="vtare-wheel-")
+        made = Path(self.made.name)
+        # First: the program that prints them is replaced by the one that is installed.
+        subprocess.run([sys.executable, root / "tools/schemas", made / "schemas"], check=True)
         done = subprocess.run([root / "tools/build"], check=False, stdout=subprocess.PIPE, text=True)
         if done.returncode != 0:
             raise SystemExit(f"tools/build ended with exit code {done.returncode}; what cargo printed is above")
         built = root / done.stdout.strip()
-        self.made = tempfile.TemporaryDirectory(prefix="vtare-wheel-")
-        made = Path(self.made.name)
-        subprocess.run([sys.executable, root / "tools/schemas", made / "schemas"], check=True)
         charts = runpy.run_path(str(root / "python/src/vtare/report/bundle.py"))["make_bundle"]()
         (made / "charts.js").write_text(charts, encoding="utf-8")
         glibc = oldest_glibc([(built / name).read_bytes() for name in LIBRARIES])

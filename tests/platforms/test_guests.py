@@ -132,7 +132,9 @@ def test_round_trips_of_a_guest_fall_into_pieces_with_every_model_of_card(
     assert outcome.status == "done", outcome
     trips = read_round_trips(tmp_path / "samples.parquet")
     captures = {side: read_capture(tmp_path / capture_name(side)) for side in SIDES}
-    found = figures_of(join(trips.frame, trips.flows[0], sender=captures["sender"], responder=captures["responder"]))
+    found: Any = figures_of(
+        join(trips.frame, trips.flows[0], sender=captures["sender"], responder=captures["responder"])
+    )
     assert found["sent"] == found["received"] + found["late"] + sum(found["lost_at"].values())
     assert found["received"] > 0
     # The guest's clock is its own: pieces that are taken from two clocks are differences, and add up all the same.

@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 
-use crate::output::to_json;
 use crate::samples::SamplesError;
 
 /// How a command that did its work ended.
@@ -87,7 +86,8 @@ pub(crate) struct ErrorDocument {
 /// What `--json` prints where nothing could be measured.
 pub(crate) fn error_document(message: &impl std::fmt::Display, exit_code: u8) -> serde_json::Value {
     let error = message.to_string().trim_end().to_owned();
-    to_json(&ErrorDocument { schema: ERROR_SCHEMA, error, exit_code })
+    serde_json::to_value(ErrorDocument { schema: ERROR_SCHEMA, error, exit_code })
+        .expect("a text and a number are JSON")
 }
 
 impl From<vtare_sys::SysError> for Failure {

@@ -17,7 +17,7 @@ use vtare_units::{Span, Wall};
 use crate::answer::{Answer, Change, CommandLine, Shape, VerdictLevel};
 use crate::arguments::CommonArguments;
 use crate::context::Context;
-use crate::document::{AnswerDocument, Program, Shared, instrument_name};
+use crate::document::{AnswerDocument, Program, Shared};
 use crate::failure::{Exit, Failure};
 use crate::limits::{self, Known, Verdict};
 pub(crate) use crate::note::{CPU_QUOTA, Note};
@@ -122,6 +122,11 @@ pub(crate) struct RunHeader {
     pub(crate) output: Option<PathBuf>,
     /// The seed.
     pub(crate) seed: u64,
+}
+
+/// The schema name of an instrument's document.
+pub(crate) fn instrument_name<I: Instrument>() -> String {
+    format!("vtare.{}/1", I::NAME)
 }
 
 /// The document of one run.

@@ -96,7 +96,8 @@ pub(crate) struct NetArguments {
     #[arg(long, value_name = "N")]
     cpu: Option<usize>,
 
-    /// Write bytes and packets of every --bin to this file, which is replaced: Parquet, or CSV where its name ends in .csv
+    /// Write bytes and packets of every --bin to this file, which is replaced: Parquet, or CSV where its name ends in
+    /// .csv
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 

@@ -23,6 +23,8 @@ mod completions;
 mod context;
 mod counter;
 mod document;
+#[cfg(debug_assertions)]
+mod document_schemas;
 mod examples;
 mod exec;
 mod failure;

@@ -6,7 +6,7 @@ use crate::failure::{Exit, Failure};
 use crate::instruments::{self, Described};
 use crate::output;
 use crate::run_file::{RUN_ID_PATTERN, RUN_SCHEMA};
-use crate::{document, lab, link, link_counter, load_net};
+use crate::{lab, link, link_counter, load_net};
 
 /// Arguments of `vtare schema`.
 #[derive(Clone, Debug, clap::Args)]
@@ -14,31 +14,36 @@ pub(crate) struct SchemaArguments {
     /// The columns of the samples of each instrument and of the logs, instead of the schema of run.json
     #[arg(long)]
     columns: bool,
-    /// The schemas of all documents that this program prints, by name
-    #[arg(long, conflicts_with_all = ["columns", "name"])]
-    documents: bool,
-    /// The schema of the document of this name: vtare.rtt/1
+    /// The schema of this JSON document, such as vtare.rtt/1; all prints those of all
     #[arg(value_name = "NAME", conflicts_with = "columns")]
     name: Option<String>,
 }
 
-/// Prints the schema of run.json or of documents, or the columns. Other documents are the lab's.
+/// Prints the schema of run.json or of documents, or the columns. The lab has the schemas of documents as files.
 ///
 /// # Errors
-/// Where stdout cannot be written, and for a document of the lab where that is not installed.
+/// Where stdout cannot be written, and for a document where the lab is not installed.
 pub(crate) fn command(arguments: &SchemaArguments) -> Result<Exit, Failure> {
-    if arguments.documents {
-        output::print_json(&Value::Object(document::schemas()))?;
-        return Ok(Exit::Measured);
-    }
     if let Some(name) = &arguments.name {
-        let Some(schema) = document::schemas().remove(name) else { return lab::start("schema", [name.into()]) };
+        let Some(schema) = of_document(name) else { return lab::start("--schema", [name.into()]) };
         output::print_json(&schema)?;
         return Ok(Exit::Measured);
     }
     let described = instruments::described();
     output::print_json(&if arguments.columns { columns(described) } else { run_schema(described) })?;
     Ok(Exit::Measured)
+}
+
+/// The schema of a document of this program, or of all; the optimized program has none.
+#[cfg(debug_assertions)]
+fn of_document(name: &str) -> Option<Value> {
+    let mut all = crate::document_schemas::schemas();
+    if name == "all" { Some(Value::Object(all)) } else { all.remove(name) }
+}
+
+#[cfg(not(debug_assertions))]
+fn of_document(_: &str) -> Option<Value> {
+    None
 }
 
 /// The columns of each instrument, and those of the files that helpers of a run leave (`link --log`, `load net --out`,

@@ -123,10 +123,15 @@ pub(crate) struct Document<'d> {
     schema: &'static str,
     machine: &'d MachineFacts,
     clock: &'d ClockInfo,
+    /// How the clock was read.
     path: Path,
+    /// Threads that read it, one on each CPU.
     threads: usize,
+    /// How long they read, s.
     elapsed_s: f64,
+    /// Steps backwards.
     steps: &'d Seen,
+    /// Whether a signal ended it early.
     interrupted: bool,
 }
 

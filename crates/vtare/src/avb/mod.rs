@@ -30,8 +30,10 @@ use crate::output;
 use crate::rtt::conditions;
 use crate::samples::{Column, Row as _};
 use crate::table::{Table, percent, time};
+use cell::StreamLine;
 use cell::{AvbCell, EstimateRow, Gathered};
-pub(crate) use cell::{FOREIGN_NULL, STREAM_SCHEMA, StreamLine};
+#[cfg(debug_assertions)]
+pub(crate) use cell::{FOREIGN_NULL, STREAM_SCHEMA, StreamLine as StreamDocument};
 use parameters::{Parameters, Stream};
 use probe_path::ProbePath;
 use shown::{megabits, sized, words};

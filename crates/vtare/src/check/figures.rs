@@ -10,7 +10,7 @@ use crate::counter::Counter;
 use crate::failure::Failure;
 use crate::instrument::Instrument;
 use crate::noise::Noise;
-use crate::sleep::Sleep;
+use crate::sleep::SleepCell;
 use crate::timer::Timer;
 
 use super::trust::Trust;
@@ -101,7 +101,7 @@ pub(crate) struct Cells {
     #[schemars(with = "Option<Vec<<Timer as Instrument>::Cell>>")]
     pub(super) timer: Value,
     /// As in `vtare.sleep/1`; null where it was not measured.
-    #[schemars(with = "Option<Vec<<Sleep as Instrument>::Cell>>")]
+    #[schemars(with = "Option<Vec<SleepCell>>")]
     pub(super) sleep: Value,
     /// As in `vtare.counter/1`; null where it was not measured.
     #[schemars(with = "Option<Vec<<Counter as Instrument>::Cell>>")]

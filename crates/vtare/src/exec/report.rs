@@ -61,19 +61,25 @@ pub(super) struct Report {
     clock: Answered,
     /// Sleeps left to the kernel because more threads slept than there are places to learn in.
     sleeps_without_place: u64,
+    /// Each function that is answered, called or not.
     functions: Vec<Counted>,
 }
 
 #[derive(Debug, Serialize, schemars::JsonSchema)]
 struct Answered {
+    /// By the kernel.
     kernel: u64,
+    /// By the counter, in order with the memory accesses around it.
     ordered: u64,
+    /// By the counter, without that order.
     unordered: u64,
 }
 
 #[derive(Debug, Serialize, schemars::JsonSchema)]
 struct Counted {
+    /// The function of the C library.
     name: &'static str,
+    /// Calls.
     calls: u64,
     /// Calls whose duration was taken.
     timed: u64,
@@ -85,15 +91,21 @@ struct Counted {
 
 #[derive(Debug, Serialize, schemars::JsonSchema)]
 struct Sleeps {
+    /// By how much they woke late, ns.
     lateness_ns: Lateness,
+    /// Time spent spinning, ns.
     spin_ns: u64,
+    /// Sleeps that a signal ended.
     interrupted: u64,
+    /// Sleeps left to the kernel.
     by_kernel: u64,
+    /// Sleeps in which the CPU was taken away, or spinning was held back because of that.
     disturbed: u64,
 }
 
 #[derive(Debug, Serialize, schemars::JsonSchema)]
 struct Lateness {
+    /// Sleeps that ended by themselves.
     n: u64,
     median: Option<f64>,
     p99: Option<f64>,

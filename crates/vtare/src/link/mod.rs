@@ -225,14 +225,17 @@ struct Shared<'d> {
     seed: u64,
     /// Frames of this UDP port count as probes.
     probe_port: u16,
+    /// What was asked for.
     lanes: Lanes<'d>,
     /// CLOCK_MONOTONIC of the start.
     started_monotonic_ns: u64,
     /// Wall time of the start, ns since 1970.
     started_unix_ns: u64,
+    /// How long it carried packets, s.
     elapsed_s: f64,
     /// How far stamps of arrivals may be off.
     stamp_error_ns: u64,
+    /// What became of the packets of each direction.
     directions: &'d [Direction<'d>; 2],
     machine: &'d MachineFacts,
     clock: &'d ClockInfo,
@@ -259,20 +262,29 @@ struct LatenessFigures {
 /// What one direction did, for programs.
 #[derive(Serialize, schemars::JsonSchema)]
 struct Direction<'d> {
+    /// The interface at which packets came.
     from: &'d str,
+    /// The interface by which they left.
     to: &'d str,
     #[serde(flatten)]
     count: vtare_emulator::LaneCount,
     /// Lost by the model, of all that arrived and could be carried; null where none did.
     lost_share: Option<f64>,
+    /// What left, or could not.
     outlet: vtare_emulator::Outlet,
+    /// What came in.
     inlet: vtare_emulator::Inlet,
     /// By how much packets left late, ns.
     lateness_ns: LatenessFigures,
+    /// Later than this counts as late, ns.
     late_limit_ns: u64,
+    /// Packets that left later.
     late_packet: u64,
+    /// The same of all that left.
     late_share: Option<f64>,
+    /// The highest rate over 100 ms, of IP.
     highest_bit_per_s: Option<u64>,
+    /// The highest of those at which at most 1 % of the frames were late.
     highest_kept_bit_per_s: Option<u64>,
 }
 

@@ -15,14 +15,23 @@ use crate::table::time;
 /// Where lost packets were lost; `None` is "nobody could count that", which is not 0.
 #[derive(Clone, Debug, Default, Serialize, schemars::JsonSchema)]
 pub(crate) struct LostBy {
+    /// How far the losses could be attributed; null where nothing was sent.
     attribution: Option<Attribution>,
+    /// The reply came after the timeout.
     late: u64,
+    /// The request was dropped on this host; without local counters such packets stand in `forward`.
     local_tx: Option<u64>,
+    /// The request was lost on the way.
     forward: Option<u64>,
+    /// The request found the far end's receive buffer full: an upper bound where it serves several clients.
     responder_rx: Option<u64>,
+    /// The far end got the request and gave no reply.
     pub(super) responder: Option<u64>,
+    /// The reply was lost on the way back.
     reverse: Option<u64>,
+    /// The reply was dropped on this host; without local counters such packets stand in `reverse`.
     local_rx: Option<u64>,
+    /// Lost at an unknown place.
     unattributed: u64,
 }
 
@@ -56,11 +65,17 @@ impl From<LossClasses> for LostBy {
 /// Time that something took from the sending thread while it only looked for replies.
 #[derive(Clone, Debug, Default, Serialize, schemars::JsonSchema)]
 pub(crate) struct StallFigures {
+    /// The least time without the CPU that counts as a gap, ns.
     threshold_ns: u64,
+    /// Share of the run in which the thread only looked for replies, so that gaps could be seen.
     watched_fraction: Option<f64>,
+    /// Gaps; null where nothing was watched.
     gaps: Option<u64>,
+    /// Share of the watched time that was lost.
     lost_fraction: Option<f64>,
+    /// The longest gap, ns.
     longest_ns: Option<u64>,
+    /// Times the kernel took the CPU from the thread.
     involuntary_switches: u64,
 }
 

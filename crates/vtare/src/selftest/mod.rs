@@ -245,15 +245,25 @@ enum Verdict {
 /// One row.
 #[derive(Debug, Serialize, schemars::JsonSchema)]
 struct Row {
+    /// Its name on the command line.
     name: &'static str,
+    /// What is wrong.
     fault: &'static str,
+    /// What injects it.
     by: By,
+    /// What has to find it.
     instrument: &'static str,
+    /// The unit of the values.
     unit: Unit,
+    /// The least and the greatest size of what was injected; null where it was skipped.
     injected: Option<Range>,
+    /// What is found without the fault.
     without: Option<f64>,
+    /// What was found.
     found: Option<f64>,
+    /// The interval that was stated; null where none was.
     interval: Option<Range>,
+    /// Whether it was found.
     verdict: Verdict,
     /// How often it was injected.
     attempts: u32,
@@ -269,14 +279,23 @@ pub(crate) struct Document<'d> {
     schema: &'static str,
     program: Program,
     machine: &'d MachineFacts,
+    /// Seed of every random order.
     seed: u64,
+    /// Faults that take long were left out.
     quick: bool,
+    /// Each fault.
     faults: &'d [Row],
+    /// How many were found.
     found: usize,
+    /// How many were missed.
     missed: usize,
+    /// How many could not be injected here.
     skipped: usize,
+    /// Whether a signal ended it early.
     interrupted: bool,
+    /// Wall time of the start, ns since 1970.
     started_unix_ns: u64,
+    /// How long it took, s.
     elapsed_s: f64,
 }
 

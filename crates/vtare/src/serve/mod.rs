@@ -206,6 +206,7 @@ pub(crate) const ENDED_SCHEMA: &str = "vtare.serve_end/1";
 #[derive(Serialize, schemars::JsonSchema)]
 pub(crate) struct Ready<'r> {
     schema: &'static str,
+    /// The address and port.
     listen: SocketAddr,
     /// Where STAMP packets are reflected; null where they are not.
     stamp: Option<SocketAddr>,
@@ -213,15 +214,25 @@ pub(crate) struct Ready<'r> {
     stamp_authenticated: bool,
     /// Where RPM tests are served; null where they are not.
     rpm: Option<SocketAddr>,
+    /// Whether clients need a key.
     keyed: bool,
+    /// How many keys there are.
     keys: usize,
+    /// Whether it looks for packets without pause.
     spin: bool,
+    /// The CPU that it is pinned to.
     cpu: Option<usize>,
+    /// Whether trains leave as large segments.
     gso: bool,
+    /// What clients may ask for.
     limits: Limits,
+    /// Limits of control connections.
     connections: ConnectionLimits,
+    /// What the kernel gave.
     socket: &'r Obtained,
+    /// Where the kernel answers probes; null where it does not.
     xdp: Option<&'r Attached>,
+    /// What this process may no longer do.
     confinement: &'r Confinement,
     program: Program,
 }

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
 from vtare.ab.trials import COUNTED_FIELDS
-from vtare.answers import Answered, answered
 from vtare.errors import BadInput
+from vtare.records.answer import Answered, answered
 from vtare.stats import Merit, Verdict
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from vtare.ab.compare import Compared, Finding
     from vtare.ab.figures import Figure
     from vtare.ab.trials import Measured
+    from vtare.records import comparisons
 
 SCHEMA: Final = "vtare.ab/1"
 #: What is measured beside each pair (attributes of `Pair`), with its heading.
@@ -382,11 +383,11 @@ def _warnings(found: Compared) -> tuple[str, ...]:
     return tuple(filter(None, (known_beside(found), floor_text(found), void_text(found))))
 
 
-def document(outcome: Outcome) -> dict[str, Any]:
+def document(outcome: Outcome) -> comparisons.Ab:
     """The comparison as one JSON document (docs/guide/ab.md)."""
     found = outcome.found
 
-    def of(finding: Finding) -> dict[str, Any]:
+    def of(finding: Finding) -> comparisons.Finding:
         return {
             "command": letter(finding.command), "against": letter(0), "figure": finding.figure.name,
             "ratio": finding.ratio, "ratio_low": finding.low, "ratio_high": _finite(finding.high),
@@ -422,7 +423,12 @@ def document(outcome: Outcome) -> dict[str, Any]:
             {
                 "order": [letter(k) for k in pair.order],
                 "span_ns": pair.span_ns if pair.order else None,
-                **{name: getattr(pair, name) for name in NOISE},
+                "others_cpus": pair.others_cpus,
+                "steal_cpus": pair.steal_cpus,
+                "quota_cpus": pair.quota_cpus,
+                "gaps": pair.gaps,
+                "cpu_pressure": pair.cpu_pressure,
+                "io_pressure": pair.io_pressure,
                 "runs": [counted(run) for run in pair.runs],
                 "figures": {figure.name: [figure.read(run) for run in pair.runs] for figure in figures},
             }
@@ -436,6 +442,6 @@ def _finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-def counted(run: Measured) -> dict[str, Any]:
+def counted(run: Measured) -> comparisons.CountedRun:
     """A run without the figures that it printed."""
-    return {name: getattr(run, name) for name in COUNTED_FIELDS}
+    return cast("comparisons.CountedRun", {name: getattr(run, name) for name in COUNTED_FIELDS})

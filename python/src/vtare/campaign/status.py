@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -34,6 +35,12 @@ class State:
     def word(self, run: Run) -> str:
         """One word of STATUSES for a run."""
         return run_status(run, self.entries, self.stopped)
+
+    @property
+    def listed(self) -> str:
+        """How many runs have each word: `70 done, 2 failed`."""
+        words = Counter(map(self.word, self.runs))
+        return ", ".join(f"{words[word]} {word.replace('_', ' ')}" for word in STATUSES if words[word])
 
 
 def read_state(store: Path) -> State:

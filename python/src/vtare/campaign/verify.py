@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 from vtare.campaign.condition import Conditions, conditions
 from vtare.campaign.journal import Journal
 from vtare.campaign.store import TEMPORARY, Store, lock_store, read_for_check
 from vtare.errors import BadInput
+from vtare.records.answer import Answered, answered
 from vtare.stored.paths import plain_text
 
 if TYPE_CHECKING:
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
 
     from vtare.campaign.store import Tidied
     from vtare.design import Run
-
-VERIFY_SCHEMA: Final = "vtare.verify/1"
+    from vtare.records.campaigns import Verification as Verified
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +57,19 @@ class Verification:
             found.append(f"left by killed runs: {self.leftovers} in runs/")
         return found
 
-    def document(self) -> dict[str, Any]:
+    def answer(self) -> Answered:
+        """Whether the store is sound, and the next step."""
+        text = f"All {self.total} runs are whole." if self.sound else "The store is damaged."
+        if self.sound and (left := self.total - len(self.conditions.whole)):
+            text = f"All finished runs are whole; {left} of {self.total} are not finished."
+        advice = [] if self.sound else [f"vtare verify {self.store} --repair"]
+        return answered([text], "sound" if self.sound else "damaged", limits=self.problems(), advice=advice)
+
+    def document(self) -> Verified:
         """The document `vtare.verify/1`."""
         return {
-            "schema": VERIFY_SCHEMA,
+            "schema": "vtare.verify/1",
+            "answer": self.answer(),
             "store": str(self.store),
             "plan": self.plan,
             "sound": self.sound,

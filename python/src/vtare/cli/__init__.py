@@ -23,6 +23,8 @@ from vtare.terminal.logs import start_logging
 if TYPE_CHECKING:
     from types import FrameType
 
+    from vtare.records.programs import Error
+
 _LOG = logging.getLogger(__name__)
 _TRACE_LINES: Final = 20
 
@@ -37,9 +39,24 @@ def _print_commands(context: click.Context, option: click.Parameter, wanted: boo
         raise click.exceptions.Exit(0)
 
 
+def _print_schema(context: click.Context, option: click.Parameter, name: str | None) -> None:
+    if name:
+        from vtare.cli.options import print_json
+        from vtare.records.schema import shipped
+
+        all_of_them = shipped()
+        if name != "all" and name not in all_of_them:
+            near = nearest(name, all_of_them)
+            hint = f"Did you mean '{near}'?" if near else "`vtare schema all` prints all"
+            raise BadInput(f"unknown document '{name}'. {hint}")
+        print_json(all_of_them if name == "all" else all_of_them[name])
+        raise click.exceptions.Exit(0)
+
+
 @click.group("vtare-lab", cls=Lab, context_settings=SETTINGS, no_args_is_help=True)
 @click.version_option(__version__, message="vtare-lab %(version)s")
 @click.option("--commands", is_flag=True, is_eager=True, hidden=True, expose_value=False, callback=_print_commands)
+@click.option("--schema", is_eager=True, hidden=True, expose_value=False, callback=_print_schema)
 def app() -> None:
     """Plans, campaigns and reports of vtare."""
 
@@ -114,7 +131,8 @@ def _report(text: str, exit_code: int) -> None:
     if "--json" in sys.argv:
         from vtare.cli.options import print_json
 
-        print_json({"schema": "vtare.error/1", "error": text, "exit_code": exit_code})
+        document: Error = {"schema": "vtare.error/1", "error": text, "exit_code": exit_code}
+        print_json(document)
     _LOG.error("%s", text)
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vtare.answers import answered
 from vtare.cli.options import (
     binary_option,
     fetch,
@@ -28,6 +27,7 @@ from vtare.cli.options import (
 )
 from vtare.cli.tree import command
 from vtare.errors import BadInput, VtareError
+from vtare.records.answer import answered
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from vtare.campaign.store import Store, Tidied
     from vtare.fleet.real_machines import Workers
     from vtare.plan.model import Plan
+    from vtare.records import campaigns as records
 
 _LOG = logging.getLogger(__name__)
 
@@ -205,7 +206,7 @@ def status(store: Path, as_json: bool, live: bool) -> None:
     Also names the runs that failed or were skipped.
     """
     from vtare.campaign.objects import named
-    from vtare.campaign.status import STATUSES, State, read_state
+    from vtare.campaign.status import State, read_state
 
     def state_now() -> State:
         fetch(store, runs=False)
@@ -225,30 +226,39 @@ def status(store: Path, as_json: bool, live: bool) -> None:
         show_status(stdout(), store, state)
         return
     words = [state.word(run) for run in state.runs]
+    open_runs = words.count("failed") + words.count("pending")
     entries, stopped = state.entries, state.stopped
-    print_json(
-        {
-            "schema": "vtare.status/1",
-            "store": named(str(store)),
-            "plan": state.plan.name,
-            "seed": state.seed,
-            "total": len(state.runs),
-            **{word: words.count(word) for word in STATUSES},
-            "stopped": None if stopped is None else {"block": stopped.block, "reason": stopped.reason},
-            "runs": [
-                {
-                    "run_id": r.run_id,
-                    "experiment": r.experiment,
-                    "factors": r.factors,
-                    "block": r.block,
-                    "status": word,
-                    "reason": entries[r.run_id].reason if r.run_id in entries else None,
-                }
-                for r, word in zip(state.runs, words, strict=True)
-                if word not in ("done", "not_needed")
-            ],
-        }
-    )
+    document: records.Status = {
+        "schema": "vtare.status/1",
+        "answer": answered(
+            [f"{len(state.runs)} runs: {state.listed}."],
+            "open" if open_runs else "done",
+            advice=[f"vtare resume {named(str(store))}"] if open_runs else [],
+        ),
+        "store": named(str(store)),
+        "plan": state.plan.name,
+        "seed": state.seed,
+        "total": len(state.runs),
+        "done": words.count("done"),
+        "failed": words.count("failed"),
+        "skipped": words.count("skipped"),
+        "pending": words.count("pending"),
+        "not_needed": words.count("not_needed"),
+        "stopped": None if stopped is None else {"block": stopped.block, "reason": stopped.reason},
+        "runs": [
+            {
+                "run_id": r.run_id,
+                "experiment": r.experiment,
+                "factors": r.factors,
+                "block": r.block,
+                "status": word,
+                "reason": entries[r.run_id].reason if r.run_id in entries else None,
+            }
+            for r, word in zip(state.runs, words, strict=True)
+            if word not in ("done", "not_needed")
+        ],
+    }
+    print_json(document)
 
 
 @command("clean")
@@ -265,13 +275,12 @@ def clean(as_json: bool, verbose: bool) -> None:
     gone = [leftover for leftover in found if leftover.kept_because is None]
     kept = [leftover for leftover in found if leftover.kept_because is not None]
     if as_json:
-        print_json(
-            {
-                "schema": "vtare.clean/1",
-                "removed": [leftover.name for leftover in gone],
-                "kept": {leftover.name: leftover.kept_because for leftover in kept},
-            }
-        )
+        document: records.Clean = {
+            "schema": "vtare.clean/1",
+            "removed": [leftover.name for leftover in gone],
+            "kept": {leftover.name: leftover.kept_because for leftover in kept},
+        }
+        print_json(document)
         return
     for leftover in gone:
         stdout().print(f"removed: {leftover.kind} {leftover.name}")
@@ -422,7 +431,7 @@ def _write_report(store: Path) -> tuple[Path, list[str], list[str]]:
         return path, [plain(sentence) for sentence in found.sentences], list(found.limits)
 
 
-def _result_document(store: Path, result: CampaignResult) -> dict[str, Any]:
+def _result_document(store: Path, result: CampaignResult) -> records.Campaign:
     from vtare.campaign.objects import named
 
     return {

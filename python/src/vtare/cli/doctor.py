@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import platform
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 import click
 
-from vtare.answers import Answered, answered
 from vtare.cli.options import Word, binary_option, json_option, print_json, stdout
 from vtare.cli.tree import command
 from vtare.errors import BadInput, MachineCannot, did_you_mean
+from vtare.records.answer import Answered, answered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from vtare.doctor import Feature, Place
+    from vtare.records import programs
 
 
 @command("doctor")
@@ -92,7 +93,7 @@ def _answer(places: Sequence[Place], *, able: bool) -> Answered:
 
 def _document(
     names: Sequence[str], features: Sequence[Feature], places: Sequence[Place], *, able: bool
-) -> dict[str, Any]:
+) -> programs.Doctor:
     try:
         system = platform.freedesktop_os_release().get("PRETTY_NAME")
     except OSError:
@@ -105,16 +106,9 @@ def _document(
         "architecture": platform.machine(),
         "asked": list(names),
         "able": able,
-        "features": [asdict(feature) for feature in features],
+        "features": [cast("programs.DoctorFeature", asdict(feature)) for feature in features],
         "platforms": [
-            {
-                "name": place.name,
-                "lacks": place.lacks,
-                "command": place.command,
-                "by_plan": place.by_plan,
-                "unverified": place.unverified,
-                "instruments": dict(place.instruments),
-            }
+            cast("programs.DoctorPlatform", asdict(place) | {"instruments": dict(place.instruments)})
             for place in places
         ],
     }

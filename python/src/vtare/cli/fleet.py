@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from vtare.cli.options import FILE, Time, Word, binary_option, json_option, print_json, stdout
 from vtare.cli.tree import command
 from vtare.errors import BadInput
+
+if TYPE_CHECKING:
+    from vtare.records.fleets import FleetUse
 
 
 @command("fleet")
@@ -66,24 +70,13 @@ def _show_store(path: Path, *, as_json: bool) -> None:
         events = journal.host_events()
     uses = use_of(events, time.time() if _at_work(path) else None)
     if as_json:
-        print_json(
-            {
-                "schema": "vtare.fleet_use/1",
-                "store": str(path),
-                "overlaps": overlaps(events),
-                "hosts": [
-                    {
-                        "host": use.host,
-                        "runs": use.runs,
-                        "busy_share": use.busy_share,
-                        "free_share": use.free_share,
-                        "lost": use.lost,
-                        "holder": use.holder,
-                    }
-                    for use in uses
-                ],
-            }
-        )
+        document: FleetUse = {
+            "schema": "vtare.fleet_use/1",
+            "store": str(path),
+            "overlaps": overlaps(events),
+            "hosts": [{**use.document(), "holder": use.holder} for use in uses],
+        }
+        print_json(document)
     else:
         show_use(stdout(), path, uses)
 

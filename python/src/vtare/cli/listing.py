@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,8 +11,10 @@ from vtare.cli.examples import EXAMPLES
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from vtare.records import programs
 
-def document(app: click.Group, names: Iterable[str] = ()) -> dict[str, Any]:
+
+def document(app: click.Group, names: Iterable[str] = ()) -> programs.Commands:
     """All commands, or those of these names, and the words that stand for plans and instruments."""
     from vtare.plan.files import shipped_plans
 
@@ -32,7 +34,7 @@ def _instruments() -> list[str]:
     return [*load_contract().instruments, *KINDS]
 
 
-def _command(path: str, command: click.Command) -> dict[str, Any]:
+def _command(path: str, command: click.Command) -> programs.Command:
     below = command.commands if isinstance(command, click.Group) else {}
     return {
         "name": command.name,
@@ -45,7 +47,7 @@ def _command(path: str, command: click.Command) -> dict[str, Any]:
     }
 
 
-def _parameter(parameter: click.Parameter) -> dict[str, Any]:
+def _parameter(parameter: click.Parameter) -> programs.CommandParameter:
     option = parameter if isinstance(parameter, click.Option) else None
     flag = option is not None and option.is_flag
     default = None if flag or not isinstance(parameter.default, str | int | float) else str(parameter.default)

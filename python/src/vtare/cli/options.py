@@ -16,6 +16,8 @@ from vtare.errors import did_you_mean
 from vtare.terminal.logs import start_logging
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rich.console import Console
 
     from vtare.summary import Summary
@@ -215,7 +217,7 @@ def write_page(out: Path, page: str, *, as_json: bool) -> None:
         stdout().print(f"page: {out}", soft_wrap=True)
 
 
-def print_json(document: dict[str, Any]) -> None:
+def print_json(document: Mapping[str, object]) -> None:
     """Print one document, and nothing else."""
     sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
 

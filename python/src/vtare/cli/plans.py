@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from vtare.fleet.hosts import FleetHost
     from vtare.fleet.survey import HostReport
     from vtare.plan.model import Plan
+    from vtare.records import campaigns as records
     from vtare.terminal.stores import Expected, MeshExpected
 
 
@@ -90,8 +91,9 @@ def list_plans(as_json: bool) -> None:
 
     questions = {name: question_of(path) for name, path in shipped_plans().items()}
     if as_json:
-        rows = [{"name": name, "question": question} for name, question in questions.items()]
-        print_json({"schema": "vtare.plans/1", "plans": rows})
+        rows: list[records.ShippedPlan] = [{"name": name, "question": text} for name, text in questions.items()]
+        document: records.Plans = {"schema": "vtare.plans/1", "plans": rows}
+        print_json(document)
         return
     for name, question in questions.items():
         stdout().print(f"{name}: {question}")
@@ -284,7 +286,7 @@ def _plan_document(
     meshed: MeshExpected | None,
     fleet: Sequence[FleetHost],
     reports: Sequence[HostReport] | None,
-) -> dict[str, Any]:
+) -> records.PlanCheck:
     reasons = {one.host.name: one.reason for one in reports or ()}
     return {
         "schema": "vtare.plan-check/1",
@@ -295,7 +297,13 @@ def _plan_document(
         "whole_plots": list(plan.whole_plots),
         "mesh": None
         if plan.mesh is None or meshed is None
-        else {"hosts": list(plan.mesh.hosts), "pairs_at_a_time": plan.mesh.at_a_time, **meshed.counts()},
+        else {
+            "hosts": list(plan.mesh.hosts),
+            "pairs_at_a_time": plan.mesh.at_a_time,
+            "pairs": meshed.pairs,
+            "rounds_of_a_block": meshed.rounds,
+            "expected_s": meshed.seconds,
+        },
         "stop": None
         if plan.stop is None
         else {

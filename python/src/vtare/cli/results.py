@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -27,6 +27,9 @@ from vtare.cli.options import (
 )
 from vtare.cli.tree import command
 from vtare.errors import BadInput
+
+if TYPE_CHECKING:
+    from vtare.records.campaigns import Plot
 
 _LOG = logging.getLogger(__name__)
 #: What a report is written as, and what each figure of it is.
@@ -154,7 +157,9 @@ def _write_figures(
         written = write_figures(content_of(summary), directory, only=only, forms=forms)
     if as_json:
         left_out = [problem.reason for problem in summary.sample_set.problems]
-        print_json({"schema": "vtare.plot/1", "figures": [str(path) for path in written], "left_out": left_out})
+        figures = [str(path) for path in written]
+        document: Plot = {"schema": "vtare.plot/1", "figures": figures, "left_out": left_out}
+        print_json(document)
     else:
         for path in written:
             stdout().print(str(path), soft_wrap=True)

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from vtare.plan.model import Plan
+    from vtare.records import fleets
 
-DRY_RUN_SCHEMA: Final = "vtare.dry_run/1"
 SIMULATED: Final = "simulated:"
 #: A directory in memory, where there is one: nothing of a dry run has to survive.
 _IN_MEMORY: Final = Path("/dev/shm")
@@ -63,21 +63,24 @@ class DryRun:
         """Whether nothing was lost, counted twice or on one host at a time."""
         return not (self.left or self.overlaps or self.twice or self.unsound)
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> fleets.DryRun:
         """The document `vtare.dry_run/1`."""
         return {
-            "schema": DRY_RUN_SCHEMA,
-            **{name: getattr(self, name) for name in ("plan", "seed", "runs", "done", "failed", "skipped", "left")},
+            "schema": "vtare.dry_run/1",
+            "plan": self.plan,
+            "seed": self.seed,
+            "runs": self.runs,
+            "done": self.done,
+            "failed": self.failed,
+            "skipped": self.skipped,
+            "left": self.left,
             "makespan_s": self.makespan_s,
             "faults": dict(self.faults),
             "sessions": self.sessions,
             "overlaps": list(self.overlaps),
             "counted_twice": list(self.twice),
             "unsound": list(self.unsound),
-            "hosts": [
-                {name: getattr(use, name) for name in ("host", "runs", "busy_share", "free_share", "lost")}
-                for use in self.hosts
-            ],
+            "hosts": [use.document() for use in self.hosts],
         }
 
 

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vtare.campaign.journal import HostEvent
+    from vtare.records.fleets import SimulatedHost
 
 #: How many overlaps are listed: one is too many already.
 _LISTED: Final = 20
@@ -28,6 +29,16 @@ class HostUse:
     silent_s: float
     lost: int
     holder: str | None
+
+    def document(self) -> SimulatedHost:
+        """As in JSON."""
+        return {
+            "host": self.host,
+            "runs": self.runs,
+            "busy_share": self.busy_share,
+            "free_share": self.free_share,
+            "lost": self.lost,
+        }
 
     @property
     def busy_share(self) -> float | None:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vtare.fleet.hosts import FleetHost
+    from vtare.records.fleets import Fleet
 
-FLEET_SCHEMA: Final = "vtare.fleet/1"
 #: Facts of a machine that are compared between hosts, which should agree before figures are.
 FACTS: Final = (
     "kernel",
@@ -71,10 +71,10 @@ class Survey:
                 found[fact] = values
         return found
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Fleet:
         """The document `vtare.fleet/1`."""
         return {
-            "schema": FLEET_SCHEMA,
+            "schema": "vtare.fleet/1",
             "hosts": [
                 {
                     "host": one.host.name,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     import polars as pl
 
     from vtare.overhead.join import Joined
+    from vtare.records import papers
 
-OVERHEAD_SCHEMA: Final = "vtare.overhead/1"
 #: The wire's two ways, which need a common clock: known to within the bound of the clocks' comparison.
 ONE_WAY: Final = ("wire_out_ns", "wire_back_ns")
 PIECES: Final = ("sender_overhead_ns", "wire_ns", "responder_overhead_ns", "turnaround_ns")
 """The pieces of a round trip, in the order in which they stand around it; they add up to it packet by packet."""
 
 
-def describe(values: pl.Series) -> dict[str, Any] | None:
+def describe(values: pl.Series) -> papers.Described | None:
     """`{n, median, half_iqr, min, max, mean, p99, p999}` of the known values; None where none is known."""
     known = values.drop_nulls().to_numpy().astype(np.float64)
     if len(known) == 0:
@@ -41,7 +41,7 @@ def describe(values: pl.Series) -> dict[str, Any] | None:
     }
 
 
-def figures_of(joined: Joined) -> dict[str, Any]:
+def figures_of(joined: Joined) -> papers.OverheadCell:
     """One far end's figures (docs/guide/overhead.md). What no capture point bounds is null, never 0.
 
     `overhead_ns` is what the sender's virtualization adds: the difference between the round-trip time inside and the
@@ -76,16 +76,18 @@ def figures_of(joined: Joined) -> dict[str, Any]:
     }
 
 
-def _percent(part: dict[str, Any] | None, whole: dict[str, Any] | None) -> float | None:
-    if part is None or whole is None or not whole["median"] > 0:
+def _percent(part: papers.Described | None, whole: papers.Described | None) -> float | None:
+    if part is None or whole is None or part["median"] is None or not whole["median"]:
         return None
     return float(100.0 * part["median"] / whole["median"])
 
 
-def document(joined: Sequence[Joined], *, samples: Path, sender: Path | None, responder: Path | None) -> dict[str, Any]:
+def document(
+    joined: Sequence[Joined], *, samples: Path, sender: Path | None, responder: Path | None
+) -> papers.Overhead:
     """The JSON document of `vtare overhead --json`."""
     return {
-        "schema": OVERHEAD_SCHEMA,
+        "schema": "vtare.overhead/1",
         "samples": str(samples),
         "sender_capture": None if sender is None else str(sender),
         "responder_capture": None if responder is None else str(responder),

@@ -24,7 +24,7 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from vtare.campaign.status import STATUSES, read_state
+from vtare.campaign.status import read_state
 from vtare.errors import BadInput, VtareError
 from vtare.http_server import IDLE_S, BoundedServer
 from vtare.process import start, where_the_lab_is
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from vtare.process import Process
+    from vtare.records.campaigns import Live
 
 ADDRESS: Final = "127.0.0.1"
 #: What a page cannot state itself; the rest is in its head.
@@ -92,7 +93,7 @@ class LivePage:
         self._html = ""
         self._page_error: str | None = None
 
-    def look(self) -> dict[str, Any]:
+    def look(self) -> Live:
         """How far the campaign and the page are, as the JSON-ready document `vtare.live/1`."""
         with self._lock:
             state: CampaignState | None = None
@@ -112,7 +113,11 @@ class LivePage:
                 "building": self._child is not None,
                 "error": store_error or self._page_error,
                 "total": None if state is None else state.total,
-                **{word: counts.get(word, 0) for word in STATUSES},
+                "done": counts.get("done", 0),
+                "failed": counts.get("failed", 0),
+                "skipped": counts.get("skipped", 0),
+                "pending": counts.get("pending", 0),
+                "not_needed": counts.get("not_needed", 0),
             }
 
     def html(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from vtare.errors import BadInput
 from vtare.instruments import RECORDS
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vtare.plots import Drawing
+    from vtare.records.papers import Standing
     from vtare.report.layout import Layout
     from vtare.report.parts import Question
     from vtare.summary import Summary
@@ -45,7 +46,7 @@ class Overlay:
         """The figures of all questions."""
         return [panel.drawing for question in self.questions for panel in question.panels]
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Standing:
         """The whole as one JSON-ready document of schema `vtare.standing/2`, in the units of its columns' names."""
         return {
             "schema": "vtare.standing/2",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from vtare.report import text
 from vtare.report.build import versions
@@ -17,6 +17,7 @@ from vtare.report.tables import json_value
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from vtare.records import campaigns as records
     from vtare.report.content import Content
     from vtare.report.parts import Block, Column
     from vtare.report.text import Shown
@@ -129,7 +130,7 @@ def as_json(content: Content) -> str:
     """
     summary = content.summary
     first = Section("main", summary.plan.question, tuple(one for one in (content.main,) if one is not None))
-    document = {
+    document: records.Report = {
         "schema": "vtare.report/1",
         "plan": summary.plan.name,
         "question": summary.plan.question,
@@ -147,7 +148,7 @@ def as_json(content: Content) -> str:
     return json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
 
 
-def _json_section(section: Section, content: Content) -> dict[str, Any]:
+def _json_section(section: Section, content: Content) -> records.ReportSection:
     every = [content.main_all] if section.id == "verdicts" and content.main_all is not None else []
     return {
         "id": section.id,
@@ -164,12 +165,12 @@ def _json_section(section: Section, content: Content) -> dict[str, Any]:
     }
 
 
-def _json_table(table: Table) -> dict[str, Any]:
-    columns = [
+def _json_table(table: Table) -> records.ReportTable:
+    columns: list[records.ReportColumn] = [
         {"name": column.key, "label": column.label, "numeric": column.numeric, "about": column.about}
         for column in table.columns
     ]
-    rows = [
+    rows: list[dict[str, records.ReportCell]] = [
         {
             column.key: {"value": json_value(column, cell), "text": cell.text}
             for column, cell in zip(table.columns, row, strict=True)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from vtare.records.comparisons import LevelChange, OfSeries
 
 #: Facts are compared between these points before and after the first of a new level: its place is known to about one.
 FACTS_BEFORE: Final = 2
@@ -33,9 +35,9 @@ class SeriesKey:
         cell = ", ".join((self.experiment, *(f"{name} {level}" for name, level in self.labels)))
         return f"{cell}: {self.figure} of {self.quantity}" if self.figure != self.quantity else f"{cell}: {self.figure}"
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> OfSeries:
         """As in JSON."""
-        return asdict(self) | {"labels": dict(self.labels)}
+        return cast("OfSeries", asdict(self) | {"labels": dict(self.labels)})
 
 
 @dataclass(slots=True)
@@ -77,7 +79,7 @@ class Change:
             return None
         return (self.after > self.before) == (self.key.better == "less")
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> LevelChange:
         """As in JSON."""
         return {
             **self.key.document(),

@@ -7,15 +7,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vtare import stats
+from vtare.records.answer import answered
 from vtare.series.figures import bound_text, facts_of, figures_of
 from vtare.series.model import FACTS_AFTER, FACTS_BEFORE, Change, Series, SeriesKey, changed_facts, magnitude
 from vtare.series.sentences import WORDS, sentence
+from vtare.stats.changes import LEAST_POINTS
 from vtare.stats.verdicts import Merit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from vtare.records import comparisons
     from vtare.samples import RunFile
 
 
@@ -40,11 +43,22 @@ class OverTime:
         """The changes of one series."""
         return tuple(change for change in self.changes if change.key == key)
 
-    def document(self, store: Path, margin: float) -> dict[str, Any]:
+    @property
+    def points(self) -> int:
+        """How many the longest series has."""
+        return max((len(one.values) for one in self.series), default=0)
+
+    def _status(self) -> str:
+        if self.points < LEAST_POINTS:
+            return "unknown"
+        return "worse" if any(made[-1].worse for one in self.series if (made := self.of(one.key))) else "not worse"
+
+    def document(self, store: Path, margin: float) -> comparisons.OverTime:
         """As JSON, schema `vtare.over_time/1`."""
         alerts = self.alerts(margin)
         return {
             "schema": "vtare.over_time/1",
+            "answer": answered([answer(self)], self._status()),
             "store": str(store),
             "unit": self.unit,
             "margin_percent": 100.0 * margin,
@@ -67,9 +81,7 @@ class OverTime:
 
 def answer(found: OverTime) -> str:
     """Whether the figures got worse, by the last change of each."""
-    from vtare.stats.changes import LEAST_POINTS
-
-    points = max(len(one.values) for one in found.series)
+    points = found.points
     if points < LEAST_POINTS:
         return f"Not known yet: a change needs {LEAST_POINTS} {found.unit}s, {points} are there."
     counted = Counter(WORDS[found.of(one.key)[-1].worse] for one in found.series if found.of(one.key))

@@ -15,13 +15,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from vtare import stats
-from vtare.answers import Answered, answered
 from vtare.errors import BadInput
 from vtare.plan.model import Analysis
+from vtare.records.answer import Answered, answered
 from vtare.stats import Merit, Verdict
 from vtare.summary.campaigns import LEAST_CAMPAIGNS, LEAST_PAIRS, Shift, campaigns_needed, interleaved, shift_between
 from vtare.summary.cells import Cell, compared_figure
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vtare.plan.level import Level
+    from vtare.records import comparisons
 
-SCHEMA: Final = "vtare.compare/2"
 REFUSED: Final = (
     "refused: one campaign on a side cannot distinguish a change from a campaign's own offset; repeat each at least "
     "twice (vtare compare BEFORE AFTER --before STORE --after STORE)"
@@ -149,10 +149,10 @@ class Between:
         limits = [*self.left_out_before, *self.left_out_after]
         return answered([f"Of cells and tails: {listed}."], str(status), limits=limits, advice=[needs] if needs else [])
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> comparisons.Compare:
         """The whole as one JSON-ready document of schema `vtare.compare/2`."""
         return {
-            "schema": SCHEMA,
+            "schema": "vtare.compare/2",
             "answer": self.answer(),
             "before": [str(store) for store in self.before],
             "after": [str(store) for store in self.after],
@@ -164,19 +164,21 @@ class Between:
             "verdicts": dict(Counter(row.verdict for row in self.cells)),
             "worse": len(self.regressions),
             "better": sum(row.change is Merit.BETTER for row in (*self.cells, *self.tails)),
-            "changed": [_document(row) for row in self.changed],
+            "changed": [cast("comparisons.ChangedFact", asdict(row)) for row in self.changed],
             "cells": [_document(row) for row in self.cells],
-            "tails": [_document(row) for row in self.tails],
-            "only_before": [_document(row) for row in self.only_before],
-            "only_after": [_document(row) for row in self.only_after],
+            "tails": [cast("comparisons.ComparedTail", _document(row)) for row in self.tails],
+            "only_before": [cast("comparisons.LoneCell", values_of(row)) for row in self.only_before],
+            "only_after": [cast("comparisons.LoneCell", values_of(row)) for row in self.only_after],
             "left_out_before": list(self.left_out_before),
             "left_out_after": list(self.left_out_after),
         }
 
 
-def _document(row: BetweenRow | LoneCell | Changed) -> dict[str, Any]:
-    own = {"change": row.change} if isinstance(row, BetweenRow) else {}
-    return {name: value for name, value in values_of(row).items() if name != "tail" or value is not None} | own
+def _document(row: BetweenRow) -> comparisons.ComparedCell:
+    values = values_of(row) | {"change": row.change}
+    if row.tail is None:
+        del values["tail"]
+    return cast("comparisons.ComparedCell", values)
 
 
 def refuse_undecidable(before: Sequence[Path], after: Sequence[Path]) -> None:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 from scipy import stats as scipy_stats
@@ -19,8 +19,8 @@ from vtare.summary.measured import MeasuredStore, read_measured, refuse_empty
 
 if TYPE_CHECKING:
     from vtare.plan.model import Experiment, Plan
+    from vtare.records import campaigns as records
 
-SCHEMA: Final = "vtare.power/1"
 #: How surely the true spread is below the upper limit that a pilot gives for it (Browne 1995).
 _CAUTION: Final = 0.8
 
@@ -237,18 +237,20 @@ def _found_percent(spread: float, comparisons: int, question: PowerQuestion) -> 
     return None if shift is None else 100.0 * math.expm1(min(shift * spread, 50.0))
 
 
-def document(question: PowerQuestion, needs: Sequence[Needs], *, plan: str, pilot: Path | None) -> dict[str, Any]:
+def document(question: PowerQuestion, needs: Sequence[Needs], *, plan: str, pilot: Path | None) -> records.Power:
     """The answer as one JSON-ready document of schema `vtare.power/1`."""
     return {
-        "schema": SCHEMA,
+        "schema": "vtare.power/1",
         "plan": plan,
         "pilot": None if pilot is None else str(pilot),
         "shift_percent": question.shift_percent,
         "power": question.power,
         "alpha": question.alpha,
         "blocks": question.blocks,
-        "cells": [
-            {"levels": dict(one.labels), **{name: value for name, value in asdict(one).items() if name != "labels"}}
-            for one in needs
-        ],
+        "cells": [_of_cell(one) for one in needs],
     }
+
+
+def _of_cell(needs: Needs) -> records.NeedsOfCell:
+    values = asdict(needs)
+    return cast("records.NeedsOfCell", {"levels": values.pop("labels"), **values})

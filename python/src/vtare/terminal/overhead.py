@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+
 _ROWS: Final = (
     ("round trip, inside", "rtt_ns"),
     ("at the sender's host side", "rtt_wire_ns"),

@@ -6,7 +6,6 @@ from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from vtare.campaign.status import STATUSES
 from vtare.plan.mesh import PAIR
 from vtare.quantities import unit_of, write
 from vtare.terminal.progress import run_words
@@ -48,10 +47,6 @@ class MeshExpected(NamedTuple):
     pairs: int
     rounds: int
     seconds: float
-
-    def counts(self) -> dict[str, float]:
-        """Its numbers as `vtare plan --json` states them."""
-        return {"pairs": self.pairs, "rounds_of_a_block": self.rounds, "expected_s": self.seconds}
 
 
 def show_plan(
@@ -219,8 +214,7 @@ def show_status(console: Console, store: Path, state: State) -> None:
     """Print how many runs are done, each failed one with its reason and the end of its log; why runs were skipped."""
     plan, runs, entries, stopped = state.plan, state.runs, state.entries, state.stopped
     words = Counter(map(state.word, runs))
-    listed = ", ".join(f"{words[word]} {word.replace('_', ' ')}" for word in STATUSES if words[word])
-    console.print(f"{plan.name} in {store}: {len(runs)} runs: {listed}")
+    console.print(f"{plan.name} in {store}: {len(runs)} runs: {state.listed}")
     if stopped is not None:
         console.print(f"stopped after block {stopped.block} of {max(run.block for run in runs)}: {stopped.reason}")
     common = {reason: alike for reason, alike in skipped_alike(runs, entries).items() if len(alike) > _FEW_SKIPPED}

@@ -1,4 +1,4 @@
-//! Holds documents against the schemas that `vtare schema --documents` prints, and to their keys alone.
+//! Holds documents against the schemas that `vtare schema all` prints, and to their keys alone.
 
 use std::process::Command;
 use std::sync::LazyLock;
@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use serde_json::Value;
 
 static SCHEMAS: LazyLock<Value> = LazyLock::new(|| {
-    let printed = Command::new(super::VTARE).args(["schema", "--documents"]).output().expect("the binary starts");
+    let printed = Command::new(super::VTARE).args(["schema", "all"]).output().expect("the binary starts");
     serde_json::from_slice(&printed.stdout).expect("the schemas are JSON")
 });
 

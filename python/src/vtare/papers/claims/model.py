@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Final, Literal, cast
 
 from vtare.papers.published import read_rows, rows_where
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from vtare.records import papers
+
 Outcome = Literal["reproduces", "in part", "does not reproduce", "cannot be decided"]
 OUTCOMES: Final[tuple[Outcome, ...]] = ("reproduces", "in part", "does not reproduce", "cannot be decided")
-
-
-_KEYS: Final = ("id", "where", "statement", "printed", "found", "outcome", "why")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +48,13 @@ class Reanalysis:
         """How many claims have each outcome."""
         return Counter(claim.outcome for claim in self.claims)
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> papers.Reanalysis:
         """The whole as one JSON-ready document of schema `vtare.reanalysis/2`."""
         return {
             "schema": "vtare.reanalysis/2",
             "paper": self.paper,
             "outcomes": {word: self.counts[word] for word in OUTCOMES},
-            "claims": [{name: getattr(claim, name) for name in _KEYS} for claim in self.claims],
+            "claims": [cast("papers.CheckedClaim", asdict(claim)) for claim in self.claims],
         }
 
 

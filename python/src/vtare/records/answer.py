@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
 class Answered(TypedDict):
-    """`text` in sentences, `status` in a word, what limits it, and what to do next."""
+    """What a command found, as people read it."""
 
-    text: str
-    status: str
-    limits: list[str]
-    advice: list[str]
+    text: Annotated[str, "the answer in sentences"]
+    status: Annotated[str, "the answer in a word"]
+    limits: Annotated[list[str], "what limits the answer"]
+    advice: Annotated[list[str], "what to do next"]
 
 
 def answered(text: Iterable[str], status: str, *, limits: Iterable[str] = (), advice: Iterable[str] = ()) -> Answered:

@@ -1,0 +1,251 @@
+"""Documents that compare commands, campaigns or rounds."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypedDict
+
+from vtare.records.answer import Answered
+
+
+class ComparedCommand(TypedDict):
+    """One command."""
+
+    name: Annotated[str, "A, B, ..."]
+    text: str
+
+
+class FigureOfRuns(TypedDict):
+    """A figure of runs."""
+
+    name: str
+    unit: str | None
+    more_is_better: Annotated[bool | None, "null where nothing states it"]
+
+
+class Finding(TypedDict):
+    """A figure of one command against that of A. Ratios are of the command over A."""
+
+    command: str
+    against: str
+    figure: str
+    ratio: Annotated[float | None, "of typical runs: pseudo-median of the pairs"]
+    ratio_low: float | None
+    ratio_high: float | None
+    mean_ratio: Annotated[float | None, "of the means of all runs"]
+    mean_ratio_low: float | None
+    mean_ratio_high: float | None
+    step: Annotated[float, "the step in which the figure moves, in its unit"]
+    level: Annotated[float, "of the interval, at all looks together"]
+    verdict: str
+    word: Annotated[str, "the verdict as people read it"]
+    pairs: int
+    more_pairs: Annotated[int | None, "pairs that are still needed; null where more do not help"]
+    reason: Annotated[str | None, "why there is no verdict"]
+
+
+class CountedRun(TypedDict):
+    """One run of one command."""
+
+    begin_ns: Annotated[int, "on CLOCK_MONOTONIC"]
+    wall_ns: float
+    user_ns: float
+    system_ns: float
+    most_resident_byte: int | None
+    minor_faults: int | None
+    major_faults: int | None
+    voluntary_switches: int | None
+    involuntary_switches: int | None
+    least_byte: Annotated[int | None, "what the kernel counts for any program started here: less cannot be seen"]
+    waited_ns: Annotated[int | None, "time for which its first thread was ready to run but had no CPU"]
+    left_behind: Annotated[int, "processes that still ran when it ended"]
+    stopped_ns: Annotated[int, "time in which it was stopped, alone or with this machine"]
+
+
+class Pair(TypedDict):
+    """Runs that are compared with each other, and what went on beside them."""
+
+    order: Annotated[list[str], "in which the commands ran"]
+    span_ns: float | None
+    others_cpus: Annotated[float | None, "CPUs that other programs took"]
+    steal_cpus: Annotated[float | None, "CPUs that the hypervisor took"]
+    quota_cpus: Annotated[float | None, "CPUs that a quota withheld"]
+    gaps: Annotated[float | None, "share of the time ready to run without a CPU"]
+    cpu_pressure: Annotated[float | None, "share of the time in which programs waited for a CPU"]
+    io_pressure: Annotated[float | None, "share of the time in which programs waited for input or output"]
+    runs: Annotated[list[CountedRun], "by command"]
+    figures: Annotated[dict[str, list[float | None]], "each figure, by command"]
+
+
+class Ab(TypedDict):
+    """`vtare ab`."""
+
+    schema: Literal["vtare.ab/1"]
+    answer: Answered
+    machine: Annotated[dict[str, Any], "as in vtare.timer/1"]
+    commands: list[ComparedCommand]
+    design: Annotated[str, "duet, interleaved or sequential"]
+    design_reason: str
+    cpus: Annotated[list[int], "that the runs were pinned to"]
+    margin_percent: Annotated[float, "smaller differences are ignored"]
+    alpha: float
+    seed: int
+    stopped: Annotated[str, "known, time, pairs or interrupted"]
+    elapsed_s: float
+    void_pairs: int
+    figures: list[FigureOfRuns]
+    findings: Annotated[list[Finding], "of the figure that is judged"]
+    other_findings: list[Finding]
+    noise: Annotated[dict[str, float | None], "what went on beside the pairs, median and most"]
+    pairs: list[Pair]
+
+
+class ChangedFact(TypedDict):
+    """A fact that differs between two sides."""
+
+    what: str
+    before: str
+    after: str
+
+
+class LoneCell(TypedDict):
+    """A cell that one side alone has, with its levels by the names of their factors."""
+
+    experiment: str
+
+
+class ComparedCell(TypedDict):
+    """One figure of one cell on both sides, with its levels by their factors. Ratios: after over before."""
+
+    experiment: str
+    quantity: Annotated[str, "the figure, with its unit"]
+    n_campaigns: int
+    n_campaigns_before: int
+    n_runs: int
+    n_runs_before: int
+    after: float | None
+    before: float | None
+    ratio: float | None
+    ratio_low: float | None
+    ratio_high: float | None
+    difference: Annotated[float | None, "instead of the ratio where a figure is not above 0"]
+    difference_low: float | None
+    difference_high: float | None
+    within_low: Annotated[float | None, "over the runs of one campaign a side"]
+    within_high: float | None
+    method_of_comparison: Annotated[str, "welch, paired or refused"]
+    p_value: float | None
+    p_adjusted: float | None
+    p_text: str | None
+    family: Annotated[str, "comparisons that share the error rate"]
+    family_size: int | None
+    adjustment: Annotated[str, "holm or bh"]
+    campaigns_needed: Annotated[int | None, "new ones a side that find a change as large as the margin"]
+    margin_ratio: float | None
+    verdict: str
+    change: Annotated[str | None, "worse or better"]
+    reason: Annotated[str | None, "why there is no verdict"]
+    ratio_bound: Annotated[float | None, "where bounds decide the order"]
+    ratio_side: Annotated[str | None, "at least or at most"]
+
+
+class ComparedTail(ComparedCell):
+    """A figure of a cell's tail on both sides."""
+
+    tail: Annotated[str, "p99, p999 and so on"]
+
+
+class Compare(TypedDict):
+    """`vtare compare`."""
+
+    schema: Literal["vtare.compare/2"]
+    answer: Answered
+    before: list[str]
+    after: list[str]
+    alpha: float
+    margin_percent: float
+    refused: Annotated[str | None, "why nothing is compared"]
+    paired: Annotated[bool, "the campaigns alternate and were compared in pairs"]
+    alternated: bool
+    verdicts: Annotated[dict[str, int], "cells by verdict"]
+    worse: int
+    better: int
+    changed: list[ChangedFact]
+    cells: list[ComparedCell]
+    tails: list[ComparedTail]
+    only_before: list[LoneCell]
+    only_after: list[LoneCell]
+    left_out_before: list[str]
+    left_out_after: list[str]
+
+
+class OfSeries(TypedDict):
+    """Which figure it is."""
+
+    experiment: str
+    labels: Annotated[dict[str, str], "the label of each factor's level"]
+    figure: str
+    quantity: str
+    better: Annotated[str | None, "less, more or null"]
+
+
+class FigureSeries(OfSeries):
+    """One figure over time."""
+
+    n: int
+    at_unix_s: list[float]
+    values: list[float]
+    changes: int
+
+
+class DifferingFact(TypedDict):
+    """What differs of the machine around a change."""
+
+    fact: str
+    before: Any
+    after: Any
+
+
+class LevelChange(OfSeries):
+    """A change of the level of a figure."""
+
+    at: Annotated[int, "the first point of the new level"]
+    at_unix_s: float
+    found: Annotated[int, "the point that showed it"]
+    found_unix_s: float
+    before: float
+    after: float
+    ratio: float | None
+    worse: Annotated[bool | None, "null where neither direction is better"]
+    changed_facts: list[DifferingFact]
+
+
+class SaidChange(LevelChange):
+    """A change, in words too."""
+
+    text: str
+
+
+class JudgedChange(SaidChange):
+    """A change, and whether it is as large as the margin."""
+
+    alert: bool
+
+
+class OverTime(TypedDict):
+    """`vtare compare --over-time`."""
+
+    schema: Literal["vtare.over_time/1"]
+    answer: Answered
+    store: str
+    unit: Annotated[str, "what a point is: round or run"]
+    margin_percent: float
+    bounds: Annotated[list[str], "figures known as a bound only: they are not followed"]
+    series: list[FigureSeries]
+    changes: list[JudgedChange]
+
+
+class Alert(SaidChange):
+    """What a webhook of `vtare watch` gets."""
+
+    schema: Literal["vtare.alert/1"]
+    store: str
