@@ -302,7 +302,7 @@ impl Rules for Udpst {
     fn observe(&mut self, observation: &Observation) {
         self.interval_over(observation);
         let missing = observation.sent().saturating_sub(observation.received());
-        // Where copies are not reported, they are no errors, as docs/methods/avb/udpst.md states.
+        // Where copies are not reported, they are no errors, as docs/methods/avb-published.md states.
         let copies = observation.duplicates.map_or(0, |copies| copies as usize);
         let errors = missing + observation.reordered() + copies;
         let delay_ns = self.queue_ns(observation);

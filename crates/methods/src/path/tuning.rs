@@ -1,8 +1,8 @@
 //! Every number of the queue model: its unit, why it is there, and what half and double of it do.
 //!
-//! They were set on 120 random paths (`tests/it/path_on_sim.rs`, seeds 20000 to 20119), of which nothing in
-//! docs/methods/path.md is counted. `Half` and `double` are measured by that test's `sensitivity` on 24 of them (20060
-//! to 20083, round trips at 90 %, trains as sent with the numbers as they are). As they are: 24 values, 19 within 10 %,
+//! They were set on 120 random paths (`tests/it/path_on_sim.rs`, seeds 20000 to 20119); that test judges on others.
+//! `Half` and `double` are measured by its `sensitivity` on 24 of them (20060 to 20083, round trips at 90 %, trains as
+//! sent with the numbers as they are). As they are: 24 values, 19 within 10 %,
 //! 24 intervals hold, the ends of one in ten are a factor of more than 4.5 apart. That was with paced trains of 0.13 of
 //! the time; with those of 0.04, 20 of the values are within 10 % and 20 intervals hold.
 

@@ -436,7 +436,7 @@ fn benchmark_train_sensitivity() {
 /// How often the true value at 90 % of 30,000 packets is within 10 % of that of 30,000 others: no measurement is right
 /// more often. `-- --ignored --nocapture benchmark_how_far`.
 #[test]
-#[ignore = "a benchmark: docs/methods/path.md has its figure"]
+#[ignore = "a benchmark: it prints what no measurement can exceed"]
 fn benchmark_how_far_the_true_value_at_90_percent_is_known() {
     let (first, count) = (from_environment("VTARE_PATH_SEED", 20_000), from_environment("VTARE_PATH_COUNT", 50));
     let ratios: Vec<f64> = (first..first + count)
