@@ -27,7 +27,7 @@ BENCH_SCRIPTS := $(shell grep -ls '^\#!.*python' bench/*/run bench/*/real bench/
 BENCH_MODULES := $(wildcard bench/*.py bench/*/*.py)
 BENCH_PACKAGES := $(patsubst %/__init__.py,%,$(wildcard bench/*/*/__init__.py))
 SCRIPTS := $(BENCH_SCRIPTS) bench/table tools/again tools/attacks tools/audit tools/dist tools/levels \
-	tools/pictures tools/schemas tools/site_hook.py
+	tools/pictures tools/reference.py tools/schemas tools/site_hook.py
 PYTHON_CODE := python/src python/tests tests crates/vtare/counters tools/wheel.py \
   $(SCRIPTS) $(BENCH_MODULES) $(BENCH_PACKAGES)
 

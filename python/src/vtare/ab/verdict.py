@@ -383,7 +383,7 @@ def _warnings(found: Compared) -> tuple[str, ...]:
 
 
 def document(outcome: Outcome) -> dict[str, Any]:
-    """The comparison as one JSON document (docs/guide/ab.md)."""
+    """The comparison as one JSON document (docs/guide/change.md)."""
     found = outcome.found
 
     def of(finding: Finding) -> dict[str, Any]:
