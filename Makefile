@@ -340,7 +340,7 @@ $(DONE)/docs: python/requirements/docs.txt $(DONE)/dependencies
 docs: $(DONE)/docs
 	$(call say,documentation)
 	@NO_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --config-file tools/mkdocs.yml --strict --quiet
-	@echo 'open build/site/index.html; for its search: $(BIN)/mkdocs serve -f tools/mkdocs.yml'
+	@echo 'open build/site/index.html'
 
 # --- installation of the binary, its libraries, and the lab (LAB=no: without it; so with DESTDIR) ---
 

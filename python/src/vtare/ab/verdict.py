@@ -158,7 +158,7 @@ def floor_text(found: Compared) -> str | None:
         return None
     finding = found.primary[0]
     if finding.low is None or finding.high is None:
-        return "Both are the same command: too few pairs to know what this machine can resolve."
+        return "A against itself: too few pairs to tell what this machine can resolve."
     floor = percent(math.sqrt(finding.high / finding.low))
     shown = " The difference above is a false alarm: 1 comparison in 20 has one." if finding.is_different else ""
     return f"A against itself: this machine can resolve differences of {floor} or more.{shown}"
