@@ -133,6 +133,15 @@ def test_the_reference_of_the_site_has_every_plan_key_and_every_command(
     assert "--cpu" in options
 
 
+def test_readme_and_changelog_stay_short_enough_to_be_read(root: Path) -> None:
+    assert len((root / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
+    releases = (root / "CHANGELOG.md").read_text(encoding="utf-8").split("\n## ")[1:]
+    assert releases
+    # A heading and a blank line stand above the changes.
+    lines = {release.partition("\n")[0]: len(release.strip().splitlines()) - 2 for release in releases}
+    assert {release: count for release, count in lines.items() if count > 60} == {}
+
+
 def test_the_citation_names_the_version_of_the_program(root: Path) -> None:
     cited = re.search(r"^version: (\S+)$", (root / "CITATION.cff").read_text(encoding="utf-8"), re.M)
     version = tomllib.loads((root / "Cargo.toml").read_text(encoding="utf-8"))["workspace"]["package"]["version"]
