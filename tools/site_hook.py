@@ -74,9 +74,9 @@ def on_files(files: Any, config: Any) -> Any:
     for name, schema in made.items():
         files.append(File.generated(config, f"schemas/{name}", content=json.dumps(schema, indent=1) + "\n"))
     for name, text in paper_pages().items():
-        page = File.generated(config, f"methods/papers/{name}", content=text)
-        page.inclusion = InclusionLevel.NOT_IN_NAV
-        files.append(page)
+        added = File.generated(config, f"methods/papers/{name}", content=text)
+        added.inclusion = InclusionLevel.NOT_IN_NAV
+        files.append(added)
     return files
 
 
