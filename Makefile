@@ -27,7 +27,7 @@ BENCH_SCRIPTS := $(shell grep -ls '^\#!.*python' bench/*/run bench/*/real bench/
 BENCH_MODULES := $(wildcard bench/*.py bench/*/*.py)
 BENCH_PACKAGES := $(patsubst %/__init__.py,%,$(wildcard bench/*/*/__init__.py))
 SCRIPTS := $(BENCH_SCRIPTS) bench/table tools/again tools/attacks tools/audit tools/dist tools/levels \
-	tools/pictures tools/schemas tools/site_hook.py
+	tools/pictures tools/reference.py tools/schemas tools/site_hook.py
 PYTHON_CODE := python/src python/tests tests crates/vtare/counters tools/wheel.py \
   $(SCRIPTS) $(BENCH_MODULES) $(BENCH_PACKAGES)
 
@@ -340,14 +340,14 @@ $(DONE)/docs: python/requirements/docs.txt $(DONE)/dependencies
 docs: $(DONE)/docs
 	$(call say,documentation)
 	@NO_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --config-file tools/mkdocs.yml --strict --quiet
-	@echo 'open build/site/index.html; for its search: $(BIN)/mkdocs serve -f tools/mkdocs.yml'
+	@echo 'open build/site/index.html'
 
 # --- installation of the binary, its libraries, and the lab (LAB=no: without it; so with DESTDIR) ---
 
 install: $(if $(DESTDIR)$(filter no,$(LAB)),,build/wheel)
 	@command -v cargo >/dev/null || tools/need '$(PYTHON)'
 	@umask 022; mkdir -p '$(DESTDIR)$(PREFIX)/bin' 2>/dev/null && [ -w '$(DESTDIR)$(PREFIX)/bin' ] || { \
-	  echo 'found that $(DESTDIR)$(PREFIX) cannot be written; expected a directory of yours:' \
+	  echo 'cannot write to $(DESTDIR)$(PREFIX). Choose a directory of yours:' \
 	    'make install PREFIX=$$HOME/.local,' \
 	    'or as root with your cargo: sudo env PATH="$$PATH" make install' >&2; exit 2; }
 	@BUILT=$$(tools/build); \

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import tomllib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -88,6 +89,64 @@ def test_every_command_has_a_page_in_the_list_of_commands(root: Path) -> None:
     linked = {word for row in rows for word in re.findall(r"`vtare ([a-z-]+)", row.split("](")[0])}
     assert len(listed) > 25
     assert sorted(set(listed) - linked) == []
+
+
+def test_readme_home_page_and_navigation_have_the_questions_of_one_table(
+    root: Path, hook: ModuleType, tool: Callable[[str], ModuleType]
+) -> None:
+    reference = tool("reference.py")
+    questions = reference.questions()
+    assert len(questions) > 10
+    for place, prefix in reference.TABLE_PAGES.items():
+        text = (root / place).read_text(encoding="utf-8")
+        assert reference.with_questions(text, prefix) == text, f"write {place} again: tools/reference.py"
+    (shown,) = hook.expanded(["QUESTIONS"])[:1]
+    assert shown == {questions[0]["asks"]: questions[0]["page"]}
+    for one in questions:
+        title = (root / "docs" / one["page"]).read_text(encoding="utf-8").splitlines()[0]
+        assert title == f"# {one['asks']}"
+
+
+def test_every_page_of_the_guide_is_in_the_navigation_and_short(root: Path, hook: ModuleType) -> None:
+    text = (root / "tools/mkdocs.yml").read_text(encoding="utf-8")
+    listed = set(re.findall(r"guide/[a-z-]+\.md", text + str(hook.expanded(["QUESTIONS"]))))
+    pages = sorted((root / "docs/guide").glob("*.md"))
+    assert {f"guide/{page.name}" for page in pages} == listed
+    long = {page.name: words for page in pages if (words := len(page.read_text(encoding="utf-8").split())) > 700}
+    assert long == {}
+
+
+def test_the_reference_of_the_site_has_every_plan_key_and_every_command(
+    root: Path, tool: Callable[[str], ModuleType]
+) -> None:
+    reference = tool("reference.py")
+    keys = reference.plan_keys()
+    assert all(f"\n| `{key}` |" in keys for key in ("blocks", "least_blocks", "instrument", "guest_clock", "target_ns"))
+    assert "number with ps, ns" in keys
+    options = reference.options()
+    golden = (root / "crates/vtare/tests/golden/help_all.txt").read_text(encoding="utf-8")
+    listed = set(re.findall(r"^  ([a-z-]+) {2,}", golden, re.M)) - {"help"}
+    titles = set(re.findall(r"^## vtare ([a-z-]+)$", options, re.M))
+    assert len(titles) > 25
+    assert titles <= listed
+    assert "--fail-on-regression" in options
+    assert "--cpu" in options
+
+
+def test_readme_and_changelog_stay_short_enough_to_be_read(root: Path) -> None:
+    assert len((root / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
+    releases = (root / "CHANGELOG.md").read_text(encoding="utf-8").split("\n## ")[1:]
+    assert releases
+    # A heading and a blank line stand above the changes.
+    lines = {release.partition("\n")[0]: len(release.strip().splitlines()) - 2 for release in releases}
+    assert {release: count for release, count in lines.items() if count > 60} == {}
+
+
+def test_the_citation_names_the_version_of_the_program(root: Path) -> None:
+    cited = re.search(r"^version: (\S+)$", (root / "CITATION.cff").read_text(encoding="utf-8"), re.M)
+    version = tomllib.loads((root / "Cargo.toml").read_text(encoding="utf-8"))["workspace"]["package"]["version"]
+    assert cited is not None
+    assert cited[1] == version
 
 
 def test_shell_blocks_are_read_with_their_marks() -> None:

@@ -6,7 +6,9 @@
 - Lists and tables that follow a line of text at once, as code forges allow, get the blank line that Markdown in Python
   needs.
 - The pages of the papers are written from their tables (python/src/vtare/papers).
-- The figures of runs in docs/reference/metrics.md are written from their records (python/src/vtare/instruments).
+- The navigation lists the questions of docs/questions.toml and the pages of whole folders.
+- Figures of runs, keys of plans and options of commands stand in the place of their marks (tools/reference.py,
+  python/src/vtare/instruments).
 """
 
 from __future__ import annotations
@@ -30,11 +32,36 @@ OUTSIDE = {
 }
 SOURCES = {page: source for source, page in OUTSIDE.items()}
 
+REFERENCE = runpy.run_path(str(ROOT / "tools" / "reference.py"))
 FIGURES = "<!-- the figures of runs, by instrument -->"
+#: Mark on a page -> what makes the text in its place.
+MADE = {"<!-- the keys of plans -->": "plan_keys", "<!-- the help of each command -->": "options"}
 PAPERS = "<!-- the pages of the papers -->"
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^()\s]+)\)")
 FENCE = re.compile(r"\s*(```|~~~)")
 LIST_ITEM = re.compile(r"(?:[-*+]|\d+\.) ")
+
+
+def expanded(entries: list[Any]) -> list[Any]:
+    """A part of the navigation with the questions, and with the pages of folders."""
+    found: list[Any] = []
+    for entry in entries:
+        if entry == "QUESTIONS":
+            found += REFERENCE["navigation"]()
+        elif isinstance(entry, str) and entry.endswith("/"):
+            pages = sorted((ROOT / "docs" / entry).rglob("*.md"))
+            found += [str(page.relative_to(ROOT / "docs")) for page in pages]
+        elif isinstance(entry, dict):
+            found.append({name: expanded(one) if isinstance(one, list) else one for name, one in entry.items()})
+        else:
+            found.append(entry)
+    return found
+
+
+def on_config(config: Any) -> Any:
+    """Expand the navigation."""
+    config["nav"] = expanded(config["nav"] or [])
+    return config
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -48,9 +75,9 @@ def on_files(files: Any, config: Any) -> Any:
     for name, schema in runpy.run_path(str(ROOT / "tools" / "schemas"))["schemas"](*command).items():
         files.append(File.generated(config, f"schemas/{name}", content=json.dumps(schema, indent=1) + "\n"))
     for name, text in paper_pages().items():
-        page = File.generated(config, f"methods/papers/{name}", content=text)
-        page.inclusion = InclusionLevel.NOT_IN_NAV
-        files.append(page)
+        added = File.generated(config, f"methods/papers/{name}", content=text)
+        added.inclusion = InclusionLevel.NOT_IN_NAV
+        files.append(added)
     return files
 
 
@@ -95,12 +122,15 @@ def rewritten(markdown: str, source: PurePosixPath, page: PurePosixPath) -> str:
     return "\n".join(lines)
 
 
-def with_figures(markdown: str) -> str:
-    """The text of a page with the tables of figures, and the list of papers, where it has their marks."""
+def with_made(markdown: str) -> str:
+    """The text of a page with what is made for it in the place of the marks."""
     if FIGURES in markdown:
         from vtare.instruments.reference import tables
 
         markdown = markdown.replace(FIGURES, tables())
+    for mark, made in MADE.items():
+        if mark in markdown:
+            markdown = markdown.replace(mark, REFERENCE[made]())
     if PAPERS in markdown:
         shown = ", ".join(f"[{name}](papers/{name}.md)" for name in paper_names())
         markdown = markdown.replace(PAPERS, f"All claims and figures: {shown}; [in numbers](papers/README.md).")
@@ -125,7 +155,7 @@ def paper_pages() -> dict[str, str]:
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Write the figures of one page and rewrite its links."""
     where = page.file.src_uri
-    return rewritten(with_figures(markdown), PurePosixPath(SOURCES.get(where, f"docs/{where}")), PurePosixPath(where))
+    return rewritten(with_made(markdown), PurePosixPath(SOURCES.get(where, f"docs/{where}")), PurePosixPath(where))
 
 
 def on_post_page(output: str, page: Any, config: Any) -> str:

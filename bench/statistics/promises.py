@@ -44,7 +44,7 @@ def _compared(after: Floats, before: Floats) -> tuple[float, float, float]:
 def lattice(rng: np.random.Generator, f: dict[str, float], trials: int) -> None:
     """`vtare compare` on readings that move in steps of 10 ns: equal sides, and changes that the step hides."""
     some = max(300, trials // 4)
-    hidden = "runs that agree to the step are known to half of it: intervals are wider than chance alone asks for"
+    hidden = "runs that agree to the step are uncertain by half of it: intervals are wider than chance alone asks for"
     for count in (3, 5):
         for true_ns, offset in ((float(rng.uniform(30, 90)), 0.01), (float(rng.uniform(300, 900)), 0.05)):
             rejected = covered = 0

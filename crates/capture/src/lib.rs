@@ -1,4 +1,4 @@
-//! Probes as a capture point on a host sees them (docs/guide/capture.md). May touch: units, sys, clock, bpf, wire.
+//! Probes as a capture point on a host sees them (docs/guide/overhead.md). May touch: units, sys, clock, bpf, wire.
 //!
 //! - [`frame`]: from the bytes of a frame to its IP and UDP or ICMP headers.
 //! - [`probe`]: from those to a probe: whose it is, which number it has, whether it asks or answers.

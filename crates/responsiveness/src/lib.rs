@@ -1,4 +1,4 @@
-//! Responsiveness over HTTP/2 and TLS: drives a measurement, and is its far end for clients of any make. May touch:
+//! Responsiveness over HTTP/2 and TLS: drives a measurement, and is its far end for any client. May touch:
 //! units, sys, wire, methods.
 //!
 //! What to do and what the probes mean is decided in [`vtare_methods::rpm`]. This room alone has an executor and

@@ -1,4 +1,4 @@
-//! `vtare trials`: runs programs one at a time or at once and measures each, for `vtare ab` (docs/guide/ab.md).
+//! `vtare trials`: runs programs one at a time or at once and measures each, for `vtare ab` (docs/guide/change.md).
 //!
 //! The first line on stdout states the machine; then one JSON document a line on stdin asks for one trial, and one line
 //! on stdout answers it. The program that starts the others is small and does nothing else, so that neither the memory
@@ -135,9 +135,8 @@ pub(crate) fn command(_: &TrialsArguments, context: &Context) -> Result<Exit, Fa
     }
     for line in std::io::stdin().lock().lines() {
         let line = line.map_err(|error| Failure::Machine(format!("cannot read standard input: {error}")))?;
-        let trial: Trial = serde_json::from_str(&line).map_err(|error| {
-            Failure::Input(format!("trials: {error}; expected one trial a line (docs/guide/ab.md)"))
-        })?;
+        let trial: Trial = serde_json::from_str(&line)
+            .map_err(|error| Failure::Input(format!("trials: {error}; expected one trial a line")))?;
         let carried_out = carry_out(&trial, context);
         let strays = end_strays();
         let answer = match carried_out {

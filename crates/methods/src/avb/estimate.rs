@@ -11,7 +11,7 @@ pub struct Estimate {
     /// Where it lies, lower and upper end, bit/s; null where the method gives none. The method's page
     /// states what it covers.
     pub interval_bit_per_s: Option<[f64; 2]>,
-    /// Where the mean lies in the long run, if the cross traffic goes on as it was, bit/s: the interval above, which
+    /// Where the mean lies over longer periods if the other traffic stays the same, bit/s: the interval above, which
     /// is for `window_s` alone, widened by what bursts do to so short a window. Null where the method gives none.
     pub long_run_bit_per_s: Option<[f64; 2]>,
     /// The value is a lower bound: the sender could not send faster.

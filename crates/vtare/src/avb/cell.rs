@@ -109,7 +109,7 @@ pub(crate) struct AvbCell {
     pub(crate) window_s: Option<f64>,
     /// From the first step of the first estimate to the end of the last, s; null without an estimate.
     pub(crate) span_s: Option<f64>,
-    /// Interval for the mean of times much longer than that, 95 %, if the cross traffic goes on as it was; of six and
+    /// Interval for the mean of much longer times if the other traffic stays the same, 95 %; of six and
     /// more answers `interval_bit_per_s`. Null where the method gives none.
     pub(crate) long_run_bit_per_s: Option<[f64; 2]>,
     /// Capacity of the link that forms the queue, likewise.

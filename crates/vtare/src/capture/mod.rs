@@ -1,4 +1,4 @@
-//! `vtare capture`: the kernel's view of probes at an interface, or out of a capture file (docs/guide/capture.md).
+//! `vtare capture`: the kernel's view of probes at an interface, or out of a capture file (docs/guide/overhead.md).
 
 mod aggregate;
 mod answer;

@@ -334,7 +334,7 @@ fn attribution(cell: &NoiseCell) -> Option<Note> {
         parts.push(format!("{share} went to other threads"));
     }
     if let Some(share) = causes.unattributed_fraction {
-        parts.push(format!("{} is in no account", percent(Some(share))));
+        parts.push(format!("{} is unexplained", percent(Some(share))));
     }
     if parts.is_empty() {
         parts.push("this system keeps no account of where it went".to_owned());

@@ -57,7 +57,7 @@ fn the_sentence_names_only_what_the_system_reported() {
     let text = attribution(&found).expect("time was lost").text;
     for part in [
         "25.0 % went to other threads",
-        "75.0 % is in no account",
+        "75.0 % is unexplained",
         "9 interrupts (LOC 6, CAL 2)",
         "2.00 ms for a CPU",
         "at least 1 of 2 gaps (40.0 us)",

@@ -44,7 +44,7 @@ pub(crate) struct RttArguments {
     #[arg(long, conflicts_with = "stamp")]
     icmp: bool,
 
-    /// STAMP (RFC 8762), to a reflector of any make on UDP port 862; authenticated with --key-file
+    /// STAMP (RFC 8762), to any reflector on UDP port 862; authenticated with --key-file
     #[arg(long)]
     stamp: bool,
 }

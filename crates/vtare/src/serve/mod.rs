@@ -81,8 +81,8 @@ pub(crate) struct ServeArguments {
     #[arg(long, value_name = "FILE", requires = "stamp")]
     stamp_key_file: Option<PathBuf>,
 
-    /// Serve RPM tests, too, over HTTP/2 without a key: it sends more than it receives; on other addresses than this
-    /// host's own only where named
+    /// Serve RPM tests to any client, without a key (uses bandwidth); other hosts can reach it only at an address that
+    /// you name
     #[arg(
         long, value_name = "ADDR:PORT", value_parser = crate::peers::address, num_args = 0..=1,
         default_missing_value = "127.0.0.1:4043"

@@ -73,7 +73,7 @@ def _command(words: Sequence[str]) -> Command:
     try:
         plain = shlex.split(text)
     except ValueError as error:
-        raise BadInput(f"found the command {text!r}, which no shell reads: {error}") from error
+        raise BadInput(f"no shell can read the command {text!r}: {error}") from error
     # What is the same without a shell does without: its start would be in every figure.
     if shlex.join(plain) == text.strip() and plain and "=" not in plain[0] and not _is_builtin(plain[0]):
         return Command(tuple(plain), plain_line(text))

@@ -159,7 +159,7 @@ def floor_text(found: Compared) -> str | None:
         return None
     finding = found.primary[0]
     if finding.low is None or finding.high is None:
-        return "Both are the same command: too few pairs to know what this machine can resolve."
+        return "A against itself: too few pairs to tell what this machine can resolve."
     floor = percent(math.sqrt(finding.high / finding.low))
     shown = " The difference above is a false alarm: 1 comparison in 20 has one." if finding.is_different else ""
     return f"A against itself: this machine can resolve differences of {floor} or more.{shown}"
@@ -384,7 +384,7 @@ def _warnings(found: Compared) -> tuple[str, ...]:
 
 
 def document(outcome: Outcome) -> comparisons.Ab:
-    """The comparison as one JSON document (docs/guide/ab.md)."""
+    """The comparison as one JSON document (docs/guide/change.md)."""
     found = outcome.found
 
     def of(finding: Finding) -> comparisons.Finding:

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from vtare.records import comparisons
 
 REFUSED: Final = (
-    "refused: one campaign on a side cannot distinguish a change from a campaign's own offset; repeat each at least "
-    "twice (vtare compare BEFORE AFTER --before STORE --after STORE)"
+    "refused: one campaign per side is not enough for a verdict. Run each again: vtare compare BEFORE AFTER --before "
+    "STORE --after STORE"
 )
 MEDIANS_FAMILY: Final = "medians, after against before"
 TAILS_FAMILY: Final = "tails, after against before"
