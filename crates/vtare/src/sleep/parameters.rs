@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use vtare_clock::sleep::{Method, SleepOptions};
 
-use crate::nearest::did_you_mean;
+use crate::nearest::instead_of;
 use crate::parameters;
 use crate::quantities::{nanoseconds, nanoseconds_or_none, positive, share};
 
@@ -111,7 +111,7 @@ pub(super) fn all_methods() -> Vec<Method> {
 pub(crate) fn method(text: &str) -> Result<Method, String> {
     text.parse().map_err(|_| {
         let names: Vec<String> = Method::ALL.iter().map(Method::to_string).collect();
-        let near = did_you_mean(text, names.iter().map(String::as_str));
-        format!("found '{text}'{near}, expected one of {}", names.join(", "))
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        format!("unknown method '{text}'{}", instead_of(text, &names))
     })
 }

@@ -130,7 +130,7 @@ fn attack_frames_that_are_too_long_in_the_wrong_order_or_without_end() {
     }
     agent.ask(Kind::Data, 4, "x");
     agent.ask(Kind::Whole, 4, r#"{"byte": 2}"#);
-    assert!(agent.heard(Kind::Failed, 4).contains("1 B came, expected 2 B"));
+    assert!(agent.heard(Kind::Failed, 4).contains("1 B came instead of 2 B"));
     agent.ask(Kind::Signal, 5, r#"{"signal": "term"}"#);
     assert!(agent.heard(Kind::Failed, 5).contains("does not run"));
     for kind in [Kind::Hello, Kind::Answer, Kind::Exited, Kind::Stdout] {
