@@ -347,7 +347,7 @@ docs: $(DONE)/docs
 install: $(if $(DESTDIR)$(filter no,$(LAB)),,build/wheel)
 	@command -v cargo >/dev/null || tools/need '$(PYTHON)'
 	@umask 022; mkdir -p '$(DESTDIR)$(PREFIX)/bin' 2>/dev/null && [ -w '$(DESTDIR)$(PREFIX)/bin' ] || { \
-	  echo 'found that $(DESTDIR)$(PREFIX) cannot be written; expected a directory of yours:' \
+	  echo '$(DESTDIR)$(PREFIX) cannot be written: use a directory of yours:' \
 	    'make install PREFIX=$$HOME/.local,' \
 	    'or as root with your cargo: sudo env PATH="$$PATH" make install' >&2; exit 2; }
 	@BUILT=$$(tools/build); \

@@ -27,7 +27,7 @@ def test_each_schema_is_one_and_accepts_its_example() -> None:
 
 
 def test_a_key_that_is_missing_and_a_type_that_is_wrong_are_refused() -> None:
-    good: dict[str, Any] = {"schema": "vtare.error/1", "error": "cpu: found 4000", "exit_code": 2}
+    good: dict[str, Any] = {"schema": "vtare.error/1", "error": "cpu is 4000: use 0 or 1", "exit_code": 2}
     schema = schema_of(good["schema"])
     jsonschema.validate(good, schema)
     for wrong in ({**good, "exit_code": "2"}, {"schema": "vtare.error/1", "error": "x"}, {**good, "schema": "a"}):
