@@ -224,9 +224,9 @@ def test_claims_as_json_are_one_document() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--claims"], "--claims needs a paper"),
+        (["--claims"], "no paper is named"),
         (["--json"], "--json needs a paper"),
-        (["--out", "x"], "--out belongs to --store"),
+        (["--out", "x"], "--out x: a directory belongs to --store"),
         (["kirova2018", "--claims"], "Did you mean 'kirova2019'"),
         (["lampe2013", "--store", "/nonexistent"], "no such store"),
     ],

@@ -162,7 +162,7 @@ mod tests {
         refused(Parameters { port: Vec::new(), ..good() }, "port is an empty list: use ");
         refused(Parameters { port: vec![0], ..good() }, "is 0: use a whole number from 1 to 65535");
         refused(Parameters { port: (1..=17).collect(), ..good() }, "use 16 or fewer");
-        refused(Parameters { ring_byte: 10_000, ..good() }, "a power of two, as 16384");
+        refused(Parameters { ring_byte: 10_000, ..good() }, "a power of two, such as 16384");
         refused(Parameters { ring_byte: 4_096, ..good() }, "from 8192");
         refused(Parameters { packets: Some(0), ..good() }, "packets (--count) is 0: use ");
     }

@@ -310,8 +310,9 @@ fn what_cannot_be_is_refused_with_the_way_out() {
     let responder = Responder::on_loopback();
     let at = &responder.address;
     let avb = |more: &str| vtare_line(&format!("avb {more}"));
-    avb(&format!("{at} --method yazz")).refused(2, &["yazz (did you mean 'yaz'?)", "abacus"]);
-    avb(&format!("{at} --set intreval_share=1")).refused(2, &["'intreval_share' (did you mean 'interval_share'?)"]);
+    avb(&format!("{at} --method yazz")).refused(2, &["method is yazz. Did you mean 'yaz'?", "abacus"]);
+    avb(&format!("{at} --set intreval_share=1"))
+        .refused(2, &["'intreval_share' is no setting of abacus. Did you mean 'interval_share'?"]);
     avb(&format!("{at} --set interval_share=-1")).refused(2, &["interval_share is -1", "more than 0"]);
     avb(&format!("{at} --reverse --method assolo")).refused(2, &["assolo", "measure from there"]);
     avb("127.0.0.1:9 --json").refused(4, &["127.0.0.1:9"]);

@@ -102,7 +102,7 @@ fn attack_channel_that_ends_within_a_frame_or_has_none() {
     for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0; 100_000], b"vtG2vtG2vtG2vtG2vtG2vtG2"] {
         let mut agent = Agent::below(place.path());
         agent.send(garbage);
-        let byte = format!("found {} B, none of them a frame", garbage.len());
+        let byte = format!("carries {} B, none of them a frame", garbage.len());
         agent.closed().refused(2, &["the control channel", &byte, "docs/internals/guests.md"]);
     }
     let silent = Agent::below(place.path()).closed();
