@@ -45,7 +45,7 @@ def test_a_licence_is_allowed_where_the_allowed_ones_meet_its_expression(
 
 @pytest.mark.parametrize("expression", ["", "MIT OR", "(MIT", "MIT)", "AND MIT", "MIT Apache-2.0"])
 def test_what_is_no_expression_is_not_allowed(audit: ModuleType, expression: str) -> None:
-    with pytest.raises(ValueError, match="expected"):
+    with pytest.raises(ValueError, match=r"is not an SPDX expression|lacks a closing"):
         audit.allowed(expression, {"MIT"})
 
 

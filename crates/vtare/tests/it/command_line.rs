@@ -47,7 +47,7 @@ fn wrong_usage_exits_with_2_and_names_what_is_wanted() {
     vtare_line(&format!("throughput --tx lo --rx lo {guest} --frame 40"))
         .refused(2, &["frame_byte (--frame) is 40: use a whole number from 64 to 9018"]);
     vtare_line("sleep --method nap").refused(2, &["'nap' is not one of usleep"]);
-    vtare_line("sleep --method usleap").refused(2, &["'usleap' is not one of usleep"]);
+    vtare_line("sleep --method usleap").refused(2, &["'usleap' is not one of usleep", "Did you mean 'usleep'?"]);
     vtare_line("sleep --traget 1ms").refused(2, &["'--traget'", "'--target'"]);
     vtare_line("sleep --target 1x").refused(2, &["'1x' is not a time. Write it as 500ns"]);
     vtare_line("sleep --target 1ms,1000us").refused(2, &["target_ns has 1000000 twice"]);
