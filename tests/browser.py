@@ -101,7 +101,7 @@ class Tab:
 @contextmanager
 def tab() -> Iterator[Tab]:
     """A browser with one empty page, ended with its profile at the end."""
-    assert BROWSER is not None, f"found none of {', '.join(NAMES)}, expected one on PATH"
+    assert BROWSER is not None, f"none of {', '.join(NAMES)} is on PATH: install one"
     (from_here, to), (replies, from_browser) = os.pipe(), os.pipe()
     with tempfile.TemporaryDirectory(prefix="vtare-browser-", ignore_cleanup_errors=True) as profile:
         words = [

@@ -87,7 +87,7 @@ def wheel(root: Path) -> Path:
     """The wheel `make build` left."""
     found = sorted((root / "build" / "wheels").glob("vtare-*.whl"))
     if len(found) != 1:
-        pytest.fail(f"found {len(found)} wheels in build/wheels, expected 1: run `make build` first")
+        pytest.fail(f"build/wheels has {len(found)} wheels, not 1: run `make build` first")
     return found[0]
 
 

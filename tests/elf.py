@@ -29,7 +29,7 @@ def linkage(image: bytes) -> Linkage:
         ValueError: not such a file.
     """
     if image[:6] != b"\x7fELF\x02\x01":
-        raise ValueError(f"found {image[:6]!r}, expected a 64-bit little-endian ELF file")
+        raise ValueError(f"{image[:6]!r} does not begin a 64-bit little-endian ELF file")
     table, size, count = struct.unpack_from("<Q", image, 32)[0], *struct.unpack_from("<HH", image, 54)
     interpreter, libraries = False, 0
     for position in range(table, table + size * count, size):

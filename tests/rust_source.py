@@ -1,4 +1,4 @@
-"""Rust source without its comments and literals, so that a word in prose is not taken for code."""
+"""Rust source taken apart: its code without comments and literals, or its strings alone."""
 
 from __future__ import annotations
 
@@ -19,6 +19,12 @@ _NOT_CODE = re.compile(
 def code_only(source: str) -> str:
     """`source` with every comment, string and character replaced by a blank; line numbers stay."""
     return _NOT_CODE.sub(lambda match: " " + "\n" * match[0].count("\n"), source)
+
+
+def strings(source: str) -> list[str]:
+    """The strings of `source`, each in one line. Those of C, Java and Go have the same form."""
+    literals = (match[0] for match in _NOT_CODE.finditer(source))
+    return [re.sub(r"\\\n\s*", "", text) for text in literals if text.endswith(('"', "#")) and not text.startswith("/")]
 
 
 def lines_with(pattern: str, source: str) -> list[int]:

@@ -102,7 +102,7 @@ def test_only_a_few_commands_of_its_own_are_started_and_only_files_in_reach_are_
     (tmp_path / "secret").write_text("s")
     with agent_in(vtare, tmp_path / "in") as (agent, _):
         for arguments in (["exec", "sh"], ["agent"], ["/bin/sh"], [], ["--version"]):
-            with pytest.raises(GuestFailed, match="expected one of measure, load, serve, capture, check"):
+            with pytest.raises(GuestFailed, match="use one of measure, load, serve, capture, check"):
                 agent.start(arguments, directory=tmp_path / "in", stdout=tmp_path / "o", stderr=tmp_path / "e")
         for path in (tmp_path / "secret", tmp_path / "in" / ".." / "secret", Path("relative")):
             with pytest.raises(GuestFailed, match="path: found"):
@@ -172,8 +172,8 @@ def test_a_channel_or_a_directory_that_is_not_there_is_named(vtare: Path, tmp_pa
     for options, code, text in (
         (["--port", "org.vtare.nothing"], 3, "no virtio port is called 'org.vtare.nothing'"),
         (["--port", str(tmp_path / "none")], 3, "No such file"),
-        (["--directory", str(tmp_path / "none")], 2, "expected a directory"),
-        (["--init"], 2, "expected process 1"),
+        (["--directory", str(tmp_path / "none")], 2, "use a directory"),
+        (["--init"], 2, "belongs to process 1"),
     ):
         done = subprocess.run(
             [str(vtare), "agent", *options],

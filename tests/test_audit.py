@@ -45,7 +45,7 @@ def test_a_licence_is_allowed_where_the_allowed_ones_meet_its_expression(
 
 @pytest.mark.parametrize("expression", ["", "MIT OR", "(MIT", "MIT)", "AND MIT", "MIT Apache-2.0"])
 def test_what_is_no_expression_is_not_allowed(audit: ModuleType, expression: str) -> None:
-    with pytest.raises(ValueError, match="expected"):
+    with pytest.raises(ValueError, match=r"is not an SPDX expression|lacks a closing"):
         audit.allowed(expression, {"MIT"})
 
 
@@ -83,7 +83,7 @@ def test_each_package_that_breaks_a_rule_is_named(audit: ModuleType) -> None:
         "tokio 1.0.0: is banned for vtare: no executor"
     ]
     two = audit.offences([package("a"), package("b", source="registry+https://example.com/other")], RULES)
-    assert two == ["found 2 registries, expected one"]
+    assert two == ["the packages come from 2 registries: use one"]
 
 
 def test_what_this_tree_depends_on_is_within_the_rules(

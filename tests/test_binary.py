@@ -24,7 +24,7 @@ def test_a_program_with_a_dynamic_linker_is_not_called_static() -> None:
 
 
 def test_a_file_that_is_no_program_is_refused() -> None:
-    with pytest.raises(ValueError, match="expected a 64-bit little-endian ELF file"):
+    with pytest.raises(ValueError, match="does not begin a 64-bit little-endian ELF file"):
         linkage(b"#!/bin/sh\nexit 0\n")
 
 

@@ -31,7 +31,7 @@ def test_the_bill_of_materials_names_every_pinned_crate_and_package(
 
 def test_a_key_inside_the_tree_is_refused(root: Path, dist: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dist.shutil, "which", lambda _: "/usr/bin/minisign")
-    with pytest.raises(SystemExit, match="inside the tree, expected it elsewhere"):
+    with pytest.raises(SystemExit, match="inside the tree: move it elsewhere"):
         dist.sign(root / "dist/SHA256SUMS", root / "key")
 
 

@@ -148,7 +148,7 @@ def test_the_slowest_of_three_commands_is_found_and_its_limit_is_crossed(lab: La
     assert "Are B and C higher than A in took?" in page.read_text(encoding="utf-8")
     code, _, error = lab.run("ab", "--", "true", "--", "false")
     assert code == 2
-    assert "exit code 1, expected 0" in error
+    assert "exit code 1, not 0" in error
 
 
 def test_what_a_command_leaves_in_a_session_of_its_own_is_found_and_ended(lab: Lab) -> None:

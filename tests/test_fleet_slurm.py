@@ -77,5 +77,5 @@ def test_runs_on_four_nodes_of_slurm_survive_a_killed_worker(slurm: None, vtare:
 def test_a_number_of_nodes_is_stated() -> None:
     assert node_count("slurm:4") == 4
     for word in ("slurm:", "slurm:0", "slurm:x", "slurm:99999"):
-        with pytest.raises(BadInput, match="expected slurm:NODES"):
+        with pytest.raises(BadInput, match="use slurm:NODES"):
             node_count(word)

@@ -115,7 +115,7 @@ def test_settings_it_does_not_know_leave_the_program_alone_and_are_named(vtare: 
     environment = {**os.environ, "LD_PRELOAD": str(library_of(vtare)), "VTARE_EXEC": "clock=sundial"}
     said = run(["sh", "-c", "echo still here"], env=environment)
     assert (said.returncode, said.stdout) == (0, "still here\n")
-    assert "found `sundial`, expected one of auto" in said.stderr
+    assert "`sundial` is unknown: use one of auto" in said.stderr
 
 
 def test_a_library_that_was_preloaded_already_stays(vtare: Path) -> None:

@@ -154,7 +154,7 @@ def test_what_was_not_put_is_put_when_its_campaign_goes_on(account: None, vtare:
 
 
 def test_a_bucket_that_is_not_there_is_named_with_what_to_check(account: None) -> None:
-    with pytest.raises(BadInput, match="expected s3://BUCKET/NAME"):
+    with pytest.raises(BadInput, match="use s3://BUCKET/NAME"):
         place_of("s3://bucket")
     with pytest.raises(CampaignStopped, match="see that the bucket is there"):
         ObjectStore("s3://nowhere/name", Path("unused")).put("plan.toml", b"")

@@ -51,7 +51,7 @@ WITHOUT_ANSWER: Final = {
 
 
 def test_a_key_that_is_missing_or_undeclared_and_a_type_that_is_wrong_are_refused() -> None:
-    good: dict[str, Any] = {"schema": "vtare.error/1", "error": "cpu: found 4000", "exit_code": 2}
+    good: dict[str, Any] = {"schema": "vtare.error/1", "error": "cpu is 4000: use 0 or 1", "exit_code": 2}
     validate(good)
     schema = schema_of(good["schema"])
     for wrong in (

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
 from pathlib import Path
 
 import pytest
+import rust_source
 import thorough
 
 import vtare
@@ -80,6 +82,47 @@ def test_a_lock_file_may_state_where_cargo_looks_by_default_and_nothing_else() -
     line = f'source = "registry+https://github.com/rust-lang/{index}"'
     assert offences("Cargo.lock", f"[[package]]\n{line}\n") == []
     assert offences("Cargo.toml", line) == [f"Cargo.toml:1: {REGISTRY_HOSTS[2]}"]
+
+
+def python_strings(source: str) -> list[str]:
+    """The strings of a Python source, each with its parts joined; what an f-string fills in is left out."""
+    return [
+        "".join(str(part.value) for part in ast.walk(node) if isinstance(part, ast.Constant))
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.JoinedStr | ast.Constant)
+    ]
+
+
+def strings_of(path: Path) -> list[str]:
+    """The strings of a source in any of the tree's languages; of others each line."""
+    text = path.read_text("utf-8", errors="replace")
+    if path.suffix == ".py" or (not path.suffix and re.match("#!.*python", text)):
+        return python_strings(text)
+    return rust_source.strings(text) if path.suffix in (".rs", ".c", ".h", ".java", ".go") else text.split("\n")
+
+
+# "found X, expected Y", in either order: nobody says it (a message has what is wrong, the value and the fix).
+UNSAID = re.compile(r"\bfound\b[^.]*?[,;:] expected\b|\bexpected\b[^.]*?[,;:] found\b")
+
+
+def test_no_message_has_the_form_that_nobody_says(root: Path, tracked: list[Path]) -> None:
+    sources = [path for path in tracked if path.suffix in ("", ".py", ".rs", ".c", ".h", ".java", ".go", ".txt")]
+    said = [
+        f"{path}: {text}"
+        for path in sources
+        if path.name != "test_tree.py" and "expected" in (root / path).read_text("utf-8", errors="replace")
+        for text in strings_of(root / path)
+        if UNSAID.search(text)
+    ]
+    assert said == [], "write `KEY is VALUE: use WHAT`"
+
+
+def test_the_form_that_nobody_says_is_found_across_the_parts_of_a_string(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text('f"x: found {1}, "\\\n"expected {2}"')
+    (tmp_path / "a.rs").write_text('// found 1, expected 2\nf("x: found {a}, \\\n   expected {b}")')
+    for name in ("a.py", "a.rs"):
+        assert any(UNSAID.search(text) for text in strings_of(tmp_path / name)), name
+    assert not UNSAID.search("it was found where nobody expected it")
 
 
 def test_the_lab_states_the_version_of_the_workspace(root: Path) -> None:

@@ -22,7 +22,7 @@ func TestReadingsLieBetweenTheKernelsBeforeAndAfter(t *testing.T) {
 	for range 1000 {
 		before, ours, after := kernelNow(t), Now(), kernelNow(t)
 		if ours < before || ours > after {
-			t.Fatalf("found %d, expected %d to %d", ours, before, after)
+			t.Fatalf("got %d, want %d to %d", ours, before, after)
 		}
 	}
 }
@@ -55,13 +55,13 @@ func TestTheMarginFollowsTheKernelsLatenessWithinItsBounds(t *testing.T) {
 		learn(400_000)
 	}
 	if found := margin(); found < 390_000 || found > 420_000 {
-		t.Errorf("found a margin of %d ns, expected about 400,000", found)
+		t.Errorf("got a margin of %d ns, want about 400,000", found)
 	}
 	for range 200 {
 		learn(80_000_000)
 	}
 	if found := margin(); found != longestMargin {
-		t.Errorf("found a margin of %d ns, expected %d", found, longestMargin)
+		t.Errorf("got a margin of %d ns, want %d", found, longestMargin)
 	}
 }
 

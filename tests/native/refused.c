@@ -17,7 +17,7 @@ int main(void) {
     struct vtare_clock_options options = {sizeof options, 7, 0, 0};
     REFUSED(vtare_clock_start(&options), EINVAL, "unknown clock source 7");
     options.size = 4;
-    REFUSED(vtare_clock_start(&options), EINVAL, "size is 4, expected 16");
+    REFUSED(vtare_clock_start(&options), EINVAL, "size is 4: use sizeof(struct vtare_clock_options), 16 or more");
     const struct vtare_clock_options os = {sizeof os, VTARE_SOURCE_OS, 0, 0};
     CHECK(vtare_clock_start(&os) == 0);
     REFUSED(vtare_clock_start(&os), EALREADY, "runs already");

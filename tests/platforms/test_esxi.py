@@ -208,7 +208,7 @@ def test_a_server_is_shown_by_its_certificate(simulator: Path, monkeypatch: pyte
         upper = ":".join(told["thumbprint"][at : at + 2].upper() for at in range(0, 64, 2))
         with session(server_of(told, thumbprint=upper)):
             pass
-        with pytest.raises(MachineCannot, match=f"SHA-256 {told['thumbprint']}, expected 0000"):
+        with pytest.raises(MachineCannot, match=f"SHA-256 {told['thumbprint']}, not 0000"):
             session(server_of(told, thumbprint="0" * 64)).__enter__()
         # Even at 127.0.0.1, where the library itself trusts any.
         with pytest.raises(MachineCannot, match=r"cannot be trusted .*thumbprint.*ca_file.*insecure"):
@@ -241,12 +241,12 @@ def test_what_stands_against_a_machine_is_stated_with_figures(
         assert "GiB of memory, free are" in missing(Resources(memory_byte=1 << 50))
         assert "a machine was to have 4096" in missing(Resources(vcpus=4096))
         assert "no CPU 4000 to pin to" in missing(Resources(pinned=(4000,)))
-        assert "no network card 'rtl8139'; expected one of vmxnet3" in missing(Resources(nic="rtl8139"))
+        assert "no network card 'rtl8139': use one of: vmxnet3" in missing(Resources(nic="rtl8139"))
         assert "no clock source of its own to choose" in missing(Resources(clock_source="tsc"))
-        assert "found 0 of the template 'absent', expected one" in missing(template="absent")
-        assert "found 0 of the host 'absent', expected one" in missing(run_on="absent")
+        assert "0 of the template 'absent' exist: name a unique one" in missing(template="absent")
+        assert "0 of the host 'absent' exist: name a unique one" in missing(run_on="absent")
         (tmp_path / "password").chmod(0o644)
-        assert "found mode 0644, expected 0600" in missing()
+        assert "has mode 0644, so others may use it" in missing()
 
 
 def test_wrong_settings_of_a_plan_are_named(tmp_path: Path) -> None:
@@ -258,10 +258,10 @@ def test_wrong_settings_of_a_plan_are_named(tmp_path: Path) -> None:
     assert "names no template" in opened(server="s", account="a")
     for settings, text in (
         ({"serve": "s"}, "unknown setting 'serve'"),
-        ({"tls": "off"}, "tls: found 'off', expected one of: checked, insecure"),
-        ({"thumbprint": "12:34"}, "thumbprint: found '12:34', expected the SHA-256"),
-        ({"server_port": 0}, "server_port: found 0"),
-        ({"template": 3}, "template: found 3, expected a string"),
+        ({"tls": "off"}, "tls is 'off': use one of: checked, insecure"),
+        ({"thumbprint": "12:34"}, "thumbprint is '12:34': use the SHA-256"),
+        ({"server_port": 0}, "server_port is 0"),
+        ({"template": 3}, "template is 3: use a string"),
         ({"interface": "vmnic0"}, "ESXi has no place for vtare's capture"),
         ({"password": "secret"}, "unknown setting 'password'"),
     ):

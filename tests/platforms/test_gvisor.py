@@ -70,7 +70,7 @@ def test_a_sandbox_stays_on_the_cpus_that_it_was_given(static_vtare: Path, names
 
 
 def test_a_setting_that_gvisor_does_not_have_is_refused(static_vtare: Path) -> None:
-    with pytest.raises(BadInput, match="traps: found 'qemu', expected one of: systrap, ptrace, kvm"):
+    with pytest.raises(BadInput, match="traps is 'qemu': use one of: systrap, ptrace, kvm"):
         open_platform("gvisor", binary=static_vtare, owner=own_prefix(), settings={"traps": "qemu"})
 
 

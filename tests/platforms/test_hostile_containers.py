@@ -49,10 +49,10 @@ def container(
 
 def test_what_is_no_regular_file_of_its_size_does_not_come_out(container: Instance, tmp_path: Path) -> None:
     reasons = {
-        "link": "found a symbolic link, expected a regular file",
-        "pipe": "found .*, expected a regular file",
-        "directory": "found .*, expected a regular file",
-        "long": f"found {1 << 36} B or more, {1 << 20} B are the most",
+        "link": "is a symbolic link, not a regular file",
+        "pipe": "is .*, not a regular file",
+        "directory": "is .*, not a regular file",
+        "long": f"has {1 << 36} B or more, {1 << 20} B are the most",
     }
     for what, reason in reasons.items():
         out, log = tmp_path / "out", tmp_path / "log"

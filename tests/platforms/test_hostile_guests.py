@@ -37,7 +37,7 @@ ATTACKS = {
     "ENDLESS_OUTPUT": "more than 16777216 B on stdout of a program",
     "NOISE": "B that nobody asked for, 4194304 B are allowed",
     "SILENCE": "3 B of a file came within",
-    "BOMB": "found 1000000000 rows, 10 are the most that this run can produce",
+    "BOMB": "1000000000 rows, 10 are the most that this run can produce",
     "DEEP_HELLO": "nested too deep",
     "EXIT_CODE": "expected a number from 0 to 255",
     "CONSOLE": "damaged, or not written by vtare (found no Parquet file",

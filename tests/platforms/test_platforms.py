@@ -163,7 +163,7 @@ def test_only_what_is_expected_comes_back(platform: Platform, tmp_path: Path) ->
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "samples.parquet"]
     if platform.name == "netns":
         return
-    with pytest.raises(PlatformFailed, match=r"samples\.parquet: found 10 B or more, 9 B are the most"):
+    with pytest.raises(PlatformFailed, match=r"samples\.parquet has 10 B or more, 9 B are the most"):
         instance.fetch(tmp_path, {"samples.parquet": 9})
     with pytest.raises(PlatformFailed, match="none"):
         instance.fetch(tmp_path, {"none": 9})

@@ -104,10 +104,10 @@ def test_what_cannot_be_had_is_stated_before_anything_is_asked(monkeypatch: pyte
     monkeypatch.setattr(shutil, "which", lambda program: program)
     assert "names no template" in missing()
     assert "has no CPUs to pin to to choose" in missing(Resources(pinned=(0,)), template="t")
-    assert "no network card 'vmxnet3'; expected one of virtio, e1000" in missing(Resources(nic="vmxnet3"), template="t")
+    assert "no network card 'vmxnet3': use one of: virtio, e1000" in missing(Resources(nic="vmxnet3"), template="t")
     with pytest.raises(BadInput, match="unknown setting 'templat'"):
         missing(templat="t")
-    with pytest.raises(BadInput, match="template: found 3"):
+    with pytest.raises(BadInput, match="template is 3"):
         missing(template=3)
     assert "no VirtualBox was run" in str(unverified("virtualbox"))
     assert "no VirtualBox was run" in str(unverified("mine", {"kind": "virtualbox"}))

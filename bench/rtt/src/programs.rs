@@ -119,7 +119,7 @@ impl Bare {
 fn number_of(name: &str) -> Result<u32, Failed> {
     let all = interface::all()?;
     let found = all.iter().find(|interface| interface.name == name).map(|found| found.index);
-    found.ok_or_else(|| format!("found no interface {name}, expected one of this namespace").into())
+    found.ok_or_else(|| format!("there is no interface {name}: use one of this namespace").into())
 }
 
 /// Sends back what comes in at `name`, until it is ended.

@@ -42,7 +42,7 @@ impl Options {
         while let Some(name) = arguments.next() {
             let value = arguments.next().ok_or_else(|| format!("{name}: no value"))?;
             let number = |least: i64| {
-                let wanted = || format!("{name}: found {value}, expected a whole number from {least}");
+                let wanted = || format!("{name} is {value}: use a whole number from {least}");
                 value.parse::<i64>().ok().filter(|number| *number >= least).ok_or_else(wanted)
             };
             match name.as_str() {

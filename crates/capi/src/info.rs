@@ -156,9 +156,8 @@ pub unsafe extern "C" fn vtare_clock_info(info: *mut VtareClockInfo) -> c_int {
     // SAFETY: not null; the caller states that it points to the structure, whose first field is the size.
     let size = unsafe { info.cast::<u32>().read() } as usize;
     if size < FIRST_BYTE {
-        let text = format_args!(
-            "vtare_clock_info.size is {size}, expected {FIRST_BYTE} or more: set it to sizeof(struct vtare_clock_info)"
-        );
+        let text =
+            format_args!("vtare_clock_info.size is {size}: use sizeof(struct vtare_clock_info), {FIRST_BYTE} or more");
         return thread::fail(libc::EINVAL, text);
     }
     let mut filled = VtareClockInfo::new(&process::ready().info());

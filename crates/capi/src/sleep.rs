@@ -60,9 +60,8 @@ pub unsafe extern "C" fn vtare_last_sleep(result: *mut VtareSleepResult) -> c_in
     // SAFETY: not null; the caller states that it points to the structure, whose first field is the size.
     let size = unsafe { result.cast::<u32>().read() } as usize;
     if size < LEAST {
-        let text = format_args!(
-            "vtare_sleep_result.size is {size}, expected {LEAST} or more: set it to sizeof(struct vtare_sleep_result)"
-        );
+        let text =
+            format_args!("vtare_sleep_result.size is {size}: use sizeof(struct vtare_sleep_result), {LEAST} or more");
         return thread::fail(libc::EINVAL, text);
     }
     match thread::with(|state| state.last) {

@@ -52,8 +52,9 @@ pub unsafe extern "C" fn vtare_clock_start(options: *const VtareClockOptions) ->
     let size = unsafe { options.cast::<u32>().read() } as usize;
     if size < size_of::<VtareClockOptions>() {
         let wanted = size_of::<VtareClockOptions>();
-        let text =
-            format_args!("vtare_clock_options.size is {size}, expected {wanted}: set it to sizeof the structure");
+        let text = format_args!(
+            "vtare_clock_options.size is {size}: use sizeof(struct vtare_clock_options), {wanted} or more"
+        );
         return thread::fail(libc::EINVAL, text);
     }
     // SAFETY: not null, and the caller's object is at least as large as ours.
@@ -62,8 +63,7 @@ pub unsafe extern "C" fn vtare_clock_start(options: *const VtareClockOptions) ->
         0 => SourceChoice::Auto,
         1 => SourceChoice::Os,
         other => {
-            let text =
-                format_args!("unknown clock source {other}: expected VTARE_SOURCE_AUTO (0) or VTARE_SOURCE_OS (1)");
+            let text = format_args!("unknown clock source {other}: use VTARE_SOURCE_AUTO (0) or VTARE_SOURCE_OS (1)");
             return thread::fail(libc::EINVAL, text);
         }
     };

@@ -294,7 +294,7 @@ impl VtareSleepOptions {
         }
     }
 
-    /// The first field out of range: its name, what was found, what is wanted.
+    /// The first field out of range: its name, its value, and what to use instead.
     fn wrong(self) -> Option<(&'static str, u64, &'static str)> {
         const MOST: u64 = i64::MAX as u64;
         let slices = 100_000..=100_000_000;
@@ -331,9 +331,8 @@ fn common_size(options: *const VtareSleepOptions) -> Result<usize, c_int> {
     // SAFETY: not null; the caller states that it points to the structure, whose first field is the size.
     let size = unsafe { options.cast::<u32>().read() } as usize;
     if size < LEAST {
-        let text = format_args!(
-            "vtare_sleep_options.size is {size}, expected {LEAST} or more: set it to sizeof(struct vtare_sleep_options)"
-        );
+        let text =
+            format_args!("vtare_sleep_options.size is {size}: use sizeof(struct vtare_sleep_options), {LEAST} or more");
         return Err(fail(libc::EINVAL, text));
     }
     Ok(size.min(size_of::<VtareSleepOptions>()))
@@ -383,7 +382,7 @@ pub unsafe extern "C" fn vtare_set_sleep_options(options: *const VtareSleepOptio
     // SAFETY: both objects have at least `size` bytes; every pattern of bits is a value of these fields.
     unsafe { ptr::copy_nonoverlapping(options.cast::<u8>(), (&raw mut asked).cast(), size) };
     if let Some((name, found, wanted)) = asked.wrong() {
-        return fail(libc::EINVAL, format_args!("vtare_sleep_options.{name} is {found}, expected {wanted}"));
+        return fail(libc::EINVAL, format_args!("vtare_sleep_options.{name} is {found}: use {wanted}"));
     }
     change(|state| state.options = VtareSleepOptions { size: VtareSleepOptions::USUAL.size, ..asked })
 }
@@ -421,7 +420,7 @@ mod tests {
         let free = VtareSleepOptions { cpu_price_ns: 0, ..VtareSleepOptions::USUAL };
         // SAFETY: a live structure whose size field is set.
         assert_eq!(unsafe { vtare_set_sleep_options(&raw const free) }, -1);
-        assert!(message().contains("cpu_price_ns is 0, expected 1"), "{}", message());
+        assert!(message().contains("cpu_price_ns is 0: use 1"), "{}", message());
         assert_eq!(vtare_get_sleep_policy(), 4);
     }
 

@@ -42,9 +42,8 @@ pub unsafe extern "C" fn vtare_now_utc_interval(interval: *mut VtareUtcInterval)
     let size = unsafe { interval.cast::<u32>().as_ref() }.map_or(0, |size| *size as usize);
     if size < wanted {
         let text = format_args!(
-            "vtare_now_utc_interval: found {}, expected a structure whose size is {wanted}: set it to sizeof \
-            the structure",
-            if interval.is_null() { "NULL" } else { "a smaller size" }
+            "vtare_now_utc_interval: {}: pass a structure whose size is sizeof the structure, {wanted} or more",
+            if interval.is_null() { "the interval is NULL" } else { "the size is too small" }
         );
         return thread::fail(libc::EINVAL, text);
     }

@@ -34,9 +34,9 @@ const RIGHTS_OF_OTHERS: u32 = 0o077;
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// Not 64 hexadecimal digits. The text itself is left out: it may be most of a key.
-    #[error("{from}: found {found_digits} characters{}, expected 64 hexadecimal digits: `vtare serve --new-key FILE` \
-        writes such a key",
-        if *.all_hex { "" } else { ", not all of them hexadecimal digits" })]
+    #[error("{from} is not a key: it has {found_digits} characters{}, a key has 64 hexadecimal digits. Make one: \
+        `vtare serve --new-key FILE`",
+        if *.all_hex { "" } else { ", some of them not hexadecimal" })]
     Malformed {
         /// Where the key came from.
         from: String,
@@ -59,9 +59,7 @@ pub enum KeyError {
         source: std::io::Error,
     },
     /// The file is no ordinary one: reading a FIFO would wait for its writer.
-    #[error(
-        "the key file {path}: found {found}, expected a regular file: copy the key into one, or give it in VTARE_KEY"
-    )]
+    #[error("the key file {path} is {found}, not a regular file: copy the key into one, or give it in VTARE_KEY")]
     NotAFile {
         /// The file.
         path: PathBuf,
@@ -69,9 +67,7 @@ pub enum KeyError {
         found: &'static str,
     },
     /// Others than its owner can read or write the file.
-    #[error(
-        "the key file {path}: found mode {mode:04o}, expected 0600, readable by its owner only: `chmod 600 {path}`"
-    )]
+    #[error("the key file {path} has mode {mode:04o}, so others may use it: `chmod 600 {path}`")]
     Exposed {
         /// The file.
         path: PathBuf,

@@ -31,7 +31,7 @@ static ZEROS: [u8; WRITE_BYTE] = [0; WRITE_BYTE];
 #[derive(Debug, thiserror::Error)]
 pub enum StreamError {
     /// The kernel has no such congestion control.
-    #[error("congestion: found '{wanted}', this kernel allows {allowed}: {source}")]
+    #[error("congestion is '{wanted}': use one that this kernel allows: {allowed} ({source})")]
     Congestion {
         /// What was asked for.
         wanted: String,

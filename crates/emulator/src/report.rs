@@ -31,7 +31,7 @@ pub enum EmulatorError {
         name: String,
     },
     /// Both ends are one interface.
-    #[error("both ends are {name}: expected two interfaces")]
+    #[error("both ends are {name}: use two interfaces")]
     OneInterface {
         /// The name.
         name: String,

@@ -105,16 +105,16 @@ pub enum SpecError {
     #[error(transparent)]
     Sim(#[from] SimError),
     /// A phase without an end or without a length.
-    #[error("step {index} of the rate lasts 0 ns, expected more")]
+    #[error("step {index} of the rate lasts 0 ns: use more")]
     Phase {
         /// Which, from 0.
         index: usize,
     },
     /// Nothing would ever leave.
-    #[error("every step of the rate is 0 bit/s: expected one above 0")]
+    #[error("every step of the rate is 0 bit/s: use one above 0")]
     Outage,
     /// Times that run off the scale.
-    #[error("delay and jitter are {found_ns} ns together, expected at most an hour")]
+    #[error("delay and jitter are {found_ns} ns together: use an hour or less")]
     Delay {
         /// Their sum.
         found_ns: u64,

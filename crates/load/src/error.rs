@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum LoadError {
     /// The number of threads makes no such load.
-    #[error("{kind} load with {found} threads, expected {wanted}: pass --threads within that")]
+    #[error("--threads {found} makes no {kind} load: use {wanted}")]
     Threads {
         /// The load asked for.
         kind: &'static str,
@@ -96,7 +96,7 @@ pub enum LoadError {
     #[error("no such traffic: {0}")]
     Traffic(#[from] vtare_pathsim::SimError),
     /// A packet is larger than the path carries without cutting it.
-    #[error("--size: found {found} B of payload, the path carries {most} B: choose a smaller one")]
+    #[error("--size is {found} B of payload, but the path carries {most} B: use a smaller one")]
     Size {
         /// The payload asked for.
         found: u16,

@@ -296,10 +296,10 @@ mod tests {
     #[test]
     fn what_cannot_be_is_refused() {
         let refused = |aqm: Aqm| aqm.check().expect_err("it cannot be").to_string();
-        assert_eq!(refused(Aqm::Codel { target_ns: 0, interval_ns: 1 }), "target of CoDel is 0, expected more");
+        assert_eq!(refused(Aqm::Codel { target_ns: 0, interval_ns: 1 }), "target of CoDel is 0: use more");
         let Aqm::Red { least_byte, weight, .. } = RED else { unreachable!("it is RED") };
         let red = |most_byte, most_probability| Aqm::Red { least_byte, most_byte, most_probability, weight };
-        assert_eq!(refused(red(30_000, 0.1)), "most length of RED, less the least is 0, expected more");
+        assert_eq!(refused(red(30_000, 0.1)), "most length of RED, less the least is 0: use more");
         assert_eq!(
             red(60_000, 1.5).check(),
             Err(SimError::Probability { what: "drop probability of RED", found: 1.5 })

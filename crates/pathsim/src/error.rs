@@ -2,7 +2,7 @@
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SimError {
     /// A probability outside 0..=1.
-    #[error("{what} is {found}, expected a probability from 0 to 1")]
+    #[error("{what} is {found}: use a probability from 0 to 1")]
     Probability {
         /// Which.
         what: &'static str,
@@ -10,21 +10,19 @@ pub enum SimError {
         found: f64,
     },
     /// A value that must be above 0.
-    #[error("{what} is 0, expected more")]
+    #[error("{what} is 0: use more")]
     Zero {
         /// Which.
         what: &'static str,
     },
     /// A Pareto shape of 1 or less has no mean.
-    #[error("Pareto shape is {found}, expected more than 1: below, the mean does not exist")]
+    #[error("Pareto shape is {found}: use more than 1, or the mean does not exist")]
     Shape {
         /// Its value.
         found: f64,
     },
     /// An on-off source that is on all the time, or more.
-    #[error(
-        "mean rate is {mean_bit_per_s} bit/s and peak rate {peak_bit_per_s} bit/s: expected the mean below the peak"
-    )]
+    #[error("mean rate is {mean_bit_per_s} bit/s and peak rate {peak_bit_per_s} bit/s: use a mean below the peak")]
     Peak {
         /// Mean rate.
         mean_bit_per_s: u64,

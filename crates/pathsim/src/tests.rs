@@ -157,8 +157,8 @@ fn bad_paths_are_refused_by_name() {
     };
     let good = HopSpec::new(MBIT, 3_000, 0);
     let loss = LossModel::Random { probability: 1.5 };
-    assert_eq!(refused(HopSpec { loss, ..good.clone() }), "loss is 1.5, expected a probability from 0 to 1");
-    assert_eq!(refused(HopSpec { buffer_byte: 0, ..good.clone() }), "buffer of a hop is 0, expected more");
+    assert_eq!(refused(HopSpec { loss, ..good.clone() }), "loss is 1.5: use a probability from 0 to 1");
+    assert_eq!(refused(HopSpec { buffer_byte: 0, ..good.clone() }), "buffer of a hop is 0: use more");
     let pareto = |shape, peak_bit_per_s| Traffic::ParetoOnOff {
         rate_bit_per_s: MBIT,
         peak_bit_per_s,
@@ -167,11 +167,8 @@ fn bad_paths_are_refused_by_name() {
         shape,
     };
     assert!(refused(good.clone().with_cross(pareto(1.0, 2 * MBIT))).starts_with("Pareto shape is 1"));
-    assert!(refused(good.clone().with_cross(pareto(1.5, MBIT))).contains("expected the mean below the peak"));
-    assert_eq!(
-        refused(good.with_cross(Traffic::Trace { packets: vec![] })),
-        "sum of gaps in a trace is 0, expected more"
-    );
+    assert!(refused(good.clone().with_cross(pareto(1.5, MBIT))).contains("use a mean below the peak"));
+    assert_eq!(refused(good.with_cross(Traffic::Trace { packets: vec![] })), "sum of gaps in a trace is 0: use more");
 }
 
 #[test]

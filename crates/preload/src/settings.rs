@@ -102,7 +102,7 @@ impl FromStr for Settings {
             match choice.split_once('=') {
                 Some(("clock", name)) => settings.clock = named(name, &ClockChoice::ALL, |c| c.name())?,
                 Some(("sleep", name)) => settings.sleep = named(name, &SleepChoice::ALL, |s| s.name())?,
-                _ => return Err(format!("found `{choice}`, expected clock=NAME, sleep=NAME or report=PATH")),
+                _ => return Err(format!("`{choice}` is unknown: use clock=NAME, sleep=NAME or report=PATH")),
             }
         }
         settings.report = report.map(str::to_owned);
@@ -113,7 +113,7 @@ impl FromStr for Settings {
 fn named<T: Copy>(name: &str, all: &[T], name_of: impl Fn(T) -> &'static str) -> Result<T, String> {
     all.iter().copied().find(|choice| name_of(*choice) == name).ok_or_else(|| {
         let names: Vec<_> = all.iter().copied().map(name_of).collect();
-        format!("found `{name}`, expected one of {}", names.join(", "))
+        format!("`{name}` is unknown: use one of {}", names.join(", "))
     })
 }
 
@@ -142,8 +142,8 @@ mod tests {
     #[test]
     fn an_unknown_name_is_refused_with_those_that_are_known() {
         let error = "clock=tsc".parse::<Settings>().expect_err("no such clock");
-        assert_eq!(error, "found `tsc`, expected one of auto, ordered, unordered, os");
+        assert_eq!(error, "`tsc` is unknown: use one of auto, ordered, unordered, os");
         let error = "slack=1".parse::<Settings>().expect_err("no such setting");
-        assert!(error.contains("found `slack=1`"), "{error}");
+        assert!(error.contains("`slack=1` is unknown"), "{error}");
     }
 }

@@ -72,5 +72,5 @@ fn unknown_settings_are_named_and_the_program_runs_on() {
     let output = under(Some("sleep=nap"), "exit 3");
     let message = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(3));
-    assert!(message.contains("VTARE_EXEC: found `nap`, expected one of adaptive, two_phase, spin, os"), "{message}");
+    assert!(message.contains("VTARE_EXEC: `nap` is unknown: use one of adaptive, two_phase, spin, os"), "{message}");
 }

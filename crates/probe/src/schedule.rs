@@ -78,7 +78,7 @@ pub enum ScheduleError {
         span_ns: u64,
     },
     /// A size that no datagram can have.
-    #[error("size of {found_byte} B, expected {least_byte} to {most_byte} B")]
+    #[error("size is {found_byte} B: use {least_byte} to {most_byte} B")]
     Size {
         /// The size asked for.
         found_byte: u16,
@@ -96,7 +96,7 @@ pub enum ScheduleError {
         period_ns: u64,
     },
     /// A train or a burst without packets.
-    #[error("groups of 0 packets: expected at least 1")]
+    #[error("groups have 0 packets: use 1 or more")]
     EmptyGroup,
 }
 

@@ -53,7 +53,7 @@ impl Connector {
         // No certificate names the interface of a link-local address.
         let host = site.host.split('%').next().unwrap_or_default().to_owned();
         let name = ServerName::try_from(host)
-            .map_err(|_| RpmError::Input(format!("peer: found '{}', expected a host name or address", site.host)))?;
+            .map_err(|_| RpmError::Input(format!("peer is '{}': use a host name or address", site.host)))?;
         let place = format!("{}:{}", site.endpoint, site.port);
         let found = tokio::net::lookup_host((site.endpoint.as_str(), site.port)).await;
         let mut last = "it has no address".to_owned();
@@ -170,7 +170,7 @@ fn request(method: Method, uri: &Uri, name: http::HeaderName, value: &'static st
 pub fn succeeded<B>(uri: &Uri, response: &Response<B>) -> Result<(), RpmError> {
     match response.status() {
         StatusCode::OK => Ok(()),
-        status => Err(RpmError::Peer(format!("{uri}: found the status {status}, expected 200 OK"))),
+        status => Err(RpmError::Peer(format!("{uri}: the status is {status}, not 200 OK"))),
     }
 }
 
@@ -188,7 +188,7 @@ pub async fn fetch(send: &SendRequest<Bytes>, uri: &Uri, most: usize) -> Result<
     while let Some(chunk) = body.data().await {
         let chunk = chunk.map_err(failed)?;
         if content.len() + chunk.len() > most {
-            return Err(RpmError::Peer(format!("{uri}: found more than {most} bytes")));
+            return Err(RpmError::Peer(format!("{uri}: the answer has more than {most} bytes")));
         }
         body.flow_control().release_capacity(chunk.len()).map_err(failed)?;
         content.extend_from_slice(&chunk);

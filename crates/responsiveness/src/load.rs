@@ -94,7 +94,7 @@ impl Loads {
                 all += byte as u64;
             }
             if all < LEAST_LARGE_BYTE {
-                return Err(RpmError::Peer(format!("{uri}: found {all} bytes, expected a download of 8 GB")));
+                return Err(RpmError::Peer(format!("{uri}: the download has {all} bytes, less than 8 GB")));
             }
         }
     }

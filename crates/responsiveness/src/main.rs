@@ -41,7 +41,7 @@ fn main() -> ExitCode {
 fn job() -> Result<RpmJob, RpmError> {
     let mut words = std::env::args().skip(1);
     let (Some(text), None) = (words.next(), words.next()) else {
-        return Err(RpmError::Input("found no job, expected one as JSON: run `vtare rpm` instead".to_owned()));
+        return Err(RpmError::Input("this program needs a job as JSON: run `vtare rpm` instead".to_owned()));
     };
     serde_json::from_str(&text).map_err(|error| RpmError::Input(format!("the job cannot be read: {error}")))
 }

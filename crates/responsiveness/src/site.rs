@@ -58,7 +58,7 @@ pub struct Site {
 /// # Errors
 /// [`RpmError::Input`] for anything else.
 pub fn address_of(peer: &str) -> Result<Uri, RpmError> {
-    let wanted = || RpmError::Input(format!("peer: found '{peer}', expected a host, host:port or an https address"));
+    let wanted = || RpmError::Input(format!("peer is '{peer}': use a host, host:port or an https address"));
     let whole = if peer.contains("://") { peer.to_owned() } else { format!("https://{peer}") };
     let uri = whole.parse::<Uri>().ok().filter(|uri| host_of(uri).is_some()).ok_or_else(wanted)?;
     let mut parts = uri.into_parts();
@@ -83,7 +83,7 @@ impl Site {
     /// # Errors
     /// As [`address_of`].
     pub fn of_configuration(address: &Uri) -> Result<Self, RpmError> {
-        let wanted = || RpmError::Input(format!("peer: found '{address}', expected an https address"));
+        let wanted = || RpmError::Input(format!("peer is '{address}': use an https address"));
         let host = host_of(address).ok_or_else(wanted)?;
         let port = address.port_u16().unwrap_or(PORT);
         let any = address.clone();
@@ -98,21 +98,21 @@ impl Site {
         let invalid = |what: String| RpmError::Peer(format!("the configuration of the far end is not valid: {what}"));
         let found: Configuration = serde_json::from_slice(text).map_err(|error| invalid(error.to_string()))?;
         if found.version != 1 {
-            return Err(invalid(format!("version: found {}, expected 1", found.version)));
+            return Err(invalid(format!("version is {}, not 1", found.version)));
         }
         let read = |url: &str| {
             let found = url.parse::<Uri>().ok().and_then(|uri| host_of(&uri).map(|host| (uri, host)));
-            found.ok_or_else(|| invalid(format!("found the URL '{url}', expected an https address")))
+            found.ok_or_else(|| invalid(format!("the URL '{url}' is not an https address")))
         };
         let (small, host) = read(&found.urls.small_download_url)?;
         let (large, large_host) = read(&found.urls.large_download_url)?;
         let (upload, upload_host) = read(&found.urls.upload_url)?;
         let ports = [&small, &large, &upload].map(|uri| uri.port_u16().unwrap_or(PORT));
         if large_host != host || upload_host != host || ports.iter().any(|port| *port != ports[0]) {
-            return Err(invalid(format!("found URLs of {host}, {large_host} and {upload_host}, expected one host")));
+            return Err(invalid(format!("its URLs are of {host}, {large_host} and {upload_host}, not of one host")));
         }
         let endpoint = match found.test_endpoint {
-            Some(text) => bare_host(&text).ok_or_else(|| invalid(format!("test_endpoint: found '{text}'")))?,
+            Some(text) => bare_host(&text).ok_or_else(|| invalid(format!("test_endpoint '{text}' is not a host")))?,
             None => host.clone(),
         };
         Ok(Self { host, endpoint, port: ports[0], small, large, upload })
@@ -169,10 +169,10 @@ mod tests {
     #[test]
     fn a_configuration_that_the_draft_refuses_is_refused_with_the_reason() {
         for (text, wanted) in [
-            (json(2, "https://a.example/l", ""), "version: found 2"),
-            (json(1, "https://b.example/l", ""), "expected one host"),
-            (json(1, "https://a.example:444/l", ""), "expected one host"),
-            (json(1, "http://a.example/l", ""), "expected an https address"),
+            (json(2, "https://a.example/l", ""), "version is 2"),
+            (json(1, "https://b.example/l", ""), "not of one host"),
+            (json(1, "https://a.example:444/l", ""), "not of one host"),
+            (json(1, "http://a.example/l", ""), "is not an https address"),
             (json(1, "https://a.example/l", r#", "version": 1"#), "duplicate field"),
             (json(1, "https://a.example/l", r#", "test_endpoint": "a/b""#), "test_endpoint"),
             (r#"{"version": 1}"#.to_owned(), "missing field"),

@@ -82,7 +82,7 @@ impl XdpReflector {
         let all = interface::all()?;
         let number = all.iter().find(|found| found.name == interface).map(|found| found.index).ok_or_else(|| {
             let names: Vec<&str> = all.iter().map(|found| found.name.as_str()).collect();
-            XdpError::Unfit(format!("interface: found '{interface}', expected one of {}", names.join(", ")))
+            XdpError::Unfit(format!("interface is '{interface}': use one of {}", names.join(", ")))
         })?;
         let facts = route::link(number)?;
         let card = facts.address.filter(|address| *address != [0; 6]);

@@ -42,7 +42,7 @@ pub fn open(path: &Path) -> io::Result<File> {
     let (file, facts) = open_at_once(path)?;
     match other_kind(&facts) {
         None => Ok(file),
-        Some(kind) => Err(io::Error::other(format!("it is {kind}, expected a regular file"))),
+        Some(kind) => Err(io::Error::other(format!("it is {kind}, not a regular file"))),
     }
 }
 
@@ -54,7 +54,7 @@ pub fn create(path: &Path) -> io::Result<File> {
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
     let file = File::options().write(true).create(true).truncate(false).custom_flags(flags).open(path)?;
     if let Some(kind) = other_kind(&file.metadata()?) {
-        return Err(io::Error::other(format!("it is {kind}, expected a regular file")));
+        return Err(io::Error::other(format!("it is {kind}, not a regular file")));
     }
     file.set_len(0)?;
     Ok(file)
@@ -85,9 +85,9 @@ mod tests {
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("it is installed").success());
         std::fs::write(place.join("text"), "some text").expect("it is writable");
         let refused = |path: &Path| text(path, 9).expect_err("it is refused").to_string();
-        assert_eq!(refused(&pipe), "it is a FIFO, expected a regular file");
-        assert_eq!(refused(&place), "it is a directory, expected a regular file");
-        assert_eq!(refused(Path::new("/dev/zero")), "it is a device, expected a regular file");
+        assert_eq!(refused(&pipe), "it is a FIFO, not a regular file");
+        assert_eq!(refused(&place), "it is a directory, not a regular file");
+        assert_eq!(refused(Path::new("/dev/zero")), "it is a device, not a regular file");
         assert_eq!(text(&place.join("text"), 9).expect("it is a file"), "some text");
         assert_eq!(
             text(&place.join("text"), 8).expect_err("too long").to_string(),

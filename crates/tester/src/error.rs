@@ -44,10 +44,7 @@ pub enum TesterError {
         mtu_byte: u32,
     },
     /// A frame of a size that no engine sends, or not this one.
-    #[error(
-        "frame of {found_byte} B: expected from {SMALLEST_BYTE} B, which headers and tag need, to {most_byte} \
-        B{because}"
-    )]
+    #[error("frame is {found_byte} B: use {SMALLEST_BYTE} B, which headers and tag need, to {most_byte} B{because}")]
     Size {
         /// The size asked for.
         found_byte: u32,
@@ -57,7 +54,7 @@ pub enum TesterError {
         because: &'static str,
     },
     /// More frames in a trial than can be distinguished.
-    #[error("a trial of {found} frames: expected {most} at most; make it shorter")]
+    #[error("a trial of {found} frames is too long: use {most} or less")]
     Frames {
         /// Frames asked for.
         found: u64,

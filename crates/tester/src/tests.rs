@@ -226,7 +226,7 @@ fn checksum_of(header: &[u8]) -> u16 {
 #[test]
 fn ports_and_sizes_that_cannot_be_are_refused_in_words() {
     let error = Tester::open(TesterOptions { frame_byte: 60, ..options() }).expect_err("too small").to_string();
-    assert!(error.contains("60 B") && error.contains("from 64 B"), "{error}");
+    assert!(error.contains("is 60 B") && error.contains("use 64 B"), "{error}");
     let error = Tester::open(TesterOptions { frame_byte: 9_000, engine: Engine::Xdp, ..options() });
     let error = error.expect_err("too large for it").to_string();
     assert!(error.contains("use engine packet"), "{error}");

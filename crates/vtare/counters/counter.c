@@ -112,7 +112,7 @@ int main(void)
     if (getline(&line, &room, stdin) < 0)
         return 0;
     if (sscanf(line, "%" SCNu64 " %" SCNu64, &chunk_steps, &most_chunks) != 2) {
-        fprintf(stderr, "counter: found '%s', expected CHUNK_STEPS MOST_CHUNKS\n", line);
+        fprintf(stderr, "counter: '%s' is not CHUNK_STEPS MOST_CHUNKS\n", line);
         return 2;
     }
     uint64_t *marks = malloc((most_chunks + 1) * sizeof *marks);
@@ -127,7 +127,7 @@ int main(void)
         char *at = line, *end;
         for (uint64_t chunks; chunks = strtoull(at, &end, 10), end != at; at = end) {
             if (chunks > most_chunks) {
-                fprintf(stderr, "counter: found %" PRIu64 " chunks, expected %" PRIu64 " at most\n",
+                fprintf(stderr, "counter: %" PRIu64 " chunks are too many: use %" PRIu64 " or less\n",
                         chunks, most_chunks);
                 return 2;
             }

@@ -19,7 +19,7 @@ const TELLING: &[u8] =
 
 fn number(name: &str, usual: u64) -> u64 {
     match std::env::var(name) {
-        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name}: found '{text}', expected a number")),
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name} is '{text}': use a number")),
         Err(_) => usual,
     }
 }

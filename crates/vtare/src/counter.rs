@@ -122,11 +122,8 @@ pub(crate) fn command(arguments: &CounterArguments, context: &Context) -> Result
         parameters.unit_ms = seconds * 1e3 / parameters.units() as f64;
         if parameters.unit_ms < LEAST_UNIT_MS {
             let least = parameters.units() as f64 * LEAST_UNIT_MS / 1e3;
-            return Err(Failure::Input(format!(
-                "--seconds: found {seconds}, expected {least:.3} or more for these batches, calls and arguments \
-                (or fewer \
-                 of them)"
-            )));
+            let instead = format_args!("{least:.3} or more for these batches, calls and arguments, or fewer of them");
+            return Err(Failure::value("--seconds", seconds, instead));
         }
     }
     instrument::command::<Counter>(&parameters, &arguments.run.common, context)
@@ -178,9 +175,8 @@ impl Instrument for Counter {
         if let (Language::Rust, Some(program)) = (parameters.language, &parameters.program) {
             let found = program.display();
             return Err(Failure::Input(format!(
-                "program: found {found} for language rust, which is in this binary; expected none, or language \
-                c, java or \
-                 python"
+                "program is {found}, but language rust is in this binary: leave program out, or use language c, java \
+                 or python"
             )));
         }
         Ok(parameters)
@@ -399,7 +395,7 @@ mod tests {
         let context = Context::without_signals();
         for unit_ms in [0.01, f64::NAN, 2_000.0] {
             let error = Counter::resolve(Parameters { unit_ms, ..Parameters::default() }, &context);
-            assert!(error.expect_err("out of range").to_string().contains("expected a number from 0.05 to 1000"));
+            assert!(error.expect_err("out of range").to_string().contains("use a number from 0.05 to 1000"));
         }
     }
 }

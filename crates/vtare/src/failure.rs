@@ -1,5 +1,7 @@
 //! Why a command did not measure, and the exit code for it.
 
+use std::fmt::Display;
+
 use serde::Serialize;
 
 use crate::samples::SamplesError;
@@ -51,7 +53,7 @@ pub(crate) enum Failure {
     Program {
         /// The exit code.
         code: u8,
-        /// What was found and what is wanted.
+        /// What is wrong and how to fix it.
         message: String,
     },
     /// The far end does not answer: exit code 4.
@@ -59,7 +61,17 @@ pub(crate) enum Failure {
     Peer(String),
 }
 
+/// The message about a value that cannot be used: `KEY is VALUE: use WHAT`.
+pub(crate) fn bad_value(key: impl Display, value: impl Display, instead: impl Display) -> String {
+    format!("{key} is {value}: use {instead}")
+}
+
 impl Failure {
+    /// A value that cannot be used, with what to use instead.
+    pub(crate) fn value(key: impl Display, value: impl Display, instead: impl Display) -> Self {
+        Self::Input(bad_value(key, value, instead))
+    }
+
     /// The code that the process returns.
     pub(crate) fn code(&self) -> u8 {
         match self {
@@ -84,7 +96,7 @@ pub(crate) struct ErrorDocument {
 }
 
 /// What `--json` prints where nothing could be measured.
-pub(crate) fn error_document(message: &impl std::fmt::Display, exit_code: u8) -> serde_json::Value {
+pub(crate) fn error_document(message: &impl Display, exit_code: u8) -> serde_json::Value {
     let error = message.to_string().trim_end().to_owned();
     serde_json::to_value(ErrorDocument { schema: ERROR_SCHEMA, error, exit_code })
         .expect("a text and a number are JSON")

@@ -448,29 +448,29 @@ pub(crate) fn check_cpu(cpu: Option<usize>) -> Result<(), Failure> {
         return Ok(());
     }
     let list: Vec<String> = allowed.iter().map(usize::to_string).collect();
-    Err(Failure::Input(format!("cpu: found {cpu}, expected one that this process may use: {}", list.join(", "))))
+    Err(Failure::value("cpu", cpu, format_args!("one that this process may use: {}", list.join(", "))))
 }
 
 /// Checks that a count lies between two bounds, both allowed.
 ///
 /// # Errors
-/// [`Failure::Input`] with the value found and the bounds.
-pub(crate) fn check_range(key: &str, found: u64, least: u64, most: u64) -> Result<(), Failure> {
-    if (least..=most).contains(&found) {
+/// [`Failure::Input`] with the value and the bounds.
+pub(crate) fn check_range(key: &str, value: u64, least: u64, most: u64) -> Result<(), Failure> {
+    if (least..=most).contains(&value) {
         Ok(())
     } else {
-        Err(Failure::Input(format!("{key}: found {found}, expected a whole number from {least} to {most}")))
+        Err(Failure::value(key, value, format_args!("a whole number from {least} to {most}")))
     }
 }
 
 /// Checks that a length of time in seconds is above zero and below ten years.
 ///
 /// # Errors
-/// [`Failure::Input`] with the value found.
+/// [`Failure::Input`] with the value.
 pub(crate) fn check_seconds(key: &str, found: Option<f64>) -> Result<(), Failure> {
     match found {
         Some(seconds) if !(seconds > 0.0 && seconds < 3.2e8) => {
-            Err(Failure::Input(format!("{key}: found {seconds}, expected a number of seconds above 0 and below 3.2e8")))
+            Err(Failure::value(key, seconds, "a number of seconds above 0 and below 3.2e8"))
         }
         _ => Ok(()),
     }
@@ -482,12 +482,10 @@ pub(crate) fn check_seconds(key: &str, found: Option<f64>) -> Result<(), Failure
 /// [`Failure::Input`] with what is wrong.
 pub(crate) fn check_list<T: PartialEq + std::fmt::Display>(key: &str, found: &[T]) -> Result<(), Failure> {
     if found.is_empty() {
-        return Err(Failure::Input(format!(
-            "{key}: found an empty list, expected at least one entry (or leave it out for all)"
-        )));
+        return Err(Failure::value(key, "an empty list", "at least one entry (or leave it out for all)"));
     }
     match found.iter().enumerate().find(|(index, entry)| found[..*index].contains(entry)) {
-        Some((_, twice)) => Err(Failure::Input(format!("{key}: found {twice} twice, expected each entry once"))),
+        Some((_, twice)) => Err(Failure::Input(format!("{key} has {twice} twice: use each entry once"))),
         None => Ok(()),
     }
 }
@@ -499,7 +497,7 @@ mod tests {
     #[test]
     fn a_cpu_that_is_not_there_is_refused_with_those_that_are() {
         let error = check_cpu(Some(4_096)).expect_err("no machine lets this process use it");
-        assert!(error.to_string().contains("found 4096, expected one"), "{error}");
+        assert!(error.to_string().contains("cpu is 4096: use one"), "{error}");
         assert_eq!(error.code(), 2);
         assert!(check_cpu(None).is_ok());
     }

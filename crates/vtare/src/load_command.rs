@@ -125,16 +125,16 @@ fn work(arguments: &LoadArguments) -> Result<Work, Failure> {
         LoadKind::Cpu => Kind::Cpu,
         LoadKind::Io => Kind::Io,
         LoadKind::Net if arguments.threads.is_some() || arguments.dir.is_some() => {
-            return refuse("load net: found --threads or --dir, which it does not have: leave them out");
+            return refuse("load net has no --threads or --dir: leave them out");
         }
         LoadKind::Net => return Ok(Work::Traffic),
         LoadKind::Nbd => match (arguments.net.server()?, arguments.serve) {
             (None, Some(at)) => return Ok(Work::Serve(at)),
             (Some(_), None) if arguments.dir.is_some() => {
-                return refuse("load nbd --to: found --dir, which only the server has: leave it out");
+                return refuse("load nbd --to: --dir belongs to the server: leave it out");
             }
             (Some(server), None) => return Ok(Work::Load(Kind::Nbd { server })),
-            _ => return refuse("load nbd: expected --to ADDR:PORT of a server, or --serve ADDR:PORT to be it"),
+            _ => return refuse("load nbd needs a server: use --to ADDR:PORT of one, or --serve ADDR:PORT to be it"),
         },
     };
     arguments.net.refuse_for(kind.name())?;
@@ -151,7 +151,7 @@ fn with_parent() -> Result<Vec<OsString>, Failure> {
 
 fn limit(arguments: &LoadArguments) -> Result<Option<Span>, Failure> {
     let limit = arguments.seconds.map(|seconds| {
-        let too_long = || Failure::Input(format!("--seconds: found {seconds}, expected at most 9e9 (285 years)"));
+        let too_long = || Failure::value("--seconds", seconds, "9e9 (285 years) or less");
         Span::try_from_secs_f64(seconds).ok_or_else(too_long)
     });
     limit.transpose()

@@ -123,7 +123,7 @@ impl NetArguments {
         ];
         match given.iter().find(|(_, is_given)| *is_given) {
             Some((name, _)) => {
-                Err(Failure::Input(format!("load {kind}: found {name}, which only load net has: leave it out")))
+                Err(Failure::Input(format!("load {kind} has no {name}, which belongs to load net: leave it out")))
             }
             None => Ok(()),
         }
@@ -143,13 +143,13 @@ impl NetArguments {
         let span = |ns: u64| Span::from_nanos(i64::try_from(ns).unwrap_or(i64::MAX));
         let least = 10_000;
         if self.bin < least {
-            return Err(Failure::Input(format!("--bin: found {} ns, expected {least} ns or more", self.bin)));
+            return Err(Failure::value("--bin", format_args!("{} ns", self.bin), format_args!("{least} ns or more")));
         }
         match (self.to, self.sink) {
             (Some(to), None) => {
                 let rate = self
                     .rate
-                    .ok_or_else(|| Failure::Input("load net --to: expected a rate, as --rate 150M".to_owned()))?;
+                    .ok_or_else(|| Failure::Input("load net --to needs a rate: use --rate 150M".to_owned()))?;
                 let arrivals = match self.arrivals {
                     ArrivalKind::Constant => Arrivals::Constant,
                     ArrivalKind::Poisson => Arrivals::Poisson,
@@ -175,7 +175,7 @@ impl NetArguments {
             }
             (None, Some(at)) => Ok(Work::Count(SinkOptions { at, limit, cpu: self.cpu, bin: span(self.bin) })),
             _ => Err(Failure::Input(
-                "load net: expected --to ADDR:PORT to send, or --sink ADDR:PORT to count".to_owned(),
+                "load net needs an address: use --to ADDR:PORT to send, or --sink ADDR:PORT to count".to_owned(),
             )),
         }
     }

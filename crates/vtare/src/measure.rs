@@ -10,7 +10,7 @@ use crate::failure::{Exit, Failure};
 use crate::instrument::{self, Instrument, RunHeader, Showing};
 use crate::instruments::instruments;
 use crate::limits::Asked;
-use crate::nearest::did_you_mean;
+use crate::nearest::instead_of;
 use crate::quantities;
 use crate::run_file::{self, LARGEST_BYTE};
 
@@ -45,9 +45,7 @@ pub(crate) fn command(arguments: &MeasureArguments, context: &Context) -> Result
                 $(<$instrument>::NAME => carry_out::<$instrument>(run.parameters, path, &header, showing, context),)*
                 other => {
                     let known = [$(<$instrument>::NAME),*];
-                    let near = did_you_mean(other, known);
-                    let known = known.join(", ");
-                    Err(wrong(path, &format!("instrument: found \"{other}\"{near}, expected one of {known}")))
+                    Err(wrong(path, &format!("instrument is \"{other}\"{}", instead_of(other, &known))))
                 }
             }
         };

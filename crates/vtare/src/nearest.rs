@@ -9,9 +9,13 @@ pub(crate) fn nearest<'n>(found: &str, names: impl IntoIterator<Item = &'n str>)
     near.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, name)| name)
 }
 
-/// ` (did you mean 'NAME'?)` with the nearest of `names`, or nothing where none is near.
-pub(crate) fn did_you_mean<'n>(found: &str, names: impl IntoIterator<Item = &'n str>) -> String {
-    nearest(found, names).map_or_else(String::new, |name| format!(" (did you mean '{name}'?)"))
+/// The end of a message about a value that is none of `names`: `: use one of A, B`, after the nearest of them, if any.
+pub(crate) fn instead_of(value: &str, names: &[&str]) -> String {
+    let list = names.join(", ");
+    match nearest(value, names.iter().copied()) {
+        Some(name) => format!(". Did you mean '{name}'? Use one of {list}"),
+        None => format!(": use one of {list}"),
+    }
 }
 
 /// The three of `names` that come nearest, near or not.
@@ -23,13 +27,15 @@ pub(crate) fn nearest_three<'n>(found: &str, names: impl IntoIterator<Item = &'n
 
 #[cfg(test)]
 mod tests {
-    use super::did_you_mean;
+    use super::instead_of;
 
     #[test]
     fn a_near_miss_gets_its_name_and_a_far_one_none() {
         let names = ["usleep", "clock_nanosleep", "two_phase", "adaptive", "spin"];
-        assert_eq!(did_you_mean("adptive", names), " (did you mean 'adaptive'?)");
-        assert_eq!(did_you_mean("usleap", names), " (did you mean 'usleep'?)");
-        assert_eq!(did_you_mean("qqq", names), "");
+        let list = names.join(", ");
+        for (value, near) in [("adptive", "adaptive"), ("usleap", "usleep")] {
+            assert_eq!(instead_of(value, &names), format!(". Did you mean '{near}'? Use one of {list}"));
+        }
+        assert_eq!(instead_of("qqq", &names), format!(": use one of {list}"));
     }
 }

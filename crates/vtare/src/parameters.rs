@@ -132,18 +132,17 @@ pub(crate) fn join_lines(schema: &mut Value) {
 /// `exclusiveMinimum` of numbers and of the numbers in lists, and `maxItems`.
 ///
 /// # Errors
-/// [`Failure::Input`] with the key, the option where that has another name, the value found, and the bounds.
+/// [`Failure::Input`] with the key, the option where that has another name, the value, and the bounds.
 pub(crate) fn check_bounds<P: Parameters>(parameters: &P) -> Result<(), Failure> {
     let (schema, values) = (schema_of::<P>(), to_json(parameters));
     let rules = schema["properties"].as_object().into_iter().flatten();
     for (key, rule) in rules {
-        let refused = |found: &str, want: String| {
-            Err(Failure::Input(format!("{}: found {found}, expected {want}", named::<P>(key))))
-        };
+        let refused = |value: &str, instead: String| Err(Failure::value(named::<P>(key), value, instead));
         let (rule, numbers) = match &values[key] {
             Value::Array(list) => match rule["maxItems"].as_u64() {
                 Some(most) if list.len() as u64 > most => {
-                    return refused(&format!("{} entries", list.len()), format!("at most {most}"));
+                    let key = named::<P>(key);
+                    return Err(Failure::Input(format!("{key} has {} entries: use {most} or fewer", list.len())));
                 }
                 _ => (&rule["items"], list.as_slice()),
             },
@@ -156,7 +155,7 @@ pub(crate) fn check_bounds<P: Parameters>(parameters: &P) -> Result<(), Failure>
                     return refused(&typed(value, "").unwrap_or_default(), wanted(rule));
                 }
                 // JSON has no "not a number": it is null there.
-                Value::Null if rule["type"] == "number" => return refused("no number", wanted(rule)),
+                Value::Null if rule["type"] == "number" => return refused("not a number", wanted(rule)),
                 _ => {}
             }
         }
@@ -278,12 +277,9 @@ mod tests {
             change(&mut example);
             check_bounds(&example).expect_err("it is outside").to_string()
         };
-        assert_eq!(found(|it| it.samples = 10), "samples (--count): found 10, expected a whole number from 1 to 9");
-        assert_eq!(found(|it| it.seconds = Some(-1.0)), "seconds: found -1, expected a number above 0");
-        assert_eq!(
-            found(|it| it.pause_ns = vec![10, 9]),
-            "pause_ns (--pause): found 9, expected a whole number, 10 or more"
-        );
-        assert_eq!(found(|it| it.pause_ns = vec![10; 4]), "pause_ns (--pause): found 4 entries, expected at most 3");
+        assert_eq!(found(|it| it.samples = 10), "samples (--count) is 10: use a whole number from 1 to 9");
+        assert_eq!(found(|it| it.seconds = Some(-1.0)), "seconds is -1: use a number above 0");
+        assert_eq!(found(|it| it.pause_ns = vec![10, 9]), "pause_ns (--pause) is 9: use a whole number, 10 or more");
+        assert_eq!(found(|it| it.pause_ns = vec![10; 4]), "pause_ns (--pause) has 4 entries: use 3 or fewer");
     }
 }

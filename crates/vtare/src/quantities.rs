@@ -5,6 +5,11 @@ pub(crate) fn without_mark(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
+/// The message about a text that a reader here does not take.
+pub(crate) fn not(text: &str, wanted: &str) -> String {
+    format!("'{text}' is not {wanted}")
+}
+
 /// Reads a length of time, `100us` or `2 min`, as whole nanoseconds; a number alone is in seconds.
 ///
 /// # Errors
@@ -42,7 +47,7 @@ pub(crate) fn nanoseconds_or_none(text: &str) -> Result<u64, String> {
 pub(crate) fn positive(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value.is_finite() && value > 0.0 => Ok(value),
-        _ => Err(format!("found '{text}', expected a number above 0")),
+        _ => Err(not(text, "a number above 0")),
     }
 }
 
@@ -51,7 +56,7 @@ pub(crate) fn positive(text: &str) -> Result<f64, String> {
 /// # Errors
 /// Without a number, for a unnamed unit, and below 1 bit/s.
 pub(crate) fn bit_rate(text: &str) -> Result<u64, String> {
-    let wanted = || format!("found '{text}', expected a rate in bit/s above 0, as 300k, 150M, 2.5G or 1000000");
+    let wanted = || not(text, "a rate in bit/s above 0, such as 300k, 150M, 2.5G or 1000000");
     let (value, unit) = split(text).ok_or_else(wanted)?;
     let scale = match unit.trim_end_matches("bit/s") {
         "" => 1.0,
@@ -96,7 +101,7 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     let plain = |text: &str| split(text).filter(|(_, unit)| unit.is_empty()).and_then(|(value, _)| integer(value));
     let count =
         bytes_with_unit(text).or_else(|| plain(text)).filter(|count| (1..9_000_000_000_000_000).contains(count));
-    count.ok_or_else(|| format!("found '{text}', expected a number of bytes above 0, as 500000, 500kB, 1MB or 2GB"))
+    count.ok_or_else(|| not(text, "a number of bytes above 0, such as 500000, 500kB, 1MB or 2GB"))
 }
 
 /// Reads a share in percent, `1%`, as a number from 0 to 1.
@@ -104,7 +109,7 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
 /// # Errors
 /// Without the sign, and outside 0 to 100 %.
 pub(crate) fn share(text: &str) -> Result<f64, String> {
-    let wanted = || format!("found '{text}', expected a share in percent from 0% to 100%, as 1% or 0.01%");
+    let wanted = || not(text, "a share in percent from 0% to 100%, such as 1% or 0.01%");
     let percent: f64 = text.strip_suffix('%').ok_or_else(wanted)?.trim().parse().map_err(|_| wanted())?;
     if (0.0..=100.0).contains(&percent) { Ok(percent / 100.0) } else { Err(wanted()) }
 }

@@ -47,7 +47,7 @@ pub(crate) fn parse_document<T: DeserializeOwned>(text: &str) -> Result<T, Strin
         format!("{key}: {}", error.into_inner())
     })?;
     deserializer.end().map_err(|error| {
-        format!("the document: found more behind its end, expected one JSON document and nothing else: {error}")
+        format!("there is more after the end of the document: use one JSON document and nothing else ({error})")
     })?;
     Ok(document)
 }
@@ -59,11 +59,11 @@ pub(crate) fn parse_document<T: DeserializeOwned>(text: &str) -> Result<T, Strin
 pub(crate) fn parse(text: &str) -> Result<RunFile, String> {
     let run: RunFile = parse_document(text)?;
     if run.schema != RUN_SCHEMA {
-        return Err(format!("schema: found {:?}, expected \"{RUN_SCHEMA}\"", run.schema));
+        return Err(format!("schema is {:?}: use \"{RUN_SCHEMA}\"", run.schema));
     }
     match &run.run_id {
         Some(id) if !is_run_id(id) => {
-            Err(format!("run_id: found {id:?}, expected 16 hexadecimal digits in lower case, or null"))
+            Err(format!("run_id is {id:?}: use 16 hexadecimal digits in lower case, or null"))
         }
         _ => Ok(run),
     }

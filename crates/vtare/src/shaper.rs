@@ -85,7 +85,7 @@ pub(crate) fn command(arguments: &ShaperArguments, context: &Context) -> Result<
 fn parse(text: &str) -> Result<Job, String> {
     let job: Job = parse_document(text)?;
     if job.steps.is_empty() {
-        return Err("steps: found none, expected one at least".to_owned());
+        return Err("steps is empty: use at least one".to_owned());
     }
     Ok(job)
 }
@@ -113,7 +113,7 @@ mod tests {
         let step = r#"{"bit_per_s": 1000, "duration_ns": 5, "words": ["qdisc"]}"#;
         assert_eq!(parse(&format!(r#"{{"steps": [{step}, {step}]}}"#)).expect("a right job").steps.len(), 2);
         for (text, part) in [
-            (r#"{"steps": []}"#.to_owned(), "steps: found none"),
+            (r#"{"steps": []}"#.to_owned(), "steps is empty: use at least one"),
             (r#"{"steps": 3}"#.to_owned(), "steps"),
             (format!(r#"{{"steps": [{}]}}"#, step.replace('5', "0")), "duration_ns"),
         ] {

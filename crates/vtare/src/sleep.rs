@@ -274,18 +274,15 @@ mod tests {
     fn wrong_parameters_name_the_key_and_what_is_wanted() {
         let context = Context::without_signals();
         let wrong = [
-            (Parameters { samples: 0, ..Parameters::default() }, "samples: found 0, expected a whole number from 1"),
-            (Parameters { target_ns: vec![], ..Parameters::default() }, "target_ns: found an empty list"),
-            (Parameters { target_ns: vec![5, 5], ..Parameters::default() }, "target_ns: found 5 twice"),
-            (Parameters { seconds: Some(-1.0), ..Parameters::default() }, "seconds: found -1, expected"),
-            (
-                Parameters { fifo: Some(0), ..Parameters::default() },
-                "fifo: found 0, expected a whole number from 1 to 99",
-            ),
-            (Parameters { fifo: Some(100), ..Parameters::default() }, "fifo: found 100, expected"),
+            (Parameters { samples: 0, ..Parameters::default() }, "samples is 0: use a whole number from 1"),
+            (Parameters { target_ns: vec![], ..Parameters::default() }, "target_ns is an empty list"),
+            (Parameters { target_ns: vec![5, 5], ..Parameters::default() }, "target_ns has 5 twice"),
+            (Parameters { seconds: Some(-1.0), ..Parameters::default() }, "seconds is -1: use"),
+            (Parameters { fifo: Some(0), ..Parameters::default() }, "fifo is 0: use a whole number from 1 to 99"),
+            (Parameters { fifo: Some(100), ..Parameters::default() }, "fifo is 100: use"),
             (
                 Parameters { tolerance_ns: 1 << 60, ..Parameters::default() },
-                "tolerance_ns (--tolerance): found 1152921504606846976",
+                "tolerance_ns (--tolerance) is 1152921504606846976: use ",
             ),
         ];
         for (parameters, message) in wrong {

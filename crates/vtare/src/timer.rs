@@ -87,8 +87,7 @@ impl Instrument for Timer {
                 if let Some(missing) = asked.iter().find(|source| !available.contains(source)) {
                     let list: Vec<String> = available.iter().map(Source::to_string).collect();
                     return Err(Failure::Machine(format!(
-                        "source: found {missing}, which this machine does not have in a usable form; expected \
-                        one of {}",
+                        "source {missing} is not usable on this machine: use one of {}",
                         list.join(", ")
                     )));
                 }

@@ -136,7 +136,7 @@ pub(crate) fn command(_: &TrialsArguments, context: &Context) -> Result<Exit, Fa
     for line in std::io::stdin().lock().lines() {
         let line = line.map_err(|error| Failure::Machine(format!("cannot read standard input: {error}")))?;
         let trial: Trial = serde_json::from_str(&line)
-            .map_err(|error| Failure::Input(format!("trials: {error}; expected one trial a line")))?;
+            .map_err(|error| Failure::Input(format!("trials: {error}; write one trial a line")))?;
         let carried_out = carry_out(&trial, context);
         let strays = end_strays();
         let answer = match carried_out {
@@ -167,7 +167,7 @@ fn most_resident_byte() -> Option<u64> {
 
 fn carry_out(trial: &Trial, context: &Context) -> Result<(Vec<Measured>, Beside), Failure> {
     if trial.programs.is_empty() || trial.most_s.is_nan() || trial.most_s <= 0.0 {
-        return Err(Failure::Input("trials: found a trial without program or time, expected both".to_owned()));
+        return Err(Failure::Input("trials: a trial lacks its program or time: write both".to_owned()));
     }
     let all = sched::allowed_cpus()?;
     let together = Barrier::new(trial.programs.len());
@@ -256,7 +256,7 @@ impl Program {
 
 fn prepare(program: &Program, all: &[usize]) -> Result<Command, Failure> {
     let Some((name, rest)) = program.words.split_first() else {
-        return Err(Failure::Input("trials: found a program without a word, expected its name".to_owned()));
+        return Err(Failure::Input("trials: a program has no words: write its name".to_owned()));
     };
     sched::pin_to(if program.cpus.is_empty() { all } else { &program.cpus })?;
     let into = |file: Option<&Path>| match file {

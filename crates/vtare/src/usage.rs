@@ -5,6 +5,7 @@ use std::error::Error as _;
 use clap::error::{ContextKind, ErrorKind};
 
 use crate::nearest::nearest;
+use crate::quantities::not;
 
 /// The message of a command line that cannot be read; `command` is its subcommand, where it has one.
 pub(crate) fn message(error: &clap::Error, command: Option<&str>) -> String {
@@ -49,12 +50,8 @@ pub(crate) fn message(error: &clap::Error, command: Option<&str>) -> String {
         }
         ErrorKind::ValueValidation => {
             let found = text(ContextKind::InvalidValue).unwrap_or_default();
-            let why = in_words(&error.source().map(ToString::to_string).unwrap_or_default());
-            let why = why.strip_prefix(&format!("found '{found}', ")).unwrap_or(&why);
-            match why.strip_prefix("expected ") {
-                Some(wanted) => format!("{name}: '{found}' is not {wanted}"),
-                None => format!("{name}: {why}"),
-            }
+            let why = error.source().map(ToString::to_string).unwrap_or_default();
+            format!("{name}: {}", in_words(&found, &why))
         }
         _ => {
             let plain = error.render().to_string();
@@ -72,14 +69,14 @@ pub(crate) fn unknown_command<'n>(found: &str, names: impl IntoIterator<Item = &
     }
 }
 
-/// What is wrong with a value, with what is wanted where a parser of the standard library names only what it met.
-fn in_words(message: &str) -> String {
+/// What is wrong with a value, with what it must be where a parser of the standard library names only what it met.
+fn in_words(value: &str, message: &str) -> String {
     [
-        ("invalid digit found in string", "expected a whole number, 0 or more"),
-        ("invalid float literal", "expected a number"),
-        ("cannot parse integer from empty string", "expected a whole number"),
-        ("number too large to fit in target type", "expected a number that fits here"),
+        ("invalid digit found in string", "a whole number, 0 or more"),
+        ("invalid float literal", "a number"),
+        ("cannot parse integer from empty string", "a whole number"),
+        ("number too large to fit in target type", "a number that fits here"),
     ]
     .iter()
-    .fold(message.to_owned(), |message, (met, wanted)| message.replace(met, wanted))
+    .fold(message.to_owned(), |message, (met, wanted)| message.replace(met, &not(value, wanted)))
 }

@@ -24,7 +24,7 @@ pub enum WireError {
         found: u8,
     },
     /// A kind this decoder is not for, or none of the known ones.
-    #[error("datagram kind {found} is not expected here")]
+    #[error("datagram kind {found} does not belong here")]
     Kind {
         /// The lower half of the first byte.
         found: u8,

@@ -15,7 +15,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare import parquet_check
-from vtare.errors import BadInput, did_you_mean
+from vtare.errors import BadInput, bad_value
 from vtare.kernel_files import free_memory_byte
 from vtare.process import run_tool
 from vtare.quantities import QuantityError, parse, refuse_above_a_year, unit_of, write
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 #: No number of a plan is larger: the binary keeps them in 64 bits.
-_LARGEST: Final = 2**63 - 1
+_LARGEST: Final = Decimal(2**63 - 1)
 #: Rows of samples beyond which none are read.
 _MOST_ROWS: Final = 10**10
 RUN_SCHEMA: Final = "vtare.run/1"
@@ -63,21 +63,19 @@ class Parameter:
         """Return `value` as the binary takes it (units resolved, a scalar wrapped where a list is wanted).
 
         Raises:
-            BadInput: with `where` (what messages begin with), the value found and the values wanted.
+            BadInput: with `where` (what messages begin with), the value and what to use instead.
         """
         if value is None or value == "null":
             if self.nullable:
                 return None
-            raise BadInput(f"{where}: missing; expected {self.wanted}")
+            raise BadInput(f"{where} {bad_value(None, self.wanted)}")
         if self.is_list:
             items = value if isinstance(value, list) else [value]
             if not items:
-                raise BadInput(f"{where}: the list is empty, expected at least one of: {self.wanted}")
+                raise BadInput(f"{where} is an empty list: use at least one of: {self.wanted}")
             return [self._check_one(item, where) for item in items]
         if isinstance(value, list):
-            raise BadInput(
-                f"{where}: found a list {value!r}, expected one value: {self.wanted}; a list of levels is a factor"
-            )
+            raise BadInput(f"{where} {bad_value(value, f'one value: {self.wanted}')}; a list of levels is a factor")
         return self._check_one(value, where)
 
     @property
@@ -103,25 +101,22 @@ class Parameter:
 
     def _check_one(self, value: Any, where: object) -> Any:
         if self.kind == "string":
-            if not isinstance(value, str):
-                raise BadInput(f"{where}: found {value!r}, expected {self.wanted}")
-            if self.choices and value not in self.choices:
-                hint = did_you_mean(value, self.choices)
-                raise BadInput(f"{where}: found '{value}'{hint}, expected {self.wanted}")
+            if not isinstance(value, str) or (self.choices and value not in self.choices):
+                raise BadInput(f"{where} {bad_value(value, self.choices or self.wanted)}")
             return value
         if self.kind == "boolean":
             if not isinstance(value, bool):
-                raise BadInput(f"{where}: found {value!r}, expected true or false")
+                raise BadInput(f"{where} {bad_value(value, self.wanted)}")
             return value
         return self._check_number(value, where)
 
     def _check_number(self, value: Any, where: object) -> int | float:
         unit = unit_of(self.name)
         if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise BadInput(f"{where}: found {value!r}, expected {self.wanted}")
+            raise BadInput(f"{where} {bad_value(value, self.wanted)}")
         if unit is None:
             if isinstance(value, str):
-                raise BadInput(f"{where}: found the text '{value}', expected {self.wanted} without quotes or unit")
+                raise BadInput(f"{where} {bad_value(value, self.wanted)} without quotes or unit")
             exact = Decimal(repr(value))
         elif isinstance(value, str):
             try:
@@ -130,23 +125,24 @@ class Parameter:
             except QuantityError as error:
                 raise BadInput(f"{where}: {error}") from error
         else:
-            raise BadInput(f'{where}: found {value} without a unit; write for example "{value} {unit.symbol}"')
-        symbol = "" if unit is None else f" {unit.symbol}"
+            raise BadInput(f'{where} is {value} without a unit: use a quantity such as "{value} {unit.symbol}"')
+        if (use := self._instead(exact, "" if unit is None else f" {unit.symbol}")) is not None:
+            raise BadInput(f"{where} {bad_value(value, use)}")
+        return int(exact) if self.kind == "integer" else float(exact)
+
+    def _instead(self, exact: Decimal, symbol: str) -> str | None:
+        """What to use instead of a number out of range; None where it can be used."""
         if not exact.is_finite():
-            raise BadInput(f"{where}: found {value}, expected a finite number")
+            return "a finite number"
         if self.above is not None and exact <= self.above:
-            raise BadInput(f"{where}: found {value}, expected more than {self.above.normalize():f}{symbol}")
-        if self.minimum is not None and exact < self.minimum:
-            raise BadInput(f"{where}: found {value}, expected at least {self.minimum.normalize():f}{symbol}")
-        if abs(exact) > _LARGEST:
-            raise BadInput(f"{where}: found {value}, expected at most {_LARGEST}{symbol}")
-        if self.maximum is not None and exact > self.maximum:
-            raise BadInput(f"{where}: found {value}, expected at most {self.maximum.normalize():f}{symbol}")
-        if self.kind == "integer":
-            if exact != exact.to_integral_value():
-                raise BadInput(f"{where}: found {value}, expected a whole number of{symbol or ' units'}")
-            return int(exact)
-        return float(exact)
+            return f"more than {self.above.normalize():f}{symbol}"
+        if exact < (least := -_LARGEST if self.minimum is None else self.minimum):
+            return f"{least.normalize():f}{symbol} or more"
+        if exact > (most := _LARGEST if self.maximum is None else min(self.maximum, _LARGEST)):
+            return f"{most.normalize():f}{symbol} or less"
+        if self.kind == "integer" and exact != exact.to_integral_value():
+            return f"a whole number of{symbol}" if symbol else "a whole number"
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,9 +159,7 @@ class Contract:
             BadInput: there is no such instrument.
         """
         if instrument not in self.instruments:
-            known = ", ".join(self.instruments)
-            hint = did_you_mean(instrument, self.instruments)
-            raise BadInput(f"{where}: found instrument '{instrument}'{hint}, expected one of: {known}")
+            raise BadInput(f"{where} {bad_value(instrument, self.instruments)}")
         return self.instruments[instrument]
 
 
@@ -241,8 +235,8 @@ def check_samples_file(path: Path, *, run_id: str, instrument: str) -> dict[str,
     schema = footer.get("schema") if isinstance(footer, dict) else None
     if schema != SAMPLES_SCHEMA:
         raise BadInput(
-            f"{path}: found schema {schema!r}, expected '{SAMPLES_SCHEMA}': it was written by another version of "
-            "vtare; report it with that version, or measure it again"
+            f"{path}: its schema is {schema!r}, not '{SAMPLES_SCHEMA}': another version of vtare wrote it; report it "
+            "with that version, or measure it again"
         )
     absent = [name for name in _FOOTER_NEEDS if name not in footer]
     if absent:
@@ -260,15 +254,15 @@ def check_samples_file(path: Path, *, run_id: str, instrument: str) -> dict[str,
         raise BadInput(f"{path}: damaged: {', '.join(odd)} in its footer is of another type; measure this run again")
     found_id = footer["run"].get("run_id")
     if found_id != run_id:
-        raise BadInput(f"{path}: belongs to run {found_id!r}, expected '{run_id}'")
+        raise BadInput(f"{path}: belongs to run {found_id!r}, not '{run_id}'; measure this run again")
     for name, column in columns()[instrument].items():
         if name not in found:
             raise BadInput(
-                f"{path}: column '{name}' is missing; found {', '.join(found) or 'none'}; written by another "
-                "version of vtare, or changed since: measure this run again"
+                f"{path}: column '{name}' is missing beside {', '.join(found) or 'none'}: another version of vtare "
+                "wrote it, or it was changed since; measure this run again"
             )
         if type(found[name]).__name__ not in _TYPES[column["type"]]:
-            raise BadInput(f"{path}: column '{name}' is {found[name]}, expected {column['type']}")
+            raise BadInput(f"{path}: column '{name}' is {found[name]}, not {column['type']}; measure this run again")
     return footer
 
 

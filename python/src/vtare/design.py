@@ -27,7 +27,7 @@ from vtare.instruments.model import PlannedRun
 from vtare.plan.cells import cells_of, is_cell
 from vtare.plan.factors import OWN_FACTORS, TIMERS_FACTOR
 from vtare.plan.mesh import PAIR, lay_out, refuse_unknown, round_numbers
-from vtare.stored.paths import is_run_id, parse_json
+from vtare.stored.paths import parse_json, require_run_id
 from vtare.topology.path import TIMERS
 
 if TYPE_CHECKING:
@@ -279,11 +279,7 @@ def read_design(path: Path) -> Design:
 
 
 def _read_run(row: dict[str, Any], factors: list[str], path: Path) -> Run:
-    if not is_run_id(row["run_id"]):
-        raise BadInput(
-            f"{path}: found the run id {row['run_id']!r}, expected 16 hexadecimal digits: no vtare wrote this; do not "
-            "go on with a store that you do not trust"
-        )
+    require_run_id(row["run_id"], path)
     try:
         parameters = parse_json(row["parameters"])
     except ValueError as error:

@@ -34,17 +34,17 @@ def parse(data: bytes, *, most_byte: int = MOST_BYTE) -> dict[str, Any]:
         BadDocument: longer than `most_byte`, not JSON, not an object, or with such a part.
     """
     if len(data) > most_byte:
-        raise BadDocument(f"found {len(data)} B of JSON, {most_byte} B are allowed")
+        raise BadDocument(f"{len(data)} B of JSON are too long: {most_byte} B are allowed")
     try:
         found = json.loads(data, parse_constant=_refuse_constant)
     except RecursionError:
-        raise BadDocument(f"found JSON that is nested too deep, {MOST_DEPTH} levels are allowed") from None
+        raise BadDocument(f"the JSON is nested too deep: {MOST_DEPTH} levels are allowed") from None
     except BadDocument:
         raise
     except ValueError as error:
-        raise BadDocument(f"found no JSON ({error})") from None
+        raise BadDocument(f"not JSON ({error})") from None
     if not isinstance(found, dict):
-        raise BadDocument(f"found JSON of type {type(found).__name__}, expected an object")
+        raise BadDocument(f"the JSON is of type {type(found).__name__}, not an object")
     _check(found)
     return found
 
@@ -64,7 +64,7 @@ def read(path: Path, *, most_byte: int = MOST_BYTE) -> dict[str, Any]:
 
 
 def _refuse_constant(found: str) -> None:
-    raise BadDocument(f"found the number {found}, expected finite numbers")
+    raise BadDocument(f"the JSON has the number {found}, which is not finite")
 
 
 def _check(document: dict[str, Any]) -> None:
@@ -73,15 +73,15 @@ def _check(document: dict[str, Any]) -> None:
         value, depth = waiting.pop()
         if isinstance(value, dict | list):
             if depth > MOST_DEPTH:
-                raise BadDocument(f"found JSON that is nested too deep, {MOST_DEPTH} levels are allowed")
+                raise BadDocument(f"the JSON is nested too deep: {MOST_DEPTH} levels are allowed")
             waiting.extend((part, depth + 1) for part in (value.values() if isinstance(value, dict) else value))
             if isinstance(value, dict):
                 waiting.extend((key, depth) for key in value)
         elif isinstance(value, str):
             if not value.isascii() and any("\ud800" <= char <= "\udfff" for char in value):
-                raise BadDocument("found a text with half of a surrogate pair, expected Unicode")
+                raise BadDocument("the JSON has a text with half of a surrogate pair, which is not Unicode")
         elif isinstance(value, float):
             if not math.isfinite(value):
-                raise BadDocument("found a number beyond the range of 64 bits")
+                raise BadDocument("the JSON has a number beyond the range of 64 bits")
         elif isinstance(value, int) and not _SMALLEST <= value <= _LARGEST:
-            raise BadDocument("found a number beyond the range of 64 bits")
+            raise BadDocument("the JSON has a number beyond the range of 64 bits")

@@ -1,4 +1,4 @@
-"""Errors that a person can act on: each has what was found, what was expected and how to fix it."""
+"""Errors that a person can act on: each has what is wrong, the value and the fix."""
 
 from __future__ import annotations
 
@@ -75,7 +75,17 @@ def nearest(found: str, wanted: Iterable[str]) -> str | None:
     return near[0] if near else None
 
 
-def did_you_mean(found: str, wanted: Iterable[str]) -> str:
-    """Return ` (did you mean 'x'?)` for a near miss among `wanted`, else an empty string."""
-    near = nearest(found, wanted)
-    return f" (did you mean '{near}'?)" if near else ""
+def instead_of(value: object, use: str | Iterable[str]) -> str:
+    """Return `: use WHAT`, as the end of a message about `value`; of a list of names, the nearest comes first."""
+    if isinstance(use, str):
+        return f": use {use}"
+    names = tuple(use)
+    near = nearest(value, names) if isinstance(value, str) else None
+    listed = f"one of: {', '.join(names)}" if names else "none: there is nothing to choose from"
+    return f". Did you mean '{near}'? Use {listed}" if near else f": use {listed}"
+
+
+def bad_value(value: object, use: str | Iterable[str]) -> str:
+    """Return `is VALUE: use WHAT`, as the end of a message that begins with the name of the value."""
+    shown = "missing" if value is None else str(value).lower() if isinstance(value, bool) else repr(value)
+    return f"is {shown}{instead_of(value, use)}"

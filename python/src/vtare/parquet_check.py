@@ -42,7 +42,7 @@ _DATA_PAGE, _INDEX_PAGE, _DICTIONARY_PAGE, _DATA_PAGE_V2 = 0, 1, 2, 3
 
 
 class BadParquet(ValueError):
-    """A file is no Parquet file that may be read. The message is one line: found and expected."""
+    """A file is no Parquet file that may be read. The message is one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,46 +80,44 @@ def _check_texts(file: BinaryIO, columns: Sequence[str], rows: int) -> None:
     try:
         unfolded = pl.read_parquet(file, columns=[*columns]).select(sums).row(0)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        raise BadParquet(f"found texts that cannot be read ({error})") from error
+        raise BadParquet(f"texts that cannot be read ({error})") from error
     for name, byte in zip(columns, unfolded, strict=True):
         if byte > (allowed := _PAGE_BYTE + rows * _VALUE_BYTE):
-            raise BadParquet(
-                f"found {byte} B of texts in '{name}' once they are unfolded, expected at most {allowed} B"
-            )
+            raise BadParquet(f"{byte} B of texts in '{name}' once they are unfolded, {allowed} B are allowed")
 
 
 def _checked(file: BinaryIO, size: int, most_rows: int) -> tuple[Shape, list[str]]:
     """What the file holds, and its columns of texts."""
     if size < 3 * len(_MAGIC) or file.read(len(_MAGIC)) != _MAGIC:
-        raise BadParquet("found no Parquet file")
+        raise BadParquet("not a Parquet file")
     file.seek(size - 8)
     tail = file.read(8)
     length = int.from_bytes(tail[:4], "little")
     if tail[4:] != _MAGIC:
-        raise BadParquet("found a Parquet file without its end")
+        raise BadParquet("a Parquet file without its end")
     if length > min(MOST_METADATA_BYTE, size - 12):
-        raise BadParquet(f"found {length} B of metadata in a file of {size} B, {MOST_METADATA_BYTE} B are allowed")
+        raise BadParquet(f"{length} B of metadata in a file of {size} B, {MOST_METADATA_BYTE} B are allowed")
     file.seek(size - 8 - length)
     about = _Thrift(file.read(length)).struct()
     columns = _columns(_list(about, 2))
     rows = _number(about, 3)
     if rows > most_rows:
-        raise BadParquet(f"found {rows} rows, {most_rows} are the most that this run can produce")
+        raise BadParquet(f"{rows} rows, {most_rows} are the most that this run can produce")
     counted = 0
     for group in _list(about, 4):
         in_group = _number(group, 3)
         counted += in_group
         chunks = _list(group, 1)
         if in_group < 1 or counted > rows or len(chunks) != len(columns):
-            raise BadParquet(f"found a row group of {in_group} rows and {len(chunks)} columns, expected part of {rows} "
-                             f"rows and {len(columns)} columns")  # fmt: skip
+            raise BadParquet(f"a row group of {in_group} rows and {len(chunks)} columns in a table of {rows} rows and "
+                             f"{len(columns)} columns")  # fmt: skip
         for chunk in chunks:
             _check_chunk(file, size, chunk, in_group)
     if counted != rows:
-        raise BadParquet(f"found row groups of {counted} rows together, expected {rows}")
+        raise BadParquet(f"row groups of {counted} rows in a table of {rows}")
     pairs = list(_pairs(about))
     if len(pairs) != len(dict(pairs)):
-        raise BadParquet("found key-value metadata with the same key twice")
+        raise BadParquet("key-value metadata with the same key twice")
     texts = [name for name, leaf in zip(columns, _list(about, 2)[1:], strict=True) if leaf.get(1) == _BYTE_ARRAY]
     return Shape(rows, columns, dict(pairs)), texts
 
@@ -128,34 +126,34 @@ def _columns(schema: list[Any]) -> tuple[str, ...]:
     """The names of a flat table's columns: the root and behind it its leaves, none of them repeated."""
     names = tuple(_bytes(leaf, 4).decode(errors="replace") for leaf in schema[1:])
     if not names or len(names) > _MOST_COLUMNS or len(set(names)) != len(names):
-        raise BadParquet(f"found a table of {len(names)} columns, expected 1 to {_MOST_COLUMNS} of different names")
+        raise BadParquet(f"a table of {len(names)} columns, not of 1 to {_MOST_COLUMNS} with different names")
     if _number(schema[0], 5) != len(names) or any(
         5 in leaf or 1 not in leaf or _number(leaf, 3) not in {0, 1} for leaf in schema[1:]
     ):
-        raise BadParquet("found nested columns, expected a flat table")
+        raise BadParquet("nested columns, not a flat table")
     return names
 
 
 def _check_chunk(file: BinaryIO, size: int, chunk: Any, rows: int) -> None:
     about = chunk.get(3) if isinstance(chunk, dict) else None
     if not isinstance(about, dict) or 1 in chunk:
-        raise BadParquet("found a column without its own pages, expected all of them in the file")
+        raise BadParquet("a column with pages outside the file")
     codec, values = _number(about, 4), _number(about, 5)
     if codec not in _CODECS or not set(_list(about, 2)) <= _ENCODINGS:
-        raise BadParquet(f"found codec {codec} and encodings {_list(about, 2)[:8]}, expected those that vtare writes")
+        raise BadParquet(f"codec {codec} and encodings {_list(about, 2)[:8]}, not those that vtare writes")
     if values != rows:
-        raise BadParquet(f"found a column of {values} values in a row group of {rows} rows")
+        raise BadParquet(f"a column of {values} values in a row group of {rows} rows")
     first = min(_number(about, 9), _number(about, 11) if 11 in about else size)
     end = first + _number(about, 7)
     if not len(_MAGIC) <= first <= end <= size:
-        raise BadParquet(f"found a column at bytes {first} to {end} of a file of {size} B")
+        raise BadParquet(f"a column at bytes {first} to {end} of a file of {size} B")
     allowed = _PAGE_BYTE + rows * _VALUE_BYTE
     found_values = found_byte = pages = 0
     place = first
     while found_values < values:
         pages += 1
         if place >= end or pages > 3 + values // _PAGE_ROWS:
-            raise BadParquet(f"found {pages - 1} pages of {found_values} values, expected {values} values")
+            raise BadParquet(f"{pages - 1} pages of {found_values} values in a column of {values}")
         file.seek(place)
         thrift = _Thrift(file.read(min(_MOST_HEADER_BYTE, end - place)))
         page = thrift.struct()
@@ -166,7 +164,7 @@ def _check_chunk(file: BinaryIO, size: int, chunk: Any, rows: int) -> None:
         place += thrift.at + packed
         if unpacked < 0 or packed < 0 or place > end or found_byte > allowed or found_values > values:
             raise BadParquet(
-                f"found pages of {found_values} values and {found_byte} B, expected at most {values} values and "
+                f"pages of {found_values} values and {found_byte} B in a column of {values} values and at most "
                 f"{allowed} B"
             )
 
@@ -177,45 +175,45 @@ def _check_page(page: dict[int, Any]) -> int:
     part = {_DATA_PAGE: 5, _DICTIONARY_PAGE: 7, _DATA_PAGE_V2: 8}.get(kind)
     header = page.get(part) if part is not None else None
     if not isinstance(header, dict):
-        raise BadParquet(f"found a page of kind {kind}, expected data or a dictionary")
+        raise BadParquet(f"a page of kind {kind}, neither data nor a dictionary")
     encoding = _number(header, 4 if kind == _DATA_PAGE_V2 else 2)
     count = _number(header, 1)
     if encoding not in _ENCODINGS or count < 0:
-        raise BadParquet(f"found a page of {count} values in encoding {encoding}, expected what vtare writes")
+        raise BadParquet(f"a page of {count} values in encoding {encoding}, which vtare does not write")
     if kind == _DICTIONARY_PAGE:
         if count * 4 > max(0, _number(page, 2)):
-            raise BadParquet(f"found a dictionary of {count} entries in {_number(page, 2)} B")
+            raise BadParquet(f"a dictionary of {count} entries in {_number(page, 2)} B")
         return 0
     if count == 0:
-        raise BadParquet("found a page without values")
+        raise BadParquet("a page without values")
     return count
 
 
 def _pairs(about: dict[int, Any]) -> Iterator[tuple[str, bytes]]:
     for pair in about.get(5, []):
         if not isinstance(pair, dict):
-            raise BadParquet("found damaged metadata")
+            raise BadParquet("damaged metadata")
         yield _bytes(pair, 1).decode(errors="replace"), _bytes(pair, 2)
 
 
 def _number(struct: Any, field: int) -> int:
     found = struct.get(field) if isinstance(struct, dict) else None
     if not isinstance(found, int):
-        raise BadParquet("found damaged metadata")
+        raise BadParquet("damaged metadata")
     return found
 
 
 def _bytes(struct: Any, field: int) -> bytes:
     found = struct.get(field) if isinstance(struct, dict) else None
     if not isinstance(found, bytes):
-        raise BadParquet("found damaged metadata")
+        raise BadParquet("damaged metadata")
     return found
 
 
 def _list(struct: Any, field: int) -> list[Any]:
     found = struct.get(field) if isinstance(struct, dict) else None
     if not isinstance(found, list):
-        raise BadParquet("found damaged metadata")
+        raise BadParquet("damaged metadata")
     return found
 
 
@@ -229,7 +227,7 @@ class _Thrift:
 
     def struct(self, depth: int = 0) -> dict[int, Any]:
         if depth > _MOST_DEPTH:
-            raise BadParquet(f"found metadata nested deeper than {_MOST_DEPTH}")
+            raise BadParquet(f"metadata nested deeper than {_MOST_DEPTH}")
         found: dict[int, Any] = {}
         field = 0
         while (head := self._byte()) != 0:
@@ -240,7 +238,7 @@ class _Thrift:
     def _value(self, kind: int, depth: int, *, in_list: bool) -> Any:
         self._left -= 1
         if self._left < 0:
-            raise BadParquet(f"found metadata of more than {_MOST_VALUES} values")
+            raise BadParquet(f"metadata of more than {_MOST_VALUES} values")
         if kind in {1, 2}:
             # In a list each truth value is a byte, in a struct it is the kind itself.
             return self._byte() == 1 if in_list else kind == 1
@@ -256,14 +254,14 @@ class _Thrift:
             return self._many(depth)
         if kind == 12:
             return self.struct(depth + 1)
-        raise BadParquet(f"found metadata of kind {kind}, which Parquet does not use")
+        raise BadParquet(f"metadata of kind {kind}, which Parquet does not use")
 
     def _many(self, depth: int) -> list[Any]:
         head = self._byte()
         count = head >> 4 if head >> 4 != 15 else self._varint()
         # Each entry takes a byte at least.
         if count > len(self._data) - self.at or depth > _MOST_DEPTH:
-            raise BadParquet(f"found a list of {count} entries in {len(self._data) - self.at} B of metadata")
+            raise BadParquet(f"a list of {count} entries in {len(self._data) - self.at} B of metadata")
         return [self._value(head & 15, depth + 1, in_list=True) for _ in range(count)]
 
     def _byte(self) -> int:
@@ -272,7 +270,7 @@ class _Thrift:
     def _take(self, count: int) -> bytes:
         found = self._data[self.at : self.at + count]
         if len(found) != count:
-            raise BadParquet("found metadata that is cut off")
+            raise BadParquet("metadata that is cut off")
         self.at += count
         return found
 
@@ -285,7 +283,7 @@ class _Thrift:
                 return found
             shift += 7
             if shift > 63:
-                raise BadParquet("found a number of more than 64 bits in the metadata")
+                raise BadParquet("a number of more than 64 bits in the metadata")
 
     def _zigzag(self) -> int:
         found = self._varint()

@@ -150,7 +150,7 @@ def parse(text: str, unit: Unit) -> Decimal:
         raise QuantityError(f"'{text}' has no unit; write for example \"{text.strip()} {unit.symbol}\"")
     symbol = re.sub(r"\s+", "", symbol)
     if symbol not in unit.scale:
-        raise QuantityError(f"'{text}' has the unit '{symbol}', expected one of: {unit.examples}")
+        raise QuantityError(f"'{text}' has the unknown unit '{symbol}': use one of: {unit.examples}")
     try:
         base = Decimal(number.replace("_", "")) * unit.scale[symbol]
         value = base / unit.scale[unit.symbol]
@@ -166,7 +166,7 @@ def refuse_above_a_year(text: str, value: Decimal, unit: Unit) -> None:
         QuantityError: `value`, counted in `unit`, is a time above a year.
     """
     if unit.scale is _TIME and abs(value) > LONGEST_S / unit.scale[unit.symbol]:
-        raise QuantityError(f"'{text}' is more than a year; expected at most \"{LONGEST_S} s\"")
+        raise QuantityError(f"'{text}' is more than a year: use at most \"{LONGEST_S} s\"")
 
 
 def write(value: float | Decimal, unit: Unit) -> str:

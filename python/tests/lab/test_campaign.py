@@ -64,7 +64,7 @@ FAILURES = [
     ({"stopped": "spin"}, "failed", 130, "a signal from outside interrupted the instrument"),
     ({"load_cannot": "cpu"}, "skipped", 3, "the load could not start (exit code 3): no cores left for a load"),
     ({"load_dies": "cpu"}, "failed", 0, "the load ended (exit code 0) before the run did"),
-    ({"load_mute": "cpu"}, "failed", None, "load.json: found no JSON"),
+    ({"load_mute": "cpu"}, "failed", None, "load.json: not JSON"),
 ]
 
 

@@ -89,7 +89,7 @@ def test_drawn_seed_is_logged_in_the_store(tmp_path: Path, plan_file: Path, fake
     [
         (
             ["run", "nowhere", "--binary", "{fake}"],
-            "vtare: plan 'nowhere': no such file and no shipped plan of that name",
+            "vtare: plan 'nowhere': there is no such file or shipped plan: use one of: ",
         ),
         (["run", "{plan}", "--binary", "{fake}", "--store", "{plan}/s"], "cannot make a store here"),
         (["run", "{plan}", "--binary", "nothing"], "vtare: --binary: nothing: no such file"),
@@ -97,9 +97,12 @@ def test_drawn_seed_is_logged_in_the_store(tmp_path: Path, plan_file: Path, fake
         (["status", "nowhere"], "vtare: nowhere: no such store"),
         (["report", "nowhere"], "vtare: nowhere: no such store"),
         (["papers", "nowhere"], "nowhere"),
-        (["papers", "--write", "pages", "--claims"], "--write: found other options beside it, expected none"),
-        (["status", "{plan}"], "tiny.toml: found a file, expected the directory that a campaign left"),
-        (["plan", "."], "plan '.': found a directory, expected a file such as plan.toml"),
+        (
+            ["papers", "--write", "pages", "--claims"],
+            "--write writes a page for each paper: leave out",
+        ),
+        (["status", "{plan}"], "tiny.toml is a file: name the directory that a campaign left"),
+        (["plan", "."], "plan '.' is a directory: name a file, such as plan.toml"),
         (["plan", "quickstart", "--seed", "-1"], "vtare: --seed: '-1' is not a whole number of 0 or more"),
         (["plan", "quickstart", "--seed", "x"], "vtare: --seed: 'x' is not a whole number of 0 or more"),
         (["plan", "quickstart", "--shift", "5"], "vtare: unknown option '--shift': see `vtare plan show --help`"),
@@ -162,8 +165,7 @@ def test_bad_plan_ends_with_2_and_makes_no_store(tmp_path: Path, plan_file: Path
     done = lab("run", plan_file, "--store", tmp_path / "s", "--binary", fake.path)
     assert done.returncode == 2
     assert (
-        "tiny.toml:12:36: experiment[0].parameters.sample: unknown key 'sample' (did you mean 'samples'?)"
-        in done.stderr
+        "tiny.toml:12:36: experiment[0].parameters.sample: unknown key 'sample'. Did you mean 'samples'?" in done.stderr
     )
     assert not (tmp_path / "s").exists()
 

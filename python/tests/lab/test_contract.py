@@ -48,7 +48,7 @@ def test_schema_is_read_however_it_ties_parameters_to_instruments() -> None:
         assert (n.kind, n.nullable, n.is_list, n.default) == ("integer", True, False, None)
         assert n.check(3, "here") == 3
         assert n.check("null", "here") is None
-        with pytest.raises(BadInput, match="here: found 1, expected at least 2"):
+        with pytest.raises(BadInput, match="here is 1: use 2 or more"):
             n.check(1, "here")
     with pytest.raises(KeyError):
         read_schema({}, origin="empty")

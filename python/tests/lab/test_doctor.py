@@ -192,7 +192,7 @@ def test_the_exit_code_answers_for_what_is_named(names: list[str], code: int, he
 def test_a_misspelt_name_finds_its_neighbour(here: list[str]) -> None:
     done = CliRunner().invoke(app, ["doctor", "docer", *here])
     assert isinstance(done.exception, BadInput)
-    assert "found 'docer' (did you mean 'docker'?)" in str(done.exception)
+    assert "'docer' is no instrument or platform. Did you mean 'docker'?" in str(done.exception)
 
 
 def test_each_cell_and_each_way_out_is_shown(here: list[str]) -> None:

@@ -256,12 +256,12 @@ def test_the_command_prints_a_dry_run_and_keeps_nothing(lab_command: LAB, tmp_pa
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--on", "simulated:0"), "expected simulated:HOSTS"),
-        (("--on", "simulated:x"), "expected simulated:HOSTS"),
-        (("--on", "simulated:2"), "found 2 hosts, expected 3 or more: one for each of sender, responder, router"),
-        (("--on", "simulated:8", "--store", "x"), "keeps none"),
-        (("--on", "everywhere"), "found 'everywhere', expected a file of hosts"),
-        (("--on", "small.toml"), "found 'name', expected one of: schema, hosts"),
+        (("--on", "simulated:0"), "use simulated:HOSTS"),
+        (("--on", "simulated:x"), "use simulated:HOSTS"),
+        (("--on", "simulated:2"), "too few hosts (2): list 3, one for each of sender, responder, router"),
+        (("--on", "simulated:8", "--store", "x"), "keeps nothing"),
+        (("--on", "everywhere"), "--on is 'everywhere': use a file of hosts"),
+        (("--on", "small.toml"), "unknown key 'name': use one of: schema, hosts"),
     ],
 )
 def test_a_fleet_that_cannot_be_is_refused(
@@ -326,17 +326,21 @@ def _runs() -> Sequence[object]:
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
-        ('"vtare.hosts/1"', '"x"', "expected 'vtare.hosts/1'"),
+        ('"vtare.hosts/1"', '"x"', "schema is 'x': use 'vtare.hosts/1'"),
         ('user = "measure"', 'usr = "measure"', "usr"),
-        ('kind = "host"', 'kind = "docker"', "hosts.here.kind: found 'docker', expected one of: host"),
-        ('["sender"]', '["boss"]', "expected a list of: sender, responder, router, tester"),
+        ('kind = "host"', 'kind = "docker"', "hosts.here.kind is 'docker': use one of: host"),
+        ('["sender"]', '["boss"]', "use a list of: sender, responder, router, tester"),
         ("192.0.2.12", "192.0.2.11", "is the same machine"),
-        ('host = "192.0.2.12"', "", "hosts.middle.host: missing"),
+        ('host = "192.0.2.12"', "", "hosts.middle.host is missing"),
         ("[hosts.left]", '[hosts."a b"]', "a name has letters"),
-        ('host = "192.0.2.11"', "host = 1.5", "expected a text or an integer"),
-        ('host = "192.0.2.12"', 'host = "192.0.2.12"\nagent = "python3"', "hosts.left.agent: missing"),
-        ('host = "192.0.2.11"', 'host = "192.0.2.11"\nagent = 3', "hosts.left.agent: found 3"),
-        ('kind = "host"', 'kind = "host"\nagent = "python3"', "hosts.here.agent: found 'python3' for a host of kind"),
+        ('host = "192.0.2.11"', "host = 1.5", "is 1.5: use a text or an integer"),
+        ('host = "192.0.2.12"', 'host = "192.0.2.12"\nagent = "python3"', "hosts.left.agent is missing"),
+        ('host = "192.0.2.11"', 'host = "192.0.2.11"\nagent = 3', "hosts.left.agent is 3"),
+        (
+            'kind = "host"',
+            'kind = "host"\nagent = "python3"',
+            "hosts.here.agent is 'python3': use the path of a Python",
+        ),
         (
             'host = "192.0.2.11"',
             'host = "-oProxyCommand=reboot"',
@@ -384,16 +388,16 @@ def test_the_journal_keeps_the_events_of_hosts_and_refuses_what_is_none(tmp_path
     with Journal(path, there=True) as journal:
         assert journal.host_events() == (event,)
         journal._connection.execute("INSERT INTO host_events VALUES (9, 2.0, 'h', 'taken', 'no run')")
-        with pytest.raises(BadInput, match="found 'no run' as the run of an event"):
+        with pytest.raises(BadInput, match="the run of an event is 'no run'"):
             journal.host_events()
 
 
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
-        ('kind = "host"', 'kind = "host"\nnamespace = 7', "expected the name of a network namespace"),
-        ('kind = "host"', 'kind = "host"\nnamespace = "../x"', "expected the name of a network namespace"),
-        ('kind = "host"', 'kind = "host"\nspeed = 7', "found the setting 'speed'"),
+        ('kind = "host"', 'kind = "host"\nnamespace = 7', "use the name of a network namespace"),
+        ('kind = "host"', 'kind = "host"\nnamespace = "../x"', "use the name of a network namespace"),
+        ('kind = "host"', 'kind = "host"\nspeed = 7', "unknown setting 'speed'"),
     ],
 )
 def test_settings_of_a_namespace_are_checked(before: str, after: str, message: str, tmp_path: Path) -> None:
@@ -414,7 +418,7 @@ def test_hosts_with_agents_make_guests_but_measure_no_pairs(tmp_path: Path) -> N
     # One host is enough for all runs of it: the far end is made there.
     check_plan(plan, hosts, "hosts.toml")
     assert without_hosts(plan, make_design(plan, 1), hosts, ()) == {}
-    with pytest.raises(BadInput, match="expected 2 or more"):
+    with pytest.raises(BadInput, match=r"too few hosts \(1\): list 2"):
         check_plan(plan, [replace(one, agent=None)], "hosts.toml")
     pairs = 'schema = "vtare.plan/1"\nname = "m"\nquestion = "?"\nblocks = 1\nmesh = ["one", "two"]\n'
     mesh = parse_plan(pairs + '[[experiment]]\nname = "rtt"\ninstrument = "rtt"\n', source=SOURCE)
@@ -425,7 +429,7 @@ def test_hosts_with_agents_make_guests_but_measure_no_pairs(tmp_path: Path) -> N
 def test_a_host_of_this_machine_between_others_needs_an_address(tmp_path: Path) -> None:
     path = tmp_path / "hosts.toml"
     path.write_text(HOSTS.replace('address = "10.0.0.9"', ""))
-    with pytest.raises(BadInput, match=r"hosts\.here\.address: missing"):
+    with pytest.raises(BadInput, match=r"hosts\.here\.address is missing"):
         check_plan(parse_plan(PLAN, source=SOURCE), load_hosts(path), "hosts.toml")
 
 
@@ -464,7 +468,7 @@ def test_retry_makes_failed_runs_again_and_no_others(
         assert journal.entries()[failed].attempts == 2
         assert other not in journal.entries()
     refused = lab_command("retry", tmp_path / "store", "--binary", fake.path)
-    assert (refused.returncode, "expected one or both" in refused.stderr) == (2, True)
+    assert (refused.returncode, "add --failed, --skipped or both" in refused.stderr) == (2, True)
     dry = lab_command("resume", tmp_path / "store", "--on", "simulated:4", "--binary", fake.path)
     assert (dry.returncode, "a dry run keeps no store" in dry.stderr) == (2, True)
     assert "this campaign was on one machine" in lab_command("fleet", tmp_path / "store").stdout
@@ -494,8 +498,8 @@ def test_how_hosts_were_used_is_shown_from_a_store(lab_command: LAB, tmp_path: P
     ("words", "message"),
     [
         (("nowhere",), "nowhere: cannot read the hosts"),
-        (("a", "b"), "expected one file of hosts or store"),
-        (("a", "--seconds", "5 s"), "found --seconds without `check`"),
+        (("a", "b"), "'a' and 'b' are two: name one file of hosts or store"),
+        (("a", "--seconds", "5 s"), "--seconds belongs to `check`"),
     ],
 )
 def test_a_misused_fleet_command_is_told_what_it_takes(words: Sequence[str], message: str, lab_command: LAB) -> None:
@@ -520,7 +524,7 @@ def test_hosts_may_be_named_in_one_word() -> None:
         ("a,a", "'a' is named twice"),
         ("x.toml", "cannot read"),
         ("-oProxyCommand=x", "a name has letters"),
-        ("a:99999", "port: "),
+        ("a:99999", "port is 99999: use 1 to 65535"),
     ):
         with pytest.raises(BadInput, match=re.escape(part)):
             hosts_of(wrong)

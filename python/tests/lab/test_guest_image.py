@@ -97,7 +97,7 @@ def test_a_binary_that_needs_shared_libraries_is_refused(tmp_path: Path) -> None
     shell = Path("/bin/sh").resolve()
     assert image.is_dynamic(shell.read_bytes())
     assert not image.is_dynamic(b"#!/bin/sh")
-    with pytest.raises(MachineCannot, match="expected the static binary"):
+    with pytest.raises(MachineCannot, match="use the static binary"):
         image.image_for(kernel.Kernel(tmp_path, tmp_path), shell, None)
 
 
@@ -120,7 +120,7 @@ def test_a_named_kernel_needs_its_modules(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "boot").mkdir()
     (tmp_path / "boot/vmlinuz-6.1-x").write_bytes(b"k")
     monkeypatch.setenv("VTARE_GUEST_KERNEL", str(tmp_path / "boot/vmlinuz-6.1-x"))
-    with pytest.raises(MachineCannot, match="expected a kernel vmlinuz-RELEASE whose modules"):
+    with pytest.raises(MachineCannot, match="use a kernel vmlinuz-RELEASE whose modules"):
         kernel.find_kernel("cloud")
     (tmp_path / "lib/modules/6.1-x").mkdir(parents=True)
     assert kernel.find_kernel("cloud").release == "6.1-x"
@@ -180,14 +180,14 @@ def test_what_stands_against_a_guest_is_stated_with_the_way_out(
     assert reason.startswith("the program 'qemu-system-x86_64' is missing; install qemu-system-x86; also ")
     monkeypatch.setattr(shutil, "which", lambda tool, **_: tool)
     assert platform.missing() is None
-    assert "no driver for the network card 'foo'" in str(platform.missing(Resources(nic="foo")))
+    assert "no driver for the card 'foo'" in str(platform.missing(Resources(nic="foo")))
     assert "a guest of 32 MiB does not boot; give it 96 MiB" in str(platform.missing(Resources(memory_byte=32 << 20)))
     assert "CPU 4000 to pin to is not there" in str(platform.missing(Resources(pinned=(4000,))))
     assert "kvm-clock is there under KVM only" in str(platform.missing(Resources(clock_source="kvm-clock")))
     assert platform.need(Resources(vcpus=2)).memory_byte > 96 << 20
     for settings, text in (
-        ({"kernel": "huge"}, "kernel: found 'huge', expected one of: cloud, generic"),
-        ({"speed": "high"}, "found the setting 'speed'"),
+        ({"kernel": "huge"}, "kernel is 'huge': use one of: cloud, generic"),
+        ({"speed": "high"}, "unknown setting 'speed'"),
     ):
         with pytest.raises(BadInput, match=text):
             open_platform("qemu", binary=tmp_path, owner=OWNER, settings=settings)

@@ -104,7 +104,7 @@ def test_libvirt_that_is_not_there_is_stated_and_plain_qemu_taken(
         settings = {"accelerator": "tcg", "manager": wanted}
         found = open_platform("qemu", binary=tmp_path, owner=OWNER, settings=settings).missing(Resources())
         assert found is None if reason is None else str(found).startswith(reason)
-    with pytest.raises(BadInput, match="manager: found 'virsh', expected one of: auto, libvirt, qemu"):
+    with pytest.raises(BadInput, match="manager is 'virsh': use one of: auto, libvirt, qemu"):
         open_platform("qemu", binary=tmp_path, owner=OWNER, settings={"manager": "virsh"})
     # A guest that ran under it is not taken for one that is gone.
     remove_domain(tmp_path, "g")

@@ -67,8 +67,8 @@ def announced(run: Run, **changed: Any) -> bytes:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"run_id": "0" * 16}, "found the result of run"),
-        ({"run_id": ["x"]}, "found the result of run"),
+        ({"run_id": "0" * 16}, "the answer is of run"),
+        ({"run_id": ["x"]}, "the answer is of run"),
         ({"files": {"../x": 1}}, "no run leaves a file named '../x'"),
         ({"files": {"/etc/passwd": 1}}, "no run leaves a file named"),
         ({"files": {".tmp": 1}}, "no run leaves a file named"),
@@ -77,15 +77,15 @@ def announced(run: Run, **changed: Any) -> bytes:
         ({"files": {"samples.parquet": 1 << 60}}, "more than this run can leave"),
         ({"files": {"samples.parquet": -1}}, "more than this run can leave"),
         ({"files": {"samples.parquet": True}}, "more than this run can leave"),
-        ({"files": {f"f{i}": 16 << 20 for i in range(100)}}, "in all files, more than this run can leave"),
+        ({"files": {f"f{i}": 16 << 20 for i in range(100)}}, "in all files are more than this run can leave"),
         ({"files": {f"f{i}": 0 for i in range(5000)}}, "no list of 4096"),
         ({"files": ["samples.parquet"]}, "no list of 4096"),
-        ({"outcome": {"status": "won", "elapsed_s": 1.0}}, "found the status won"),
-        ({"outcome": {"status": ["done"], "elapsed_s": 1.0}}, "found the status"),
-        ({"outcome": {"status": "done", "elapsed_s": -1}}, "found a run of -1 s"),
-        ({"outcome": {"status": "done", "elapsed_s": 1, "exit_code": "0"}}, "found the exit code 0"),
-        ({"outcome": {"status": "failed", "elapsed_s": 1, "reason": {}}}, "a reason that is no text"),
-        ({"outcome": None}, "found no outcome"),
+        ({"outcome": {"status": "won", "elapsed_s": 1.0}}, "unknown status won"),
+        ({"outcome": {"status": ["done"], "elapsed_s": 1.0}}, "unknown status"),
+        ({"outcome": {"status": "done", "elapsed_s": -1}}, "a run cannot take -1 s"),
+        ({"outcome": {"status": "done", "elapsed_s": 1, "exit_code": "0"}}, "impossible exit code 0"),
+        ({"outcome": {"status": "failed", "elapsed_s": 1, "reason": {}}}, "its reason is not a text"),
+        ({"outcome": None}, "the answer has no outcome"),
         ({"error": "a\x1b[2Jb"}, "it reports a [2Jb"),
     ],
 )
@@ -113,7 +113,7 @@ def test_a_disk_that_is_full_elsewhere_does_not_end_the_campaign(run: Run) -> No
 def test_a_piece_of_a_file_that_is_none_leaves_nothing(piece: object, run: Run, tmp_path: Path) -> None:
     most = allowance(run, 60.0)
     found = read_announced(announced(run), run, most)
-    with pytest.raises(BadAnswer, match=r"found no piece of samples\.parquet at 0 of 4 B"):
+    with pytest.raises(BadAnswer, match=r"no piece of samples\.parquet came at 0 of 4 B"):
         take_files(found, tmp_path, run, most, lambda _name, _offset: piece, "evil")
     assert list(tmp_path.iterdir()) == []
 

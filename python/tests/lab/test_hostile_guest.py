@@ -76,17 +76,17 @@ def pieces(count: int, byte: int = 400) -> Callable[[Frame], list[Frame]]:
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (pieces(3), "samples.parquet: found 1200 B or more, 1000 B are the most that this run can produce"),
+        (pieces(3), "samples.parquet has 1200 B or more, 1000 B are the most that this run can produce"),
         (lambda frame: [say(Kind.WHOLE, frame.job, {"byte": 5})], "0 B came, its agent sent 5 B"),
         (lambda frame: [say(Kind.WHOLE, frame.job, {"byte": "\x1b[2J" * 999})], r"its agent sent( \[2J)+"),
         (lambda frame: [say(Kind.ANSWER, frame.job, {})], "0 B came, its agent sent None B"),
         (lambda frame: [Frame(Kind.WHOLE, frame.job, b"[" * 60_000)], "nested too deep"),
-        (lambda frame: [Frame(Kind.WHOLE, frame.job, b'{"byte": NaN}')], "NaN, expected finite numbers"),
+        (lambda frame: [Frame(Kind.WHOLE, frame.job, b'{"byte": NaN}')], "NaN, which is not finite"),
         (lambda frame: [Frame(Kind.WHOLE, frame.job, b'{"byte": 1e999}')], "beyond the range"),
-        (lambda frame: [Frame(Kind.WHOLE, frame.job, b"{" + b"9" * 5000)], "found no JSON"),
+        (lambda frame: [Frame(Kind.WHOLE, frame.job, b"{" + b"9" * 5000)], "not JSON"),
         (lambda frame: [say(Kind.FAILED, frame.job, {"error": ["\ud800"]})], "surrogate"),
         (lambda frame: [say(Kind.FAILED, frame.job, {"error": "\x1b]0;x\x07" * 999})], "guest g: "),
-        (lambda frame: [Frame(Kind.FAILED, frame.job, b"")], "found no JSON"),
+        (lambda frame: [Frame(Kind.FAILED, frame.job, b"")], "not JSON"),
     ],
 )
 def test_a_file_that_is_not_what_was_asked_for_fails_the_run_and_leaves_nothing(
@@ -134,7 +134,7 @@ def test_an_exit_code_that_is_none_ends_the_guest_and_its_program(tmp_path: Path
     with guest(answer) as agent:
         child = agent.start(["load"], directory=tmp_path, stdout=tmp_path / "o", stderr=tmp_path / "e")
         assert child.wait(30) == -9
-        assert "expected a number from 0 to 255" in (tmp_path / "e").read_text()
+        assert "not a number from 0 to 255" in (tmp_path / "e").read_text()
 
 
 def flood(agent: Agent, theirs: socket.socket, data: bytes) -> int:
@@ -257,11 +257,11 @@ def listening(path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "found"),
     [
-        (link, "found a symbolic link"),
-        (os.mkfifo, "found a pipe"),
-        (Path.mkdir, "found a directory"),
-        (listening, "found a socket"),
-        (sparse, f"found {1 << 40} B or more, 1000 B are the most"),
+        (link, "is a symbolic link"),
+        (os.mkfifo, "is a pipe"),
+        (Path.mkdir, "is a directory"),
+        (listening, "is a socket"),
+        (sparse, f"has {1 << 40} B or more, 1000 B are the most"),
         (lambda path: None, "cannot be read"),
     ],
 )
@@ -305,13 +305,13 @@ def test_a_file_is_put_beside_a_link_and_not_through_it(tmp_path: Path, inside: 
 def test_a_file_that_grows_while_it_is_read_is_cut_off(tmp_path: Path, run: Path) -> None:
     place = os.open("/dev", os.O_RDONLY | os.O_DIRECTORY)
     try:
-        with Incoming(run, "zero", 1000, "here") as incoming, pytest.raises(PlatformFailed, match="found a device"):
+        with Incoming(run, "zero", 1000, "here") as incoming, pytest.raises(PlatformFailed, match="is a device"):
             take_regular(place, incoming, "here")
     finally:
         os.close(place)
     with Incoming(run, "x", 1000, "here") as incoming:
         incoming.write(bytes(1000))
-        with pytest.raises(PlatformFailed, match="found 1001 B or more"):
+        with pytest.raises(PlatformFailed, match="has 1001 B or more"):
             incoming.write(b"1")
     assert list(run.iterdir()) == []
 

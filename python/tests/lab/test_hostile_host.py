@@ -163,13 +163,13 @@ def test_a_machine_that_behaves_gives_what_is_expected_and_no_more(
 @pytest.mark.parametrize(
     ("lstat", "read", "reason"),
     [
-        (lambda path: attributes(asyncssh.FILEXFER_TYPE_SYMLINK, stat.S_IFLNK, 3), None, "found no regular file"),
-        (lambda path: attributes(asyncssh.FILEXFER_TYPE_DIRECTORY, stat.S_IFDIR, 3), None, "found no regular file"),
-        (lambda path: attributes(asyncssh.FILEXFER_TYPE_SPECIAL, stat.S_IFIFO, 3), None, "found no regular file"),
+        (lambda path: attributes(asyncssh.FILEXFER_TYPE_SYMLINK, stat.S_IFLNK, 3), None, "is not a regular file"),
+        (lambda path: attributes(asyncssh.FILEXFER_TYPE_DIRECTORY, stat.S_IFDIR, 3), None, "is not a regular file"),
+        (lambda path: attributes(asyncssh.FILEXFER_TYPE_SPECIAL, stat.S_IFIFO, 3), None, "is not a regular file"),
         (
             lambda path: attributes(asyncssh.FILEXFER_TYPE_REGULAR, stat.S_IFREG, 1 << 60),
             None,
-            f"found {1 << 60} B or more, {1 << 20} B are the most",
+            f"has {1 << 60} B or more, {1 << 20} B are the most",
         ),
         (None, lambda offset, size: bytes(size), f"B or more, {1 << 20} B are the most"),
         (None, lambda offset, size: bytes(2 << 20), "B are the most|over SSH"),

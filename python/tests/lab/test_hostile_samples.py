@@ -100,7 +100,7 @@ def test_more_rows_than_the_run_can_make_are_refused_with_both_figures(tmp_path:
     frame = pl.DataFrame({name: pl.zeros(3_000_000, pl.Int64, eager=True) for name in ("cpu", "at_ns", "gap_ns")})
     path = written(tmp_path / "s.parquet", frame=frame)
     assert path.stat().st_size < 100_000
-    with pytest.raises(BadInput, match="found 3000000 rows, 1000 are the most that this run can produce"):
+    with pytest.raises(BadInput, match="3000000 rows, 1000 are the most that this run can produce"):
         check_left(path, RUN, MOST)
 
 
@@ -109,9 +109,7 @@ def test_texts_that_unfold_to_more_than_a_page_may_hold_are_refused(tmp_path: Pa
     frame = pl.DataFrame({"cpu": texts, "at_ns": range(900), "gap_ns": range(900)})
     path = written(tmp_path / "s.parquet", frame=frame, compression="zstd")
     assert path.stat().st_size < 1_000_000
-    with pytest.raises(
-        parquet_check.BadParquet, match=r"found pages of \d+ values and \d+ B, expected at most 900 values"
-    ):
+    with pytest.raises(parquet_check.BadParquet, match=r"pages of \d+ values and \d+ B in a column of 900 values"):
         parquet_check.check(path, most_rows=1000)
 
 
@@ -121,7 +119,7 @@ def test_one_entry_of_a_dictionary_is_no_text_of_every_row(tmp_path: Path) -> No
     text = pl.Series(["x" * 4_000], dtype=pl.Categorical).new_from_index(0, 50_000)
     written(path, frame=pl.DataFrame({"cpu": text, "at_ns": range(50_000), "gap_ns": range(50_000)}))
     assert path.stat().st_size < 1_000_000
-    with pytest.raises(parquet_check.BadParquet, match="found 200000000 B of texts in 'cpu' once they are unfolded"):
+    with pytest.raises(parquet_check.BadParquet, match="200000000 B of texts in 'cpu' once they are unfolded"):
         parquet_check.check(path, most_rows=50_000)
 
 
@@ -191,7 +189,7 @@ def test_metadata_longer_than_any_is_not_read(tmp_path: Path) -> None:
         file.truncate(1 << 34)
         file.seek((1 << 34) - 8)
         file.write(struct.pack("<I", 0xFFFF_FFFF) + b"PAR1")
-    with pytest.raises(parquet_check.BadParquet, match="found 4294967295 B of metadata"):
+    with pytest.raises(parquet_check.BadParquet, match="4294967295 B of metadata"):
         parquet_check.check(path, most_rows=1000)
 
 
@@ -257,7 +255,7 @@ def test_any_metadata_is_refused_or_has_a_shape(tmp_path: Path, metadata: bytes)
 def test_a_report_of_a_load_that_could_not_be_added_up_is_refused(part: dict[str, Any]) -> None:
     good = {"elapsed_s": 1.5, "operations": 3, "io": None, "net": {"rate_bit_per_s": 1.0, "address": "a"}}
     check_load(good)
-    with pytest.raises(BadInput, match="expected"):
+    with pytest.raises(BadInput, match=r" is .*, not a"):
         check_load({**good, **part})
 
 

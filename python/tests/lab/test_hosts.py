@@ -64,18 +64,21 @@ def test_vtare_plan_prints_who_is_where(lab_command: Callable[..., CompletedProc
 
 
 WRONG = [
-    ((HERE, ""), r"hosts.sender: missing; expected the machine of this role, as experiment\[0\] \(rtt\) needs it"),
-    ((HERE, 'sender = "host"'), "hosts.sender.address: missing; expected this machine's address"),
+    ((HERE, ""), r"hosts.sender is missing: use the machine of this role, as experiment\[0\] \(rtt\) needs it"),
+    ((HERE, 'sender = "host"'), "hosts.sender.address is missing: use this machine's address"),
     (
         ('"right", interface', '"rihgt", interface'),
-        r"found 'rihgt' \(did you mean 'right'\?\), expected 'host' .*: right$",
+        r"is 'rihgt'. Did you mean 'right'\? Use one of: host, right \('host' is this machine, .*\)$",
     ),
-    (('kind = "ssh"', 'kind = "docker"'), r"hosts.responder.platform: found 'right', expected 'host' \(this one\)"),
-    (('kind = "ssh"', 'kind = "qemu"'), r"found 'right', .* made for a run .* platform and responder_platform"),
-    (("responder = {", "responder = 5 # {"), "hosts.responder: found 5, expected a platform such as"),
-    (("responder = {", "rsponder = {"), r"unknown key 'rsponder' \(did you mean 'responder'\?\)"),
+    (
+        ('kind = "ssh"', 'kind = "docker"'),
+        r"hosts.responder.platform is 'right': use one of: host \('host' is",
+    ),
+    (('kind = "ssh"', 'kind = "qemu"'), r"is 'right': .* made for a run .* platform and responder_platform"),
+    (("responder = {", "responder = 5 # {"), "hosts.responder is 5: use a platform such as"),
+    (("responder = {", "rsponder = {"), r"unknown key 'rsponder'. Did you mean 'responder'\?"),
     (('interface = "eth1"', 'device = "eth1"'), "hosts.responder: unknown key 'device'|unknown key 'device'"),
-    (('platform = "right", ', ""), "hosts.responder.platform: found nothing, expected a string|missing"),
+    (('platform = "right", ', ""), "hosts.responder.platform is missing: use a string"),
     (("responder_cpu = [1]", 'platform = ["netns"]'), r"factors.platform: states what is made for a run"),
     (("responder_cpu = [1]", "vcpus = [1]"), r"factors.vcpus: states what is made for a run"),
     (
@@ -84,7 +87,7 @@ WRONG = [
     ),
     (
         ("[hosts]", '[[experiment]]\nname = "f"\ninstrument = "throughput"\n[hosts]\ntester = "right"'),
-        r"hosts.tester: found, but experiment\[\d\] names no ports of it; name its tx_port, rx_port and flow",
+        r"hosts.tester: experiment\[\d\] names no ports of it: name its tx_port, rx_port and flow",
     ),
 ]
 
@@ -96,7 +99,7 @@ def test_hosts_that_cannot_be_are_refused_with_the_way_out(change: tuple[str, st
 
 
 def test_a_path_needs_a_router() -> None:
-    with pytest.raises(BadInput, match=r"hosts.router: missing; expected the machine of this role, as .* \(avb\)"):
+    with pytest.raises(BadInput, match=r"hosts.router is missing: use the machine of this role, as .* \(avb\)"):
         plan_of(text=ROUTED)
 
 
@@ -191,5 +194,5 @@ def test_an_answer_that_is_not_whole_fails_the_run_and_does_not_skip_it() -> Non
         def run(self, words: Sequence[str]) -> str:
             return ""
 
-    with pytest.raises(PlatformFailed, match=r"router: `ip -j route get 10.0.0.2` answered '', expected a list"):
+    with pytest.raises(PlatformFailed, match=r"router: `ip -j route get 10.0.0.2` answered '', not a list"):
         device_towards("10.0.0.2", cast("Server", Mute()))

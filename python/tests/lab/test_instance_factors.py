@@ -74,7 +74,7 @@ def test_levels_mean_what_they_state(factor: str, found: object, label: str, val
         ("memory", 256, "256 MiB"),
         ("memory", "1 kB", "1 MiB to 16 TiB"),
         ("affinity", "first", '"off" or CPUs'),
-        ("nic", "E1000; rm", "expected a name"),
+        ("nic", "E1000; rm", "use a name"),
         ("disk", "8 MiB", '32 MiB to 16 TiB, or "none"'),
         ("disk", 8, 'or "none"'),
         ("background", 129, "from 0 to 128"),
@@ -113,7 +113,7 @@ def test_traffic_needs_another_host() -> None:
     assert level_of(background_load, "net") == ("net", Load("net", rate_bit_per_s=10**9))
     with pytest.raises(BadInput, match=r"factor\[0\]\.rate: unknown key 'rate'"):
         level_of(load, found)
-    with pytest.raises(BadInput, match=r"found 'net', expected one of: idle, cpu, io, nbd$"):
+    with pytest.raises(BadInput, match=r"is 'net': use one of: idle, cpu, io, nbd$"):
         level_of(load, "net")
 
 
@@ -121,10 +121,10 @@ def test_traffic_needs_another_host() -> None:
 @pytest.mark.parametrize(
     ("found", "wanted"),
     [
-        ("disk", r"factor\[0\]: found 'disk', expected one of: idle, cpu, io, nbd"),
+        ("disk", r"factor\[0\] is 'disk': use one of: idle, cpu, io, nbd"),
         (["cpu"], "is not a load. Example:"),
-        ({"kind": ["cpu"]}, r"factor\[0\]\.kind: found \['cpu'\]"),
-        ({"threads": 3}, r"factor\[0\]\.kind: missing"),
+        ({"kind": ["cpu"]}, r"factor\[0\]\.kind is \['cpu'\]"),
+        ({"threads": 3}, r"factor\[0\]\.kind is missing"),
         ({"kind": "io", "threads": 3}, r"factor\[0\]\.threads: 3 threads: an io load needs an even number"),
         ({"kind": "nbd", "threads": 65}, "64 at most"),
         ({"kind": "idle", "threads": 2}, "unknown key 'threads'"),
@@ -153,8 +153,8 @@ def test_factors_become_resources_and_neighbours() -> None:
     [
         ("background = [0, 3]\n", "", "means nothing without the factor 'background'"),
         ('instrument = "rtt"', 'instrument = "timer"', "unknown factor"),
-        ('["netns"]', '["nets"]', "did you mean 'netns'"),
-        ("[[experiment]]", '[platforms.lab]\nkind = "shh"\n\n[[experiment]]', "did you mean 'ssh'"),
+        ('["netns"]', '["nets"]', "Did you mean 'netns'"),
+        ("[[experiment]]", '[platforms.lab]\nkind = "shh"\n\n[[experiment]]', "Did you mean 'ssh'"),
         ("[[experiment]]", '[platforms.lab]\nkind = "ssh"\nhost = [1]\n\n[[experiment]]', "a string or an integer"),
     ],
 )
@@ -173,7 +173,7 @@ def test_a_platform_of_the_plans_own_is_a_level_like_any_other() -> None:
 def test_traffic_needs_another_host_to_go_to() -> None:
     text = PLAN.replace('instrument = "rtt"', 'instrument = "timer"').replace('background_side = ["responder"]\n', "")
     assert plan(text).experiments[0].factor("background").baseline == "0"
-    with pytest.raises(BadInput, match="there is no sink"):
+    with pytest.raises(BadInput, match="'net' sends to another host, and timer has none"):
         plan(text.replace('["cpu"]', '["cpu", "net"]'))
 
 

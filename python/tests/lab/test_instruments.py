@@ -106,7 +106,7 @@ def test_control_cell_without_a_name_is_one_that_the_contract_knows() -> None:
 def test_unknown_instrument_is_refused_with_those_that_are_known() -> None:
     from vtare.errors import BadInput
 
-    with pytest.raises(BadInput, match="found instrument 'timr' \\(did you mean 'timer'\\?\\), expected one that"):
+    with pytest.raises(BadInput, match=r"unknown instrument 'timr'\. Did you mean 'timer'\? Use one of"):
         instrument("timr")
 
 

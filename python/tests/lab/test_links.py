@@ -197,11 +197,11 @@ def test_namespaces_that_another_process_removes_meanwhile_are_no_error(
 
 def test_unknown_platforms_and_settings_are_refused(tmp_path: Path) -> None:
     assert open_platform("host", binary=tmp_path, owner=OWNER).missing() is None
-    with pytest.raises(BadInput, match="platform 'hots' is not known"):
+    with pytest.raises(BadInput, match="unknown platform 'hots'"):
         open_platform("hots", binary=tmp_path, owner=OWNER)
-    with pytest.raises(BadInput, match="found the setting 'memory', but it has none"):
+    with pytest.raises(BadInput, match="unknown setting 'memory': use none"):
         open_platform("host", binary=tmp_path, owner=OWNER, settings={"memory": 1})
-    with pytest.raises(BadInput, match="machine: found 'pdp11', expected one of: q35, pc"):
+    with pytest.raises(BadInput, match="machine is 'pdp11': use one of: q35, pc"):
         open_platform("qemu", binary=tmp_path, owner=OWNER, settings={"machine": "pdp11"})
 
 

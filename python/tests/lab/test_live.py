@@ -81,4 +81,4 @@ def test_live_without_a_terminal_is_refused(store_of_four: Path) -> None:
     line = [sys.executable, "-m", "vtare.cli", "status", str(store_of_four), "--live"]
     done = subprocess.run(line, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "--live: found no terminal, expected one" in done.stderr
+    assert "--live needs a terminal: leave --live out" in done.stderr

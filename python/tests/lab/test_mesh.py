@@ -160,7 +160,7 @@ def test_hosts_of_a_mesh_are_those_of_the_fleet_that_can_be_both_ends() -> None:
     assert 'mesh = ["h1", "h2", "h3"]\n' in made.text
     assert [level.label for level in made.experiments[0].factor(PAIR).levels] == ["h1 to h2", "h1 to h3", "h2 to h3"]
     check_plan(made, fleet, "hosts.toml", made_there=True)
-    with pytest.raises(BadInput, match="mesh: found 'h3', expected hosts of hosts"):
+    with pytest.raises(BadInput, match="mesh: 'h3' is no host of hosts"):
         check_plan(made, fleet[:2], "hosts.toml", made_there=True)
     with pytest.raises(BadInput, match="whose workers make each run on one host"):
         check_plan(made, (), "dask://a:1", made_there=True, alone=True)
@@ -173,15 +173,15 @@ def test_hosts_of_a_mesh_are_those_of_the_fleet_that_can_be_both_ends() -> None:
     ("text", "more", "message"),
     [
         (RTT, 'mesh = "all"', "true \\(all hosts of the fleet\\) or a list of their names"),
-        (RTT, 'mesh = ["a"]', "expected 2 or more"),
+        (RTT, 'mesh = ["a"]', "list 2 or more"),
         (RTT, 'mesh = ["a", "b", "a"]', "host 'a' is listed twice"),
-        (RTT, 'mesh = ["a", "b c"]', "found 'b c', expected a name of the file of hosts"),
+        (RTT, 'mesh = ["a", "b c"]', "is 'b c': use a name from the file of hosts"),
         (RTT, "pairs_at_a_time = 2", "means nothing without 'mesh'"),
         (RTT, 'mesh = true\nwhole_plots = ["capture"]', "does not go with 'mesh'"),
-        (RTT, "mesh = true\npairs_at_a_time = 0", "expected an integer from 1"),
+        (RTT, "mesh = true\npairs_at_a_time = 0", "use an integer from 1"),
         (AVB + 'factors = { capacity = ["10 Mbit/s"] }', "mesh = true", "a mesh has the one that is there"),
         (RTT.replace('{ capture = ["off", "on"] }', '{ platform = ["host"] }'), "mesh = true", "but a mesh has hosts"),
-        ('[[experiment]]\ninstrument = "sleep"', "mesh = true", "found 'sleep' without a far end"),
+        ('[[experiment]]\ninstrument = "sleep"', "mesh = true", "'sleep' has no far end"),
     ],
 )
 def test_a_mesh_that_cannot_be_is_refused(text: str, more: str, message: str) -> None:

@@ -266,13 +266,13 @@ def test_files_are_read_with_their_session_and_their_drops(tmp_path: Path) -> No
 
 
 def test_wrong_files_are_named_with_what_was_wanted(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"gone.parquet: no such file; expected one made by `vtare capture IFACE"):
+    with pytest.raises(BadInput, match=r"gone.parquet: no such file; make one with `vtare capture IFACE"):
         read_capture(tmp_path / "gone.parquet")
     (tmp_path / "bad.parquet").write_bytes(b"PAR1")
     with pytest.raises(BadInput, match="damaged, or not made by `vtare rtt"):
         read_round_trips(tmp_path / "bad.parquet")
     seen = write(tmp_path / "c.parquet", capture(some(1), "sender").frame, "capture", [])
-    with pytest.raises(BadInput, match="found the samples of capture, expected a file of `vtare rtt"):
+    with pytest.raises(BadInput, match="the samples are of capture: use a file of `vtare rtt"):
         read_round_trips(seen)
     short = write(tmp_path / "s.parquet", capture(some(1), "sender").frame.drop("kind"), "capture", [])
     with pytest.raises(BadInput, match="column 'kind' is missing"):

@@ -113,9 +113,9 @@ def test_steps_are_read_back_as_they_are_written(parts: list[tuple[int, int]]) -
     [
         ("2 Gbit/s", "is no RATE:TIME"),
         ("2 Gbit/s:10 s", "does not change"),
-        ("2 Gbit/s:10 s, 7 Gbit:10 s", "'Gbit', expected one of"),
+        ("2 Gbit/s:10 s, 7 Gbit:10 s", "'Gbit': use one of"),
         ("2 Gbit/s:10 s, 7 Gbit/s:0 s", "too short"),
-        ("2 Gbit/s:10 s, 1 bit/s:1 s", "expected whole bit/s, 1000 or more"),
+        ("2 Gbit/s:10 s, 1 bit/s:1 s", "not a rate in whole bit/s: use 1000 or more"),
     ],
 )
 def test_steps_that_cannot_be_are_refused(text: str, message: str) -> None:

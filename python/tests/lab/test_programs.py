@@ -120,7 +120,7 @@ def test_a_guest_whose_memory_no_one_chose_gets_enough_for_java(tmp_path: Path, 
     ):
         assert room_for(run, kind, resources) is resources
     with (
-        pytest.raises(MachineCannot, match="found 96 MiB of memory, its virtual machine needs 256 MiB"),
+        pytest.raises(MachineCannot, match="has 96 MiB of memory, its virtual machine needs 256 MiB"),
         CounterPrograms(fake.path).beside(java, "qemu", "qemu", tmp_path, chosen.memory_byte),
     ):
         pass

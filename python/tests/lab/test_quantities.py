@@ -47,7 +47,7 @@ def test_suffix_of_a_rate_is_not_taken_for_seconds() -> None:
     ("text", "message"),
     [
         ("5", 'has no unit; write for example "5 ns"'),
-        ("5 kB", "has the unit 'kB', expected one of: ps, ns, us, ms, s, min, h"),
+        ("5 kB", "has the unknown unit 'kB': use one of: ps, ns, us, ms, s, min, h"),
         ("five ms", "is not a number with a unit"),
         ("", "is not a number with a unit"),
         ("1 2 ms", "is not a number with a unit"),

@@ -56,7 +56,7 @@ def test_a_run_id_of_the_journal_that_is_a_path_removes_nothing(
     done = lab_command("resume", store_of_four, "--binary", fake.path)
     assert_untouched(victim)
     assert done.returncode == 2
-    assert f"journal.sqlite: found the run id {name!r}, expected 16 hexadecimal digits" in done.stderr
+    assert f"journal.sqlite: the run id {name!r} is not 16 hexadecimal digits" in done.stderr
     for command in ("status", "report", "report --format=svg"):
         assert lab_command(command, store_of_four).returncode == 2
 
@@ -73,7 +73,7 @@ def test_a_run_id_of_the_design_that_is_a_path_is_refused(
     done = lab_command("resume", store_of_four, "--binary", fake.path)
     assert_untouched(victim)
     assert done.returncode == 2
-    assert "design.parquet: found the run id" in done.stderr
+    assert "design.parquet: the run id" in done.stderr
 
 
 def test_a_run_directory_that_is_a_link_is_not_followed(
@@ -84,7 +84,7 @@ def test_a_run_directory_that_is_a_link_is_not_followed(
     run.symlink_to(victim)
     shown = lab_command("report", store_of_four)
     assert shown.returncode == 1
-    assert f"{run}: is a symbolic link, expected a directory" in shown.stderr
+    assert f"{run}: is a symbolic link, not a directory" in shown.stderr
     done = lab_command("resume", store_of_four, "--binary", fake.path)
     assert_untouched(victim)
     assert done.returncode == 0, done.stderr
@@ -130,7 +130,7 @@ def test_a_part_of_the_store_that_is_a_link_is_refused(
     for command in ("status", "report"):
         shown = lab_command(command, store_of_four)
         assert shown.returncode == 2
-        assert f"{name}: found a symbolic link, expected a" in shown.stderr
+        assert f"{name} is a symbolic link, not a" in shown.stderr
     assert lab_command("resume", store_of_four, "--binary", fake.path).returncode == 2
 
 
@@ -159,7 +159,7 @@ def test_runs_that_is_a_file_is_refused(store_of_four: Path, fake: Any, lab_comm
     for arguments in (["status", store_of_four], ["resume", store_of_four, "--binary", fake.path]):
         done = lab_command(*arguments)
         assert done.returncode == 2
-        assert "runs: found a file, expected a directory" in done.stderr
+        assert "runs is a file, not a directory" in done.stderr
         assert "Traceback" not in done.stderr
 
 
@@ -186,7 +186,7 @@ def test_a_rollback_journal_that_names_a_file_outside_removes_nothing(
     done = lab_command("resume", store_of_four, "--binary", fake.path)
     assert_untouched(victim)
     assert done.returncode == 2
-    assert "journal.sqlite-journal: found a rollback journal" in done.stderr
+    assert "journal.sqlite-journal is a rollback journal" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,8 @@ def test_a_row_of_another_form_is_refused(
     connection.close()
     done = lab_command("status", store_of_four)
     assert done.returncode == 2
-    assert f"journal.sqlite: found {value!r} as {message}" in done.stderr
+    assert f"journal.sqlite: damaged: {message} of run" in done.stderr
+    assert f" is {value!r}, not " in done.stderr
 
 
 def test_text_of_a_store_is_no_command_to_the_terminal(store_of_four: Path, lab_command: Lab) -> None:
@@ -256,7 +257,7 @@ def test_a_link_in_the_store_does_not_lead_its_report_or_figures_elsewhere(
     assert not (store_of_four / "report.html").is_symlink()
     drawn = lab_command("report", store_of_four, "--format", "svg")
     assert drawn.returncode == 2
-    assert "figures: found a symbolic link, expected a directory" in drawn.stderr
+    assert "figures is a symbolic link, not a directory" in drawn.stderr
     assert_untouched(victim)
 
 

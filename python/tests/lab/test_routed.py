@@ -172,17 +172,20 @@ def test_a_program_that_cannot_run_costs_its_run(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("program:tool", "program:tol"), "found 'program:tol' (did you mean 'tool'?), expected one of the plan's"),
-        (("[programs.tool]", '[programs."a b"]'), "programs.a b: found 'a b', expected letters"),
+        (
+            ("program:tool", "program:tol"),
+            "the plan has no table [programs.tol]. Did you mean 'tool'?",
+        ),
+        (("[programs.tool]", '[programs."a b"]'), "programs.a b is 'a b': use letters"),
         (
             ('"Mbit/s"', '"Mbits"'),
-            "programs.tool.unit: found 'Mbits' (did you mean 'bit/s'?), expected one of bit/s, kbit/s, Mbit/s",
+            "programs.tool.unit is 'Mbits'. Did you mean 'bit/s'? Use one of: bit/s, kbit/s, Mbit/s",
         ),
-        (("([0-9.]+) Mbit", "("), "programs.tool.pattern: found '(', expected a regular expression"),
-        (('["true", "{peer}"]', "[]"), "programs.tool.command: found [], expected a program and its words"),
-        (('["true", "{peer}"]', "[1]"), "programs.tool.command[0]: found 1, expected a string"),
-        (("far_end =", "far ="), "programs.tool.far: unknown key 'far' (did you mean 'far_end'?)"),
-        ((TABLE, "[programs]\ntool = 1"), "programs.tool: found 1, expected a table"),
+        (("([0-9.]+) Mbit", "("), "programs.tool.pattern is '(': use a regular expression"),
+        (('["true", "{peer}"]', "[]"), "programs.tool.command is []: use a program and its words"),
+        (('["true", "{peer}"]', "[1]"), "programs.tool.command[0] is 1: use a string"),
+        (("far_end =", "far ="), "programs.tool.far: unknown key 'far'. Did you mean 'far_end'?"),
+        ((TABLE, "[programs]\ntool = 1"), "programs.tool is 1: use a table"),
     ],
 )
 def test_a_program_that_is_not_described_is_refused(change: tuple[str, str], message: str) -> None:
@@ -336,25 +339,25 @@ def test_a_late_link_marks_its_estimates_and_drops_none(
 
 
 WRONG = [
-    (('capacity = ["300 Mbit/s"]', ""), "found none; the path that the lab sets up wants just one of 'capacity'"),
+    (('capacity = ["300 Mbit/s"]', ""), "the path that the lab sets up has none: use either 'capacity'"),
     (('capacity = ["300 Mbit/s"]', 'capacity = ["300"]'), r"capacity\[0\]: '300' has no unit"),
-    (('capacity = ["300 Mbit/s"]', "capacity = [300]"), "found 300, expected a string such as"),
+    (('capacity = ["300 Mbit/s"]', "capacity = [300]"), "is 300: use a string such as"),
     (('capacity = ["300 Mbit/s"]', 'capacity_steps = ["1 Gbit/s"]'), "is no RATE:TIME"),
     (("estimates = 4", 'clock = "os"'), "factors.timers: sets 'clock', too"),
     (("estimates = 4", "reverse = true"), "bottleneck is on the way forward"),
     (("estimates = 4", 'peer = "10.0.0.2"'), "needs the far end that the lab sets up"),
     (("estimates = 4", 'key_file = "k"'), "the lab makes a key for each run"),
-    (('timers = ["os", "vtare"]', 'timers = ["oss"]'), "found 'oss'.*expected one of: os, vtare"),
-    (('timers = ["os", "vtare"]', 'timers = ["vtare"]\nloss = ["1"]'), "expected a share below 100 %"),
-    (('timers = ["os", "vtare"]', 'timers = ["vtare"]\nloss = ["100 %"]'), "expected a share below 100 %"),
-    (('timers = ["os", "vtare"]', 'timers = ["vtare"]\nloss = ["nan %"]'), "expected a share below 100 %"),
-    (('timers = ["os", "vtare"]', 'timers = ["vtare"]\ndelay = ["11 s"]'), "expected 10 s at most"),
-    (('timers = ["os", "vtare"]', 'timers = ["vtare"]\nmtu_byte = ["1400 B"]'), "expected 1500 to 9000 B"),
+    (('timers = ["os", "vtare"]', 'timers = ["oss"]'), "is 'oss'.*[Uu]se one of: os, vtare"),
+    (('timers = ["os", "vtare"]', 'timers = ["vtare"]\nloss = ["1"]'), "use a share below 100 %"),
+    (('timers = ["os", "vtare"]', 'timers = ["vtare"]\nloss = ["100 %"]'), "use a share below 100 %"),
+    (('timers = ["os", "vtare"]', 'timers = ["vtare"]\nloss = ["nan %"]'), "use a share below 100 %"),
+    (('timers = ["os", "vtare"]', 'timers = ["vtare"]\ndelay = ["11 s"]'), "use 10 s or less"),
+    (('timers = ["os", "vtare"]', 'timers = ["vtare"]\nmtu_byte = ["1400 B"]'), "use 1500 to 9000 B"),
     (('timers = ["os", "vtare"]', 'timers = ["vtare"]\ncapture = ["on"]'), "unknown factor"),
-    (('timers = ["os", "vtare"]', 'timers = ["vtare"]\nbottleneck = ["fq"]'), "expected one of: tbf, htb, link"),
+    (('timers = ["os", "vtare"]', 'timers = ["vtare"]\nbottleneck = ["fq"]'), "se one of: tbf, htb, link"),
     (
         ('timers = ["os", "vtare"]', 'timers = ["vtare"]\nbottleneck = ["tbf", "link"]\ncross_arrivals = ["iperf3"]'),
-        "found 'iperf3' over the bottleneck 'link', where its traffic is not counted; expected tbf or htb",
+        "traffic of 'iperf3' over the bottleneck 'link' is not counted: use the bottleneck tbf or htb",
     ),
 ]
 

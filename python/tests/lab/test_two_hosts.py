@@ -174,12 +174,12 @@ def test_hosts_that_cannot_be_made_are_no_end_of_the_campaign(
 
 
 WRONG = [
-    (('capture = ["off", "on"]', 'capture = ["of"]'), r"factors.capture\[0\]: found 'of' \(did you mean 'off'\?\)"),
-    (("responder_cpu = [1]", 'responder_cpu = ["a"]'), r"responder_cpu\[0\]: found 'a', expected an integer from 0"),
+    (('capture = ["off", "on"]', 'capture = ["of"]'), r"factors.capture\[0\] is 'of'. Did you mean 'off'\?"),
+    (("responder_cpu = [1]", 'responder_cpu = ["a"]'), r"responder_cpu\[0\] is 'a': use an integer from 0"),
     (('seconds = "0.4 s"', 'peer = "10.0.0.2"'), "needs the far end that the lab sets up; leave 'peer' out"),
     (('seconds = "0.4 s"', 'key_file = "k"'), "parameters.key_file: the lab makes a key for each run"),
-    (('seconds = "0.4 s"', 'mode = "stamp"'), "found a STAMP far end"),
-    (('platform = ["host", "netns", "docker"]', 'platform = ["hots"]'), "found 'hots' .did you mean 'host'"),
+    (('seconds = "0.4 s"', 'mode = "stamp"'), "speaks udp or icmp, not STAMP"),
+    (('platform = ["host", "netns", "docker"]', 'platform = ["hots"]'), "is 'hots'. Did you mean 'host'"),
 ]
 
 

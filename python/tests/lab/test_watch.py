@@ -310,7 +310,7 @@ def test_a_store_is_held_by_one_program_and_by_one_plan(tmp_path: Path) -> None:
 @pytest.mark.fault
 def test_a_disk_that_is_nearly_full_begins_no_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vtare.campaign.files.Files.free_byte", lambda *_: 1_000_000)
-    with pytest.raises(CampaignStopped, match="No space left on device: found 1 MB free"):
+    with pytest.raises(CampaignStopped, match="No space left on device: 1 MB are free"):
         room(tmp_path)
 
 
@@ -429,7 +429,7 @@ def test_the_dashboard_asks_for_metrics_that_are_exported() -> None:
     [
         (["--every", "0 s"], "--every: '0 s' is not a time from 1 s to 8760 h"),
         (["--every", "soon"], "--every"),
-        (["--webhook", "example.org"], "--webhook: found 'example.org'"),
+        (["--webhook", "example.org"], "--webhook is 'example.org'"),
         (["--metrics", "host:port"], "--metrics: 'port' is not a port from 0 to 65535"),
         (["no-such-plan"], "no-such-plan"),
     ],

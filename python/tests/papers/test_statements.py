@@ -408,5 +408,5 @@ def test_every_statement_has_a_claim_a_quote_and_a_place(found: dict[str, dict[s
 
 
 def test_a_claim_without_a_statement_is_an_error() -> None:
-    with pytest.raises(LookupError, match="found no row of claim 'no such'"):
+    with pytest.raises(LookupError, match="there is no row of claim 'no such'"):
         model.stated("kirova2019", "no such")

@@ -200,9 +200,7 @@ def test_plot_without_a_figure_of_that_name_lists_those_there_are(small: Path, t
     arguments = ["report", str(small), "--format", "svg", "--only", "nosuch", "--out", str(tmp_path / "x")]
     done = CliRunner().invoke(app, arguments)
     assert isinstance(done.exception, BadInput)
-    assert "--only: found no figure with 'nosuch' in its name, expected a part of one: they begin with " in str(
-        done.exception
-    )
+    assert "--only: no figure has 'nosuch' in its name: use a part of one; they begin with " in str(done.exception)
     assert "medians, " in str(done.exception)
     assert len(str(done.exception)) < 400
     assert not (tmp_path / "x").exists()

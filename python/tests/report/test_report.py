@@ -122,7 +122,7 @@ def test_the_report_lands_in_the_store_and_leaves_nothing_else(small: Path) -> N
 
 def test_a_store_without_a_finished_run_is_refused(tmp_path: Path) -> None:
     store = write_store(tmp_path / "store", Recipe(blocks=1, pending_from_block=1))
-    with pytest.raises(BadInput, match=r"found no finished run.*vtare resume"):
+    with pytest.raises(BadInput, match=r"no run is finished.*vtare resume"):
         write_report(store)
     assert not (store / "report.html").exists()
 
@@ -133,7 +133,7 @@ def test_a_path_that_is_no_store_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_directory_as_output_is_refused_with_a_name_to_use(small: Path, tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"found a directory, expected a file name such as .*report\.html"):
+    with pytest.raises(BadInput, match=r"is a directory: name a file, such as .*report\.html"):
         write_report(small, tmp_path)
 
 

@@ -166,5 +166,5 @@ def test_pieces_below_zero_stand_left_of_zero_and_the_axis_holds_them() -> None:
     assert scale.low < -4_000 < 60_000 < scale.high
     drawing = plots.stacks([row], name="pieces", names=PIECE_NAMES, label="round-trip time")
     assert "guest 60.0 µs: layer at the sender -4.00 µs, wire 50.0 µs" in drawing.text
-    with pytest.raises(ValueError, match="found no rows"):
+    with pytest.raises(ValueError, match="there are no rows"):
         plots.stacks([], name="pieces", names=PIECE_NAMES, label="round-trip time")

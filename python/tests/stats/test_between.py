@@ -147,7 +147,7 @@ def test_a_report_of_two_stores_is_their_comparison(lab_command: Lab, slower: Si
 def test_to_fail_on_a_regression_takes_two_campaigns_on_each_side(lab_command: Lab, slower: Sides) -> None:
     done = lab_command("compare", slower[0][0], slower[1][0], "--after", slower[1][1], "--fail-on-regression")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "found 1 campaign before and 2 after, expected at least 2 on each side" in done.stderr
+    assert "1 campaign before and 2 after are too few, use 2 or more on each side" in done.stderr
     described = lab_command("compare", slower[0][0], slower[1][0])
     assert described.returncode == 0
     assert described.stdout.startswith("No verdict yet: one campaign per side is not enough.")

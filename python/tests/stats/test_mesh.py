@@ -98,5 +98,5 @@ def test_a_pair_at_the_end_of_all_blocks_has_the_least_p_there_is_and_ties_count
 
 
 def test_an_array_that_is_no_mesh_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"expected \(blocks, N, N\)"):
+    with pytest.raises(ValueError, match=r"pass \(blocks, N, N\)"):
         found(np.ones((2, 3, 4)))

@@ -69,11 +69,11 @@ def test_runs_of_a_whole_plot_stand_together_in_random_order_and_all_cells_are_t
     [
         (
             '["target"]',
-            "plots.toml:7:16: whole_plots[0]: found 'target' (did you mean 'target_ns'?), expected one of: t",
+            "plots.toml:7:16: whole_plots[0] is 'target'. Did you mean 'target_ns'? Use one of: t",
         ),
         ('["method", "method"]', "whole_plots[1]: factor 'method' is listed twice"),
-        ('"method"', "whole_plots: found 'method', expected a list of factors such as"),
-        ("[]", "whole_plots: found [], expected a list of factors such as"),
+        ('"method"', "whole_plots is 'method': use a list of factors such as"),
+        ("[]", "whole_plots is []: use a list of factors such as"),
     ],
 )
 def test_whole_plots_are_factors_of_the_plan(names: str, message: str) -> None:

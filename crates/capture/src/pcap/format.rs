@@ -33,13 +33,13 @@ pub enum PcapError {
         source: io::Error,
     },
     /// Neither format.
-    #[error("begins with {found}, expected a pcap or pcapng file, as tcpdump -w writes")]
+    #[error("is not a pcap or pcapng file: it begins with {found}. Use a file of tcpdump -w")]
     Magic {
         /// What it begins with, as text or as bytes.
         found: String,
     },
     /// A length, number or option that cannot be.
-    #[error("byte {offset}: {what} is {found}, expected {wanted}: the file is damaged there")]
+    #[error("byte {offset}: {what} is {found} but must be {wanted}: the file is damaged there")]
     Damaged {
         /// Where the field is, in bytes from the start.
         offset: u64,

@@ -220,16 +220,16 @@ fn a_damaged_file_is_refused_with_place_value_and_what_may_stand_there() {
         let error = read_all(&file).1.expect_err("damaged").to_string();
         parts.iter().for_each(|part| assert!(error.contains(part), "{part} is missing in: {error}"));
     };
-    refused(Vec::new(), &["fewer than 4 bytes", "expected a pcap or pcapng file"]);
+    refused(Vec::new(), &["fewer than 4 bytes", "is not a pcap or pcapng file"]);
     refused(b"PAR1 and so on".to_vec(), &["50 41 52 31"]);
     refused(vec![0x1f, 0x8b, 8, 0], &["gzip", "zcat"]);
     refused(style.head(1)[..20].to_vec(), &["ends within it"]);
     let mut old = style.head(1);
     old[4] = 1;
-    refused(old, &["byte 4", "version", "is 1, expected 2"]);
+    refused(old, &["byte 4", "version", "is 1 but must be 2"]);
     let broken =
         [style.head(1), style.word(0).to_vec(), style.word(0).to_vec(), style.word(1 << 30).to_vec(), vec![0; 4]];
-    refused(broken.concat(), &["byte 32", "the length of a packet is 1073741824, expected at most 16777216"]);
+    refused(broken.concat(), &["byte 32", "the length of a packet is 1073741824 but must be at most 16777216"]);
 
     let head = [style.section(), style.interface(1, 0, &[])].concat();
     let at = head.len();
@@ -240,12 +240,12 @@ fn a_damaged_file_is_refused_with_place_value_and_what_may_stand_there() {
     let mut ends = [head.clone(), style.block(9, b"body")].concat();
     let last = ends.len() - 4;
     ends[last] = 99;
-    refused(ends, &[&format!("byte {last}"), "the length behind a block is 99, expected 16, as in front"]);
+    refused(ends, &[&format!("byte {last}"), "the length behind a block is 99 but must be 16, as in front"]);
     let odd = [head.clone(), style.word(9).to_vec(), style.word(13).to_vec(), vec![0; 20]].concat();
-    refused(odd, &[&format!("byte {}", at + 4), "is 13, expected a multiple of 4 from 12"]);
+    refused(odd, &[&format!("byte {}", at + 4), "is 13 but must be a multiple of 4 from 12"]);
     let mut long = [head, style.enhanced(0, 0, 3, b"abc", &[])].concat();
     long[at + 20] = 200;
-    refused(long, &[&format!("byte {}", at + 20), "the length of a packet is 200, expected at most the 4"]);
+    refused(long, &[&format!("byte {}", at + 20), "the length of a packet is 200 but must be at most the 4"]);
     let mut order = style.section();
     order[8] = 0;
     refused(order, &["byte 8", "the byte order's magic number"]);

@@ -20,7 +20,7 @@ pub struct Trace {
 
 /// A line of a trace file that could not be understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}: found `{found}`, expected `overshoot NS` or `run NS NS` (# starts a comment)")]
+#[error("line {line} is `{found}`: use `overshoot NS` or `run NS NS` (# starts a comment)")]
 pub struct TraceError {
     /// The line, from 1.
     pub line: usize,
@@ -182,10 +182,7 @@ mod tests {
     #[test]
     fn a_line_that_is_neither_is_named() {
         let error = Trace::parse("overshoot 5\nrun 7\n").expect_err("a run has two figures");
-        assert_eq!(
-            error.to_string(),
-            "line 2: found `run 7`, expected `overshoot NS` or `run NS NS` (# starts a comment)"
-        );
+        assert_eq!(error.to_string(), "line 2 is `run 7`: use `overshoot NS` or `run NS NS` (# starts a comment)");
         assert!(Trace::parse("overshoot -3").is_err());
     }
 

@@ -56,13 +56,13 @@ impl Keeper {
 /// # Errors
 /// Where nothing does: what was found and what is needed, as text.
 pub fn keeper(interface: &str, queues: &[Queue]) -> Result<Keeper, String> {
-    let wanted = format!("expected fq or etf: tc qdisc replace dev {interface} root fq");
+    let wanted = format!("use fq or etf: tc qdisc replace dev {interface} root fq");
     let Some(root) = queues.iter().find(|queue| queue.parent.is_none()) else {
-        return Err(format!("{interface} has no queue discipline, {wanted}"));
+        return Err(format!("{interface} has no queue discipline: {wanted}"));
     };
     if root.kind != "mq" {
         return of_kind(interface, root, &root.kind)
-            .unwrap_or_else(|| Err(format!("{interface} has the queue discipline {}, {wanted}", root.kind)));
+            .unwrap_or_else(|| Err(format!("{interface} has the queue discipline {}: {wanted}", root.kind)));
     }
     let children: Vec<&Queue> = queues.iter().filter(|queue| queue.hangs_on(root)).collect();
     let mut kinds: Vec<&str> = children.iter().map(|child| child.kind.as_str()).collect();
@@ -74,7 +74,7 @@ pub fn keeper(interface: &str, queues: &[Queue]) -> Result<Keeper, String> {
         _ => None,
     };
     let names = if kinds.is_empty() { "nothing".to_owned() } else { kinds.join(", ") };
-    found.unwrap_or_else(|| Err(format!("{interface} has the queue discipline mq with {names}, {wanted}")))
+    found.unwrap_or_else(|| Err(format!("{interface} has the queue discipline mq with {names}: {wanted}")))
 }
 
 /// The keeper that `queue` is; `None` for a kind that keeps no launch times.
@@ -97,11 +97,11 @@ fn of_kind(interface: &str, queue: &Queue, name: &str) -> Option<Result<Keeper, 
                 _ if delta_ns == 0 && !by_card => {
                     Err(format!("{interface} has an etf without delta, which drops every packet: give it delta 500000"))
                 }
-                _ if etf.flags & 1 != 0 => Err(format!(
-                    "{interface} has an etf with deadlines, expected one with launch times (no deadline_mode)"
-                )),
+                _ if etf.flags & 1 != 0 => {
+                    Err(format!("{interface} has an etf with deadlines: use one with launch times (no deadline_mode)"))
+                }
                 Some(clock) => Ok(keeper(clock, if by_card { (0, delta_ns) } else { (delta_ns, 0) }, true)),
-                None => Err(format!("{interface} has an etf on clock {}, expected CLOCK_TAI", etf.clock_id)),
+                None => Err(format!("{interface} has an etf on clock {}: use CLOCK_TAI", etf.clock_id)),
             })
         }
         ("etf", None) => Some(Err(format!("{interface} has an etf that does not report its clock"))),

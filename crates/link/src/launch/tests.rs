@@ -29,7 +29,7 @@ fn an_etf_keeps_times_of_its_own_clock_and_lets_packets_go_in_the_delta_before_t
     without.etf = without.etf.map(|etf| EtfOptions { delta_ns: 0, ..etf });
     assert!(keeper("eth0", &[without]).expect_err("it drops all").contains("etf without delta"));
     assert!(keeper("eth0", &[etf(11, 1)]).expect_err("deadlines are no launch times").contains("deadline_mode"));
-    assert!(keeper("eth0", &[etf(0, 0)]).expect_err("wall time is no clock for it").contains("expected CLOCK_TAI"));
+    assert!(keeper("eth0", &[etf(0, 0)]).expect_err("wall time is no clock for it").contains("use CLOCK_TAI"));
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn a_card_of_many_queues_keeps_times_where_each_of_them_does() {
     assert_eq!(keeper("eth0", &both).expect("both keep").queue, "mq with fq");
     let one = [mq.clone(), queue("fq", 0, Some(2)), queue("fq_codel", 0, Some(1))];
     let reason = keeper("eth0", &one).expect_err("one does not");
-    assert!(reason.contains("mq with fq, fq_codel, expected fq or etf: tc qdisc replace dev eth0 root fq"), "{reason}");
+    assert!(reason.contains("mq with fq, fq_codel: use fq or etf: tc qdisc replace dev eth0 root fq"), "{reason}");
     // The class of another queue's number is not one of this card's.
     assert!(keeper("eth0", &[queue("mq", 0x8001_0000, None), queue("fq", 0, Some(1))]).is_err());
 }

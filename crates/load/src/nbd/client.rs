@@ -45,7 +45,7 @@ fn check(export: Export, streams: u64, server: SocketAddr) -> Result<(), LoadErr
     } else if !export.takes_flush {
         "takes no flush".to_owned()
     } else if export.size_byte < want {
-        format!("has {} B, expected {want} B for {streams} streams", export.size_byte)
+        format!("has {} B, but {streams} streams need {want} B", export.size_byte)
     } else {
         return Ok(());
     };

@@ -94,11 +94,11 @@ fn option_reply(connection: &mut impl Read) -> io::Result<(u32, Vec<u8>)> {
     connection.read_exact(&mut head)?;
     let [magic, option, kind, length] = [0..8, 8..12, 12..16, 16..20].map(|part| number(&head[part]));
     if magic != OPTION_REPLY_MAGIC || option != u64::from(OPTION_GO) {
-        return Err(broken(format!("found {magic:#x}, expected the reply to an option")));
+        return Err(broken(format!("{magic:#x} is not the reply to an option")));
     }
     let length = u32::try_from(length).unwrap_or(u32::MAX);
     if length > MOST_REPLY_BYTE {
-        return Err(broken(format!("a reply of {length} B, expected at most {MOST_REPLY_BYTE} B")));
+        return Err(broken(format!("a reply of {length} B is longer than {MOST_REPLY_BYTE} B")));
     }
     let mut data = vec![0; length as usize];
     connection.read_exact(&mut data)?;
@@ -152,9 +152,7 @@ pub(crate) fn expect_reply(connection: &mut impl Read, cookie: u64) -> io::Resul
     connection.read_exact(&mut head)?;
     let [magic, error, found] = [0..4, 4..8, 8..16].map(|part| number(&head[part]));
     if magic != u64::from(REPLY_MAGIC) || found != cookie {
-        return Err(broken(format!(
-            "found the reply {magic:#x} to request {found}, expected that to request {cookie}"
-        )));
+        return Err(broken(format!("the reply {magic:#x} is to request {found}, not to request {cookie}")));
     }
     // The protocol's numbers are those of Linux.
     if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(i32::try_from(error).unwrap_or(i32::MAX))) }

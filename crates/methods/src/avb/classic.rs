@@ -209,7 +209,7 @@ pub(super) fn least<T: PartialOrd + std::fmt::Display>(
     if found >= least {
         return Ok(());
     }
-    Err(SettingsError { what, found: found.to_string(), want: format!("at least {least}") })
+    Err(SettingsError { what, found: found.to_string(), want: format!("{least} or more") })
 }
 
 /// A setting that must be a number above `low` and at most `high`.
@@ -218,7 +218,7 @@ pub(super) fn between(what: &'static str, found: f64, low: f64, high: f64) -> Re
         return Ok(());
     }
     let want =
-        if high.is_finite() { format!("above {low} and at most {high}") } else { format!("a number above {low}") };
+        if high.is_finite() { format!("more than {low} and at most {high}") } else { format!("a number above {low}") };
     Err(SettingsError { what, found: found.to_string(), want })
 }
 
@@ -227,7 +227,7 @@ pub(super) fn from_0(what: &'static str, found: f64, high: f64) -> Result<(), Se
     if (0.0..=high).contains(&found) {
         return Ok(());
     }
-    Err(SettingsError { what, found: found.to_string(), want: format!("from 0 to {high}") })
+    Err(SettingsError { what, found: found.to_string(), want: format!("0 to {high}") })
 }
 
 /// A rate that a user gave: a number above 0.

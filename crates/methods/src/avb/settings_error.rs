@@ -11,7 +11,7 @@ pub struct SettingsError {
 
 impl std::fmt::Display for SettingsError {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "{} is {}, expected {}", self.what, self.found, self.want)
+        write!(out, "{} is {}: use {}", self.what, self.found, self.want)
     }
 }
 

@@ -51,7 +51,7 @@ impl TcpSettings {
     pub fn check(&self) -> Result<(), SettingsError> {
         let wrong = |what, found: String, want: String| Err(SettingsError { what, found, want });
         if !(self.seconds > 0.0 && self.seconds <= MOST_S) {
-            return wrong("seconds", self.seconds.to_string(), format!("above 0, at most {MOST_S}"));
+            return wrong("seconds", self.seconds.to_string(), format!("more than 0 and at most {MOST_S}"));
         }
         if !(self.omit_s >= 0.0 && self.omit_s < self.seconds) {
             let want = format!("0 or more and less than the {} seconds", self.seconds);

@@ -91,7 +91,7 @@ fn every_method_and_preset_is_found_by_its_name_and_survives_json() {
         }
     }
     let error = Settings::named("nonesuch").expect_err("unknown");
-    assert!(error.to_string().starts_with("method is nonesuch, expected one of "), "{error}");
+    assert!(error.to_string().starts_with("method is nonesuch: use one of "), "{error}");
 }
 
 #[test]

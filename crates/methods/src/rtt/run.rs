@@ -25,7 +25,7 @@ pub struct OutOfOrder {
 
 impl std::fmt::Display for OutOfOrder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "found slot {}, expected slot {}: each slot once, in order", self.found, self.wanted)
+        write!(f, "slot {} came instead of slot {}: pass each slot once, in order", self.found, self.wanted)
     }
 }
 

@@ -38,7 +38,7 @@ fn a_slot_out_of_turn_is_refused_and_changes_nothing() {
     let mut run = run();
     send(&mut run, 0, 0);
     let error = run.sent(Sent { sequence: 2, scheduled: at(9), sent: at(9) }).expect_err("slot 1 is missing");
-    assert_eq!(error.to_string(), "found slot 2, expected slot 1: each slot once, in order");
+    assert_eq!(error.to_string(), "slot 2 came instead of slot 1: pass each slot once, in order");
     send(&mut run, 1, 10);
     assert_eq!(finish(run).0.sent, 2);
 }

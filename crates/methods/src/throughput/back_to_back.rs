@@ -225,10 +225,10 @@ mod tests {
     #[test]
     fn settings_that_cannot_be_are_refused() {
         for (settings, what) in [
-            (BackToBackSettings { packet_per_s: 0, ..SETTINGS }, "rate of bursts: found 0"),
-            (BackToBackSettings { least_frames: 0, ..SETTINGS }, "frames of a burst: found 0"),
-            (BackToBackSettings { most_frames: 15, ..SETTINGS }, "frames of a burst: found 16"),
-            (BackToBackSettings { resolution: 1.0, ..SETTINGS }, "resolution: found 1"),
+            (BackToBackSettings { packet_per_s: 0, ..SETTINGS }, "rate of bursts is 0: use "),
+            (BackToBackSettings { least_frames: 0, ..SETTINGS }, "frames of a burst is 0: use "),
+            (BackToBackSettings { most_frames: 15, ..SETTINGS }, "frames of a burst is 16: use "),
+            (BackToBackSettings { resolution: 1.0, ..SETTINGS }, "resolution is 1: use "),
         ] {
             let error = BackToBack::new(settings).expect_err(what).to_string();
             assert!(error.starts_with(what), "{error}");

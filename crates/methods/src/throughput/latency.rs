@@ -17,7 +17,7 @@ pub enum LatencyError {
 impl fmt::Display for LatencyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self::Count { found, guests } = self;
-        write!(f, "latencies: found {found}, expected one for each of the {guests} guests")
+        write!(f, "there are {found} latencies: pass one for each of the {guests} guests")
     }
 }
 
@@ -73,6 +73,8 @@ mod tests {
         // A guest without load has none, and no part.
         let nothing = Distribution::new(2, 1, 0.0).expect("good");
         assert_eq!(total_latency_ns(&[Some(1.0), None], &nothing), Ok(Some(1.0)));
-        assert!(total_latency_ns(&[Some(1.0)], &one).expect_err("one of two").to_string().contains("found 1"));
+        assert!(
+            total_latency_ns(&[Some(1.0)], &one).expect_err("one of two").to_string().contains("there are 1 latencies")
+        );
     }
 }

@@ -44,23 +44,21 @@ pub enum LoadError {
 impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoGuests => write!(f, "guests: found 0, expected 1 or more"),
+            Self::NoGuests => write!(f, "guests is 0: use 1 or more"),
             Self::Loaded { loaded, guests } => {
-                write!(f, "loaded: found {loaded}, expected from 1 to {guests}, the number of guests")
+                write!(f, "loaded is {loaded}: use 1 to {guests}, the number of guests")
             }
-            Self::Share { slight } => write!(
-                f,
-                "slight share: found {slight}, expected a share from 0 to below 1, in steps of 0.0001 (0.01 is usual)"
-            ),
+            Self::Share { slight } => {
+                write!(f, "slight share is {slight}: use a share from 0 to below 1, in steps of 0.0001 (0.01 is usual)")
+            }
             Self::NotSlight { slight, below } => write!(
                 f,
-                "slight share: found {slight}, expected less than {below:.4}, the even part of the guests that \
-                are loaded slightly: from there on they \
-                 have as much as the others or more"
+                "slight share is {slight}: use less than {below:.4}, the even part of the guests that are loaded \
+                 slightly: from there on they have as much as the others or more"
             ),
             Self::TooManySlots { slots } => write!(
                 f,
-                "the slots of this distribution are {slots}, expected {SLOTS_MOST} at most: choose a slight share of \
+                "this distribution has {slots} slots, more than {SLOTS_MOST}: choose a slight share of \
                  fewer digits, as 0.01, or fewer guests"
             ),
         }
@@ -81,7 +79,7 @@ impl Distribution {
     /// use vtare_methods::throughput::Distribution;
     /// let six_of_twelve = Distribution::new(12, 6, 0.01)?;
     /// assert_eq!(format!("{:.4}", six_of_twelve.jain()), "0.5101");
-    /// assert!(Distribution::new(12, 13, 0.01).unwrap_err().to_string().contains("from 1 to 12"));
+    /// assert!(Distribution::new(12, 13, 0.01).unwrap_err().to_string().contains("use 1 to 12"));
     /// # Ok::<(), vtare_methods::throughput::LoadError>(())
     /// ```
     ///
@@ -235,9 +233,9 @@ mod tests {
     fn a_load_that_is_not_slight_is_refused_with_its_limit() {
         assert!(Distribution::new(12, 9, 0.2499).is_ok());
         let error = Distribution::new(12, 9, 0.25).expect_err("the even part").to_string();
-        assert!(error.contains("found 0.25") && error.contains("less than 0.2500"), "{error}");
+        assert!(error.contains("is 0.25") && error.contains("less than 0.2500"), "{error}");
         for (guests, loaded, slight, word) in
-            [(0, 1, 0.01, "guests"), (12, 0, 0.01, "from 1 to 12"), (12, 13, 0.01, "found 13"), (12, 6, -0.1, "slight")]
+            [(0, 1, 0.01, "guests"), (12, 0, 0.01, "use 1 to 12"), (12, 13, 0.01, "is 13"), (12, 6, -0.1, "slight")]
         {
             let error = Distribution::new(guests, loaded, slight).expect_err("cannot be").to_string();
             assert!(error.contains(word), "{error}");

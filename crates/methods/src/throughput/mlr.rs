@@ -84,7 +84,7 @@ impl Mlrsearch {
             return Err(SettingsError::new("goals", 0, "one or more"));
         }
         if settings.phases == 0 || settings.phases > 10 {
-            return Err(SettingsError::new("phases", settings.phases, "from 1 to 10"));
+            return Err(SettingsError::new("phases", settings.phases, "1 to 10"));
         }
         for goal in &settings.goals {
             let shares = [("loss ratio", goal.loss_ratio), ("exceed ratio", goal.exceed_ratio)];

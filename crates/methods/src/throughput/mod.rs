@@ -205,7 +205,7 @@ pub struct SettingsError {
 
 impl std::fmt::Display for SettingsError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: found {}, expected {}", self.what, self.found, self.want)
+        write!(f, "{} is {}: use {}", self.what, self.found, self.want)
     }
 }
 

@@ -130,28 +130,28 @@ proptest! {
 fn settings_that_cannot_be_are_refused_with_what_they_may_be() {
     let of = |text: &str| serde_json::from_str::<Settings>(text).expect("a method's settings").method(Setup::default());
     for (text, want) in [
-        (r#"{"method":"yaz","packets":1}"#, "packets is 1, expected at least 2"),
-        (r#"{"method":"yaz","idle_stream_ns":-1.0}"#, "idle_stream_ns is -1, expected from 0 to 1000000000000"),
+        (r#"{"method":"yaz","packets":1}"#, "packets is 1: use 2 or more"),
+        (r#"{"method":"yaz","idle_stream_ns":-1.0}"#, "idle_stream_ns is -1: use 0 to 1000000000000"),
         (
             r#"{"method":"kite","step_decreasing_factor":1.0}"#,
-            "step_decreasing_factor is 1, expected above 1 and at most 1000",
+            "step_decreasing_factor is 1: use more than 1 and at most 1000",
         ),
-        (r#"{"method":"kite2","most_packets":10}"#, "most_packets is 10, expected at least 100"),
-        (r#"{"method":"pathload","pct_threshold":1.5}"#, "pct_threshold is 1.5, expected above 0 and at most 1"),
+        (r#"{"method":"kite2","most_packets":10}"#, "most_packets is 10: use 100 or more"),
+        (r#"{"method":"pathload","pct_threshold":1.5}"#, "pct_threshold is 1.5: use more than 0 and at most 1"),
         (
             r#"{"method":"pathchirp","high_bit_per_s":1e6}"#,
-            "high_bit_per_s is 1000000, expected above 10000000 and at most 1000000000000000",
+            "high_bit_per_s is 1000000: use more than 10000000 and at most 1000000000000000",
         ),
-        (r#"{"method":"assolo","step_share":1.0}"#, "step_share is 1, expected above 0 and at most 0.999"),
-        (r#"{"method":"igi","trains":0}"#, "trains is 0, expected at least 1"),
-        (r#"{"method":"ptr","turns":0}"#, "turns is 0, expected at least 1"),
+        (r#"{"method":"assolo","step_share":1.0}"#, "step_share is 1: use more than 0 and at most 0.999"),
+        (r#"{"method":"igi","trains":0}"#, "trains is 0: use 1 or more"),
+        (r#"{"method":"ptr","turns":0}"#, "turns is 0: use 1 or more"),
         (
             r#"{"method":"spruce","capacity_bit_per_s":0.0}"#,
-            "capacity_bit_per_s is 0, expected above 0 and at most 1000000000000000",
+            "capacity_bit_per_s is 0: use more than 0 and at most 1000000000000000",
         ),
-        (r#"{"method":"abing","average_weight":1.0}"#, "average_weight is 1, expected from 0 to 0.999"),
-        (r#"{"method":"udpst","first_row":1153}"#, "first_row is 1153, expected 0 to 1152"),
-        (r#"{"method":"pathrate","first_packets":1}"#, "first_packets is 1, expected at least 2"),
+        (r#"{"method":"abing","average_weight":1.0}"#, "average_weight is 1: use 0 to 0.999"),
+        (r#"{"method":"udpst","first_row":1153}"#, "first_row is 1153: use 0 to 1152"),
+        (r#"{"method":"pathrate","first_packets":1}"#, "first_packets is 1: use 2 or more"),
     ] {
         let error = of(text).err().unwrap_or_else(|| panic!("{text} is taken"));
         assert_eq!(error.to_string(), want);

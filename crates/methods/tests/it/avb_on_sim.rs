@@ -45,7 +45,7 @@ fn value(estimate: &Estimate) -> f64 {
 }
 
 fn assert_near(found: f64, want: f64, share: f64) {
-    assert!((found / want - 1.0).abs() < share, "found {found:.4e}, expected {want:.4e}");
+    assert!((found / want - 1.0).abs() < share, "got {found:.4e}, want {want:.4e}");
 }
 
 #[test]
@@ -429,9 +429,9 @@ fn settings_that_cannot_be_are_refused_with_the_way_out() {
         Err(error) => error.to_string(),
     };
     let settings = AbacusSettings { interval_share: 0.0, ..AbacusSettings::default() };
-    assert_eq!(refused(settings), "interval_share is 0, expected more than 0");
+    assert_eq!(refused(settings), "interval_share is 0: use more than 0");
     let settings = AbacusSettings { points: 3, ..AbacusSettings::default() };
-    assert_eq!(refused(settings), "points is 3, expected at least 8: fewer show no slope");
+    assert_eq!(refused(settings), "points is 3: use 8 or more: fewer show no slope");
 }
 
 #[test]

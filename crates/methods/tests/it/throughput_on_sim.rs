@@ -357,13 +357,16 @@ fn settings_that_cannot_be_are_refused_in_words() {
     let with =
         |goal: Goal| Mlrsearch::new(MlrSettings { goals: vec![goal], ..MlrSettings::default() }, range).map(|_| ());
     for (found, word) in [
-        (with(Goal { loss_ratio: 1.0, ..Goal::default() }), "loss ratio: found 1"),
-        (with(Goal { width: 0.0, ..Goal::default() }), "width: found 0"),
+        (with(Goal { loss_ratio: 1.0, ..Goal::default() }), "loss ratio is 1: use "),
+        (with(Goal { width: 0.0, ..Goal::default() }), "width is 0: use "),
         (with(Goal { sum_ns: 1, ..Goal::default() }), "sum of trials"),
-        (Mlrsearch::new(MlrSettings { goals: vec![], ..MlrSettings::default() }, range).map(|_| ()), "goals: found 0"),
+        (
+            Mlrsearch::new(MlrSettings { goals: vec![], ..MlrSettings::default() }, range).map(|_| ()),
+            "goals is 0: use ",
+        ),
         (
             BinarySearch::new(BinarySettings::default(), Range { least: 5, most: 5 }).map(|_| ()),
-            "greatest load: found 5",
+            "greatest load is 5: use ",
         ),
     ] {
         let error = found.expect_err(word).to_string();

@@ -66,7 +66,7 @@ fn what_cannot_be_kept_is_refused_with_both_values() {
         "a group lasts 10000000 ns and the next starts after 10000000 ns: space the groups further apart"
     );
     let small = Schedule { size_byte: 17, ..schedule(Pattern::Constant { pace: MILLISECOND }, 1) };
-    assert_eq!(refused(small), "size of 17 B, expected 18 to 9000 B");
+    assert_eq!(refused(small), "size is 17 B: use 18 to 9000 B");
     let empty = schedule(Pattern::Burst { packets: 0, period_ns: 5 }, 1);
     assert_eq!(empty.check(), Err(ScheduleError::EmptyGroup));
 }

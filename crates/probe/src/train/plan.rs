@@ -24,11 +24,11 @@ pub enum Bursts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TrainError {
     /// No packets.
-    #[error("a train of 0 packets: expected at least 1")]
+    #[error("a train has 0 packets: use 1 or more")]
     Empty,
     /// A size that the session's form or grant does not allow.
     #[error(
-        "packets of {found_byte} B, expected {least_byte} to {most_byte} B: the header's size to what was asked for at \
+        "packets have {found_byte} B: use {least_byte} to {most_byte} B, the header's size to what was asked for at \
          the opening"
     )]
     Size {
@@ -48,7 +48,7 @@ pub enum TrainError {
         most: u64,
     },
     /// A packet that is due before the one ahead of it.
-    #[error("packet {number} is due before the one ahead of it: expected due times that do not fall")]
+    #[error("packet {number} is due before the one ahead of it: use due times that do not fall")]
     Order {
         /// Which, from 0.
         number: usize,

@@ -5,7 +5,7 @@ use std::io;
 #[non_exhaustive]
 pub enum BpfError {
     /// The right is missing.
-    #[error("{doing}: not permitted, expected {need}: run as root, or grant it with setcap")]
+    #[error("{doing}: not permitted without {need}: run as root, or grant it with setcap")]
     NotPermitted {
         /// What was being done.
         doing: String,
@@ -13,7 +13,7 @@ pub enum BpfError {
         need: &'static str,
     },
     /// The kernel, or the interface's driver, does not know it.
-    #[error("{doing}: not supported by this kernel ({source}), expected {want}")]
+    #[error("{doing}: not supported by this kernel ({source}), needs {want}")]
     NotSupported {
         /// What was being done.
         doing: String,

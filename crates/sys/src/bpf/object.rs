@@ -212,7 +212,7 @@ type File<'b> = ElfFile64<'b, Endianness>;
 fn parse(bytes: &[u8]) -> Result<Object, String> {
     let elf = File::parse(bytes).map_err(|error| format!("no ELF file: {error}"))?;
     if elf.architecture() != object::Architecture::Bpf {
-        return Err(format!("made for {:?}, expected Bpf: clang -target bpf", elf.architecture()));
+        return Err(format!("made for {:?}, not Bpf: use clang -target bpf", elf.architecture()));
     }
     if elf.is_little_endian() != cfg!(target_endian = "little") {
         return Err("made for the other byte order".to_owned());

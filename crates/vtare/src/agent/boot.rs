@@ -40,8 +40,8 @@ pub(crate) fn first_process() -> Result<Exit, Failure> {
     if std::process::id() != 1 {
         let found = std::process::id();
         return Err(Failure::Input(format!(
-            "--init: found process {found}, expected process 1: boot a kernel with 'rdinit=/vtare -- agent --init' \
-             (docs/internals/guests.md)"
+            "--init belongs to process 1, and this is process {found}: boot a kernel with \
+             'rdinit=/vtare -- agent --init' (docs/internals/guests.md)"
         )));
     }
     let (settings, mut problems) = set_up();

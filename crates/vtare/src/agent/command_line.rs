@@ -2,6 +2,8 @@
 
 use std::net::Ipv4Addr;
 
+use crate::quantities::not;
+
 /// The guest's settings. What is not given stays as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
@@ -68,7 +70,7 @@ impl Settings {
         let mut problems = Vec::new();
         for word in line.split_ascii_whitespace().filter(|word| word.starts_with("vtare.")) {
             if let Err(wanted) = settings.take(word) {
-                problems.push(format!("kernel command line: found '{word}', expected {wanted}"));
+                problems.push(format!("kernel command line: {}", not(word, wanted)));
             }
         }
         if settings.interfaces.is_empty() {
@@ -207,7 +209,7 @@ mod tests {
             vtare.port vtare.forward=0 vtare.queue=fq_codel vtare.disk=../vda vtare.tmp=disk";
         let (settings, problems) = Settings::parse(line);
         assert_eq!((settings, problems.len()), (Settings::default(), 9));
-        assert!(problems[0].contains("'vtare.address=10.77.1.2/33', expected A.B.C.D/LENGTH"), "{problems:?}");
+        assert!(problems[0].contains("'vtare.address=10.77.1.2/33' is not A.B.C.D/LENGTH"), "{problems:?}");
     }
 
     proptest! {

@@ -43,7 +43,7 @@ impl Reach {
     pub(crate) fn check(&self, path: &Path) -> Result<PathBuf, String> {
         let plain = path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
         if !path.is_absolute() || !plain || path.file_name().is_none() {
-            return Err(format!("path: found {}, expected an absolute one without '..'", path.display()));
+            return Err(format!("path is {}: use an absolute one without '..'", path.display()));
         }
         let Some(below) = &self.below else { return Ok(path.to_owned()) };
         let there = path.ancestors().find(|part| part.symlink_metadata().is_ok()).unwrap_or(Path::new("/"));
@@ -53,7 +53,7 @@ impl Reach {
         if whole.starts_with(below) {
             return Ok(whole);
         }
-        Err(format!("path: found {}, expected one below {}: see --directory", path.display(), below.display()))
+        Err(format!("path is {}: use one below {}, the --directory", path.display(), below.display()))
     }
 }
 
@@ -105,7 +105,7 @@ impl Incoming {
     /// In words, where its length is not the one that the other end states.
     pub(crate) fn keep(self, byte: u64) -> Result<(), String> {
         if self.byte != byte {
-            return Err(format!("{}: {} B came, expected {byte} B: send it again", self.target.display(), self.byte));
+            return Err(format!("{}: {} B came instead of {byte} B: send it again", self.target.display(), self.byte));
         }
         fs::rename(&self.partial, &self.target).map_err(|error| format!("{}: {error}", self.target.display()))
     }
@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(fs::read(&path).expect("it is there"), b"{}");
         let mut short = Incoming::begin(&path, &Reach::everywhere()).expect("it is writable");
         short.take(b"x").expect("there is room");
-        assert!(short.keep(9).expect_err("a piece was lost").contains("1 B came, expected 9 B"));
+        assert!(short.keep(9).expect_err("a piece was lost").contains("1 B came instead of 9 B"));
         assert_eq!(fs::read(&path).expect("it is there still"), b"{}");
     }
 

@@ -34,7 +34,7 @@ impl Jobs {
     pub(crate) fn start(&self, job: u32, start: &Start, reach: &Reach, output: &Output) -> Result<(), String> {
         let named = start.arguments.first().map_or("nothing", String::as_str);
         if !COMMANDS.contains(&named) {
-            return Err(format!("arguments: found '{named}', expected one of {}", COMMANDS.join(", ")));
+            return Err(format!("arguments: '{named}' is no command of an agent: use one of {}", COMMANDS.join(", ")));
         }
         let directory = reach.check(&start.directory)?;
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&directory);

@@ -46,9 +46,8 @@ pub(crate) fn command(arguments: &AgentArguments) -> Result<Exit, Failure> {
         return boot::first_process();
     }
     let wanted = arguments.directory.clone().unwrap_or_else(std::env::temp_dir);
-    let reach = Reach::below(&wanted).map_err(|error| {
-        Failure::Input(format!("--directory: found {}, expected a directory: {error}", wanted.display()))
-    })?;
+    let reach = Reach::below(&wanted)
+        .map_err(|error| Failure::value("--directory", wanted.display(), format_args!("a directory ({error})")))?;
     let port = match &arguments.port {
         Some(name) => Port::open(name)?,
         None => Port::stdio()?,

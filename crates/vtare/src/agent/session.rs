@@ -51,7 +51,7 @@ pub(crate) fn serve(mut port: Port, reach: Reach, hello: &Hello) -> Result<(), F
 fn broken(end: BrokenEnd) -> Failure {
     match end {
         BrokenEnd::NoFrame { byte } => Failure::Input(format!(
-            "the control channel: found {byte} B, none of them a frame: the lab starts `vtare agent` and speaks with \
+            "the control channel carries {byte} B, none of them a frame: the lab starts `vtare agent` and speaks with \
              it (docs/internals/guests.md)"
         )),
         BrokenEnd::Cut { byte } => Failure::Machine(format!(

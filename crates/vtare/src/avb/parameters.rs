@@ -10,7 +10,7 @@ use vtare_methods::avb::{METHODS, Settings, TCP, TCP_SOURCE, TCP_SUMMARY, TcpSet
 
 use crate::failure::Failure;
 use crate::instrument;
-use crate::nearest::did_you_mean;
+use crate::nearest::instead_of;
 use crate::output;
 use crate::parameters;
 use crate::quantities::{bytes, nanoseconds, nanoseconds_or_none, positive};
@@ -269,10 +269,10 @@ impl Parameters {
     /// Checks what can be checked without the peer.
     ///
     /// # Errors
-    /// [`Failure::Input`] with the value found and what is wanted.
+    /// [`Failure::Input`] with the value and what to use instead.
     pub(super) fn resolved(self) -> Result<Self, Failure> {
         if self.peer.is_empty() {
-            return Err(Failure::Input("peer: found none, expected a host that runs `vtare serve`".to_owned()));
+            return Err(Failure::value("peer", "missing", "a host that runs `vtare serve`"));
         }
         parameters::check_bounds(&self)?;
         instrument::check_cpu(self.cpu)?;
@@ -281,9 +281,9 @@ impl Parameters {
             return Ok(self);
         }
         if let Some(name) = self.given_of_program() {
-            let found = &self.method;
             return Err(Failure::Input(format!(
-                "{name}: found it with method {found}, expected method program, or none"
+                "{name} belongs to method program, not to {}: use --method program, or leave {name} out",
+                self.method
             )));
         }
         if self.is_tcp() {
@@ -309,13 +309,12 @@ impl Parameters {
     /// # Errors
     /// [`Failure::Input`] for a method or a setting that does not exist or cannot be.
     pub(super) fn settings(&self) -> Result<Settings, Failure> {
-        let named = Settings::named(&self.method).map_err(|mut error| {
-            if error.what == "method" {
-                let names = METHODS.iter().map(|entry| entry.name).chain([TCP, PROGRAM]);
-                error.found.push_str(&did_you_mean(&error.found, names));
-                error.want.push_str(", tcp, program");
+        let named = Settings::named(&self.method).map_err(|error| {
+            if error.what != "method" {
+                return Failure::Input(error.to_string());
             }
-            Failure::Input(error.to_string())
+            let names: Vec<&str> = METHODS.iter().map(|entry| entry.name).chain([TCP, PROGRAM]).collect();
+            Failure::Input(format!("method is {}{}", error.found, instead_of(&error.found, &names)))
         })?;
         self.changed(&named)
     }
@@ -381,14 +380,13 @@ impl Parameters {
         }
         for change in self.set.iter().flatten() {
             let Some((key, value)) = change.split_once('=') else {
-                return Err(Failure::Input(format!("set: found '{change}', expected KEY=VALUE")));
+                return Err(Failure::value("set", format_args!("'{change}'"), "KEY=VALUE"));
             };
             let keys = fields.as_object().into_iter().flat_map(|fields| fields.keys());
             let known: Vec<&str> = keys.map(String::as_str).filter(|key| *key != "method").collect();
             if !known.contains(&key) {
-                let want = if known.is_empty() { "none: it has no settings".to_owned() } else { known.join(", ") };
-                let near = did_you_mean(key, known.iter().copied());
-                return Err(Failure::Input(format!("set: found '{key}'{near}, {} knows {want}", self.method)));
+                let instead = if known.is_empty() { ": it has none".to_owned() } else { instead_of(key, &known) };
+                return Err(Failure::Input(format!("set: '{key}' is no setting of {}{instead}", self.method)));
             }
             fields[key] = serde_json::from_str(value).unwrap_or_else(|_| value.into());
         }
@@ -476,7 +474,7 @@ mod tests {
         let good = with(|it| (it.method, it.set) = ("tcp".to_owned(), set("congestion=bbr"))).expect("good");
         assert_eq!(good.tcp_settings().expect("good").congestion, "bbr");
         for (found, wanted) in [
-            (tcp(|it| it.set = Some(vec!["widht=1".to_owned()])), "knows congestion, omit_s, seconds, streams"),
+            (tcp(|it| it.set = Some(vec!["widht=1".to_owned()])), "use one of congestion, omit_s, seconds, streams"),
             (tcp(|it| it.set = Some(vec!["omit_s=11".to_owned()])), "less than the 10 seconds"),
             (tcp(|it| it.set = Some(vec!["streams=0".to_owned()])), "1 or more"),
             (tcp(|it| it.reverse = true), "run vtare there"),

@@ -123,7 +123,7 @@ impl<'c> ProbePath<'c> {
         if wanted > carried {
             let (found, most) = (wanted + header, carried + header);
             return Err(Failure::Input(format!(
-                "size_byte: found {found}, the path to {name} carries packets of {most} B: ask for {most} or leave it \
+                "size_byte is {found}, but the path to {name} carries packets of {most} B: use {most} or leave it \
                  out"
             )));
         }

@@ -55,14 +55,12 @@ impl Settings {
         let wrong = |text: String| Failure::Input(format!("method {}: {text}", parameters.method));
         let words = parameters.command.clone().filter(|words| words.iter().all(|word| !word.contains('\0')));
         let words = words.filter(|words| words.first().is_some_and(|program| !program.is_empty()));
-        let words = words.ok_or_else(|| wrong("command: found none, expected the program and its words".to_owned()))?;
+        let words = words.ok_or_else(|| wrong("command is missing: use the program and its words".to_owned()))?;
         let Some(pattern) = parameters.pattern.as_deref().filter(|pattern| !pattern.is_empty()) else {
-            return Err(wrong("pattern: found none, expected a regular expression that finds the value".to_owned()));
+            return Err(wrong("pattern is missing: use a regular expression that finds the value".to_owned()));
         };
         let pattern = Regex::new(pattern).map_err(|error| {
-            wrong(format!(
-                "pattern: found {pattern:?}, expected a regular expression such as '([0-9.]+) Mbits': {error}"
-            ))
+            wrong(format!("pattern is {pattern:?}: use a regular expression such as '([0-9.]+) Mbits' ({error})"))
         })?;
         for (name, given) in [
             ("reverse", parameters.reverse),
@@ -79,8 +77,7 @@ impl Settings {
         let timing = timing(parameters.clock, parameters.sleep).ok_or_else(|| {
             let found = parameters.sleep;
             wrong(format!(
-                "sleep: found {found}, expected one that vtare exec has: spin, adaptive, two_phase, clock_nanosleep or \
-                 usleep"
+                "sleep is {found}: use one that vtare exec has: spin, adaptive, two_phase, clock_nanosleep or usleep"
             ))
         })?;
         Ok(Self { words, pattern, unit: parameters.unit, timing })
@@ -93,7 +90,7 @@ impl Settings {
             return Err(format!("nothing matches the pattern; its last words: {}", end_of(printed)));
         };
         let value = found.as_str().trim().parse::<f64>().ok().filter(|value| value.is_finite() && *value >= 0.0);
-        let value = value.ok_or_else(|| format!("found {:?}, expected a number, 0 or more", shown(found.as_str())))?;
+        let value = value.ok_or_else(|| format!("{:?} is not a number, 0 or more", shown(found.as_str())))?;
         Ok(value * self.unit.bit_per_s())
     }
 }
@@ -307,7 +304,7 @@ mod tests {
         let any = parameters(|it| it.pattern = Some("is (.*)".to_owned()));
         for wrong in ["is -1", "is NaN", "is inf", "is many"] {
             let error = Settings::of(&any).expect("good").value(wrong).expect_err(wrong);
-            assert!(error.contains("expected a number"), "{error}");
+            assert!(error.contains("is not a number"), "{error}");
         }
     }
 
@@ -315,10 +312,10 @@ mod tests {
     fn what_cannot_be_asked_of_a_program_is_refused() {
         let refused = |change: fn(&mut Parameters)| Settings::of(&parameters(change)).expect_err("refused").to_string();
         for (found, wanted) in [
-            (refused(|it| it.command = None), "command: found none"),
-            (refused(|it| it.command = Some(vec![String::new()])), "command: found none"),
+            (refused(|it| it.command = None), "command is missing"),
+            (refused(|it| it.command = Some(vec![String::new()])), "command is missing"),
             (refused(|it| it.pattern = Some("(".to_owned())), "regular expression such as"),
-            (refused(|it| it.pattern = None), "pattern: found none"),
+            (refused(|it| it.pattern = None), "pattern is missing"),
             (refused(|it| it.reverse = true), "reverse: the program sends"),
             (refused(|it| it.set = Some(vec!["a=b".to_owned()])), "set: the program sends"),
         ] {

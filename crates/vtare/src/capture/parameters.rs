@@ -99,7 +99,7 @@ impl Default for Parameters {
 
 /// Neither an interface nor a file.
 pub(super) fn nothing_named() -> Failure {
-    Failure::Input("interface: found null and read null, expected one of the two".to_owned())
+    Failure::Input("interface and read are missing: use one of the two".to_owned())
 }
 
 impl Parameters {
@@ -112,9 +112,7 @@ impl Parameters {
             (None, None) => return Err(nothing_named()),
             (Some(interface), Some(file)) => {
                 let file = file.display();
-                return Err(Failure::Input(format!(
-                    "read: found {file} beside interface {interface}, expected one of the two"
-                )));
+                return Err(Failure::Input(format!("read is {file} and interface is {interface}: use one of the two")));
             }
             _ => {}
         }
@@ -122,7 +120,7 @@ impl Parameters {
             let found =
                 [("hook", self.hook != Hook::Auto), ("seconds", self.seconds.is_some()), ("cpu", self.cpu.is_some())];
             if let Some((key, _)) = found.iter().find(|(_, given)| *given) {
-                return Err(Failure::Input(format!("{key}: found beside read, expected with interface only")));
+                return Err(Failure::Input(format!("{key} belongs to interface, not to read: leave it out")));
             }
         }
         parameters::check_bounds(&self)?;
@@ -130,7 +128,7 @@ impl Parameters {
         check_seconds("seconds", self.seconds)?;
         if !self.ring_byte.is_power_of_two() {
             let (found, next) = (self.ring_byte, self.ring_byte.next_power_of_two());
-            return Err(Failure::Input(format!("ring_byte: found {found}, expected a power of two, as {next}")));
+            return Err(Failure::value("ring_byte", found, format_args!("a power of two, such as {next}")));
         }
         check_cpu(self.cpu)?;
         Ok(self)
@@ -157,15 +155,15 @@ mod tests {
             let error = parameters.resolved().expect_err(part);
             assert!(error.to_string().contains(part) && error.code() == 2, "{error}");
         };
-        refused(Parameters::default(), "expected one of the two");
-        refused(Parameters { read: Some("x.pcap".into()), ..good() }, "found x.pcap beside interface lo");
+        refused(Parameters::default(), "use one of the two");
+        refused(Parameters { read: Some("x.pcap".into()), ..good() }, "read is x.pcap and interface is lo");
         let file = Parameters { read: Some("x.pcap".into()), seconds: Some(1.0), ..Parameters::default() };
-        refused(file, "seconds: found beside read");
-        refused(Parameters { port: Vec::new(), ..good() }, "port: found an empty list");
-        refused(Parameters { port: vec![0], ..good() }, "found 0, expected a whole number from 1 to 65535");
-        refused(Parameters { port: (1..=17).collect(), ..good() }, "at most 16");
-        refused(Parameters { ring_byte: 10_000, ..good() }, "a power of two, as 16384");
+        refused(file, "seconds belongs to interface, not to read");
+        refused(Parameters { port: Vec::new(), ..good() }, "port is an empty list: use ");
+        refused(Parameters { port: vec![0], ..good() }, "is 0: use a whole number from 1 to 65535");
+        refused(Parameters { port: (1..=17).collect(), ..good() }, "use 16 or fewer");
+        refused(Parameters { ring_byte: 10_000, ..good() }, "a power of two, such as 16384");
         refused(Parameters { ring_byte: 4_096, ..good() }, "from 8192");
-        refused(Parameters { packets: Some(0), ..good() }, "packets (--count): found 0");
+        refused(Parameters { packets: Some(0), ..good() }, "packets (--count) is 0: use ");
     }
 }

@@ -113,7 +113,7 @@ mod tests {
     fn what_is_no_condition_is_refused_with_what_is() {
         for (text, part) in [
             ("status better than good", "Example: 'status worse than usable'"),
-            ("status worse than usble", "did you mean 'usable'"),
+            ("status worse than usble", "Did you mean 'usable'"),
             ("resolutoin > 5", "resolution_percent"),
             ("foo", "no operator in 'foo'"),
         ] {

@@ -85,7 +85,7 @@ pub(crate) struct CheckArguments {
 pub(crate) fn command(arguments: &CheckArguments, context: &Context) -> Result<Exit, Failure> {
     let seconds = arguments.seconds;
     if !(5.0..=3_600.0).contains(&seconds) {
-        return Err(Failure::Input(format!("--seconds: found {seconds}, expected 5 to 3600")));
+        return Err(Failure::value("--seconds", seconds, "5 to 3600"));
     }
     if let Some(hosts) = &arguments.on {
         let seconds = seconds.to_string();
@@ -376,7 +376,7 @@ mod tests {
         let mut parts = Parts::new(&context, 1);
         assert_eq!(parts.measure::<Noise>(json!({"threshold_ns": 1})), Value::Null);
         assert_eq!(parts.notes[0].id, "noise_not_measured");
-        assert!(parts.notes[0].text.contains("found 1"), "{}", parts.notes[0].text);
+        assert!(parts.notes[0].text.contains("is 1: use"), "{}", parts.notes[0].text);
         assert!(!parts.interrupted);
     }
 }

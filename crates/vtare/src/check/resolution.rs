@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use serde::Serialize;
 
-use crate::nearest::did_you_mean;
+use crate::nearest::instead_of;
 use crate::table::plain_time;
 
 use super::trust::Trust;
@@ -50,10 +50,9 @@ impl FromStr for Status {
         match text.to_ascii_lowercase().as_str() {
             "good" => Ok(Self::Good),
             "usable" => Ok(Self::Usable),
-            other => Err(format!(
-                "'{other}' is not a status to compare with{}. Use good or usable",
-                did_you_mean(other, ["good", "usable"])
-            )),
+            other => {
+                Err(format!("'{other}' is not a status to compare with{}", instead_of(other, &["good", "usable"])))
+            }
         }
     }
 }
@@ -205,7 +204,7 @@ mod tests {
         assert_eq!("usable".parse(), Ok(Status::Usable));
         assert!(Status::NotNow > Status::Usable && Status::Usable > Status::Good);
         let error = "usble".parse::<Status>().expect_err("it is not a status");
-        assert!(error.contains("did you mean 'usable'"), "{error}");
+        assert!(error.contains("Did you mean 'usable'"), "{error}");
     }
 
     /// The time that `plain_time` wrote.

@@ -112,9 +112,7 @@ impl Language {
 /// [`Failure::Machine`] where the tools are missing, with the command that installs them.
 pub(super) fn build(language: Language) -> Result<(Place, PathBuf), Failure> {
     let Some((name, text)) = language.source() else {
-        return Err(Failure::Input(
-            "language: found rust, which is this binary; expected c, java or python".to_owned(),
-        ));
+        return Err(Failure::Input("language rust is in this binary: use c, java or python".to_owned()));
     };
     let place = Place::make(&std::env::temp_dir())?;
     let source = place.path().join(name);
@@ -135,9 +133,7 @@ pub(super) fn build(language: Language) -> Result<(Place, PathBuf), Failure> {
 pub(super) fn build_into(language: Language, file: &Path, with_runtime: bool) -> Result<(), Failure> {
     if with_runtime && language != Language::Java {
         let found = language.name();
-        return Err(Failure::Input(format!(
-            "--with-runtime: found language {found}, expected java: others bring none"
-        )));
+        return Err(Failure::Input(format!("--with-runtime: language {found} brings no runtime: use java")));
     }
     let (place, mut program) = build(language)?;
     if with_runtime {
@@ -200,7 +196,7 @@ mod tests {
     #[test]
     fn the_own_language_has_no_program_to_build() {
         let error = build(Language::Rust).err().expect("there is none");
-        assert!(error.to_string().contains("expected c, java or python"), "{error}");
+        assert!(error.to_string().contains("use c, java or python"), "{error}");
     }
 
     #[test]

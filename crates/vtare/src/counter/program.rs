@@ -89,7 +89,7 @@ impl Program {
         let hello: Hello =
             serde_json::from_str(&words).map_err(|error| line.broken(&format!("{error} in {words:?}")))?;
         if hello.schema != SCHEMA || hello.language != language.name() || !hello.steps_per_ms.is_normal() {
-            return Err(line.broken(&format!("found {hello:?}, expected {SCHEMA} in {}", language.name())));
+            return Err(line.broken(&format!("{hello:?} is not {SCHEMA} in {}", language.name())));
         }
         let size = Size::new(hello.steps_per_ms, parameters.unit_ms, parameters.max_exponent);
         line.send(&format!("{} {}\n", size.chunk_steps, size.most_chunks))?;
@@ -123,7 +123,7 @@ impl Program {
         let Some((argument, answer)) = self.answers.pop_front() else { return Ok(None) };
         let (found, wanted) = (answer.state, self.states[argument.trailing_zeros() as usize]);
         if found != wanted {
-            let why = format!("argument {argument}: counted to state {found}, expected {wanted}");
+            let why = format!("argument {argument}: counted to state {found} instead of {wanted}");
             return Err(self.line.broken(&why));
         }
         let (wall_ns, gap_ns) = fold(answer.chunks, on_gap);
@@ -163,11 +163,11 @@ fn read(words: &str, chunks: usize) -> Result<Answer, String> {
     let mut numbers = words.split_ascii_whitespace();
     let mut next = || numbers.next()?.parse::<u64>().ok();
     let (Some(state), Some(cpu_ns), Some(involuntary_switches)) = (next(), next(), next()) else {
-        return Err(format!("found {:?}, expected STATE CPU_NS SWITCHES", shown()));
+        return Err(format!("{:?} is not STATE CPU_NS SWITCHES", shown()));
     };
     let spans: Option<Vec<i64>> = numbers.map(|word| word.parse::<i64>().ok().filter(|found| *found >= 0)).collect();
     let spans = spans.filter(|spans| spans.len() == chunks && !spans.is_empty());
-    let spans = spans.ok_or_else(|| format!("found {:?}..., expected {chunks} lengths of time in ns", shown()))?;
+    let spans = spans.ok_or_else(|| format!("{:?}... is not {chunks} lengths of time in ns", shown()))?;
     let cpu_ns = cpu_ns.cast_signed();
     Ok(Answer { call: Call { wall_ns: 0, cpu_ns, gap_ns: 0, involuntary_switches }, state, chunks: spans })
 }
@@ -291,10 +291,10 @@ mod tests {
         assert_eq!((found.state, found.call.cpu_ns, found.call.involuntary_switches), (7, 100, 2));
         assert_eq!(found.chunks, [40, 50]);
         for (wrong, why) in [
-            ("7 100", "expected STATE"),
-            ("7 x 2 40 50", "expected STATE"),
-            ("7 100 2 40", "expected 2 lengths"),
-            ("7 100 2 40 -5", "expected 2"),
+            ("7 100", "is not STATE"),
+            ("7 x 2 40 50", "is not STATE"),
+            ("7 100 2 40", "is not 2 lengths"),
+            ("7 100 2 40 -5", "is not 2"),
         ] {
             let error = read(wrong, 2).expect_err(wrong);
             assert!(error.contains(why), "{error}");

@@ -100,7 +100,7 @@ pub(super) fn find(name: &OsStr, path: &OsStr) -> Result<Program, Refusal> {
 fn locate(name: &OsStr, path: &OsStr) -> Result<PathBuf, Refusal> {
     let shown = name.to_string_lossy();
     if name.is_empty() {
-        return Err(Refusal::NotFound("found an empty program name, expected a file or a name on PATH".to_owned()));
+        return Err(Refusal::NotFound("the program name is empty: use a file or a name on PATH".to_owned()));
     }
     if name.as_bytes().contains(&b'/') {
         let file = PathBuf::from(name);
@@ -110,7 +110,7 @@ fn locate(name: &OsStr, path: &OsStr) -> Result<PathBuf, Refusal> {
             }
             Err(error) => Err(Refusal::NotFound(format!("{shown}: cannot be started: {error}"))),
             Ok(facts) if facts.is_dir() => {
-                Err(Refusal::NotExecutable(format!("{shown}: is a directory, expected a program")))
+                Err(Refusal::NotExecutable(format!("{shown}: is a directory, not a program")))
             }
             Ok(facts) if facts.permissions().mode() & 0o111 == 0 => {
                 Err(Refusal::NotExecutable(format!("{shown}: is not executable: chmod +x makes it so")))
@@ -129,9 +129,7 @@ fn locate(name: &OsStr, path: &OsStr) -> Result<PathBuf, Refusal> {
     }
     Err(match not_executable {
         Some(file) => Refusal::NotExecutable(format!("{}: is not executable: chmod +x makes it so", file.display())),
-        None => {
-            Refusal::NotFound(format!("{shown}: found on no directory of PATH: name it with its path, or install it"))
-        }
+        None => Refusal::NotFound(format!("{shown} is in no directory of PATH: name it with its path, or install it")),
     })
 }
 

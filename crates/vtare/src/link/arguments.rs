@@ -6,7 +6,7 @@ use vtare_sys::named_file;
 
 use crate::failure::Failure;
 use crate::quantities::{
-    bit_rate, bit_rate_or_none, bytes_with_unit, nanoseconds, nanoseconds_or_none, positive, share, without_mark,
+    bit_rate, bit_rate_or_none, bytes_with_unit, nanoseconds, nanoseconds_or_none, not, positive, share, without_mark,
 };
 use crate::run_file;
 
@@ -272,12 +272,9 @@ fn loss_model(loss: f64, burst: Option<f64>) -> Result<LossModel, Failure> {
     // Beyond 1, and for a loss of 100 % infinite, where the bursts are too short for their share.
     let enter = leave * loss / (1.0 - loss);
     if burst < 1.0 || enter > 1.0 {
-        let text = format!(
-            "--loss-burst: found {burst} packets at {} % loss, expected at least {}",
-            loss * 100.0,
-            (loss / (1.0 - loss)).max(1.0)
-        );
-        return Err(Failure::Input(text));
+        let least = (loss / (1.0 - loss)).max(1.0);
+        let instead = format_args!("{least} or more at {} % loss", loss * 100.0);
+        return Err(Failure::value("--loss-burst", burst, instead));
     }
     Ok(LossModel::Bursty { enter, leave, lost_inside: 1.0 })
 }
@@ -292,8 +289,8 @@ fn steps(text: &str) -> Result<Steps, String> {
     }
     let content = named_file::text(Path::new(text), run_file::LARGEST_BYTE).map_err(|error| {
         format!(
-            "found '{text}', expected steps as 2G:10s,7G:10s or a file with one to a line; cannot read that \
-            file: {error}"
+            "'{text}' is neither steps, such as 2G:10s,7G:10s, nor a file with one to a line: cannot read that file: \
+             {error}"
         )
     })?;
     steps_of(without_mark(&content).lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')))
@@ -301,13 +298,13 @@ fn steps(text: &str) -> Result<Steps, String> {
 
 fn steps_of<'t>(parts: impl Iterator<Item = &'t str>) -> Result<Steps, String> {
     let phases = parts.map(|part| {
-        let wanted = || format!("found '{part}', expected RATE:TIME, as 2G:10s");
+        let wanted = || not(part, "RATE:TIME, such as 2G:10s");
         let (rate, time) = part.trim().split_once(':').ok_or_else(wanted)?;
         Ok(Phase { rate_bit_per_s: bit_rate_or_none(rate)?, lasts_ns: nanoseconds(time)? })
     });
     let phases: Vec<Phase> = phases.collect::<Result<_, String>>()?;
     if phases.is_empty() {
-        Err("found no step, expected at least one, as 2G:10s".to_owned())
+        Err("there is no step: use at least one, such as 2G:10s".to_owned())
     } else {
         Ok(Steps(phases))
     }
@@ -317,7 +314,7 @@ fn layer(text: &str) -> Result<Layer, String> {
     match text {
         "ip" => Ok(Layer::Ip),
         "ethernet" => Ok(Layer::Ethernet),
-        _ => Err(format!("found '{text}', expected ip or ethernet")),
+        _ => Err(not(text, "ip or ethernet")),
     }
 }
 
@@ -327,7 +324,7 @@ fn buffer(text: &str) -> Result<Buffer, String> {
     packets
         .map(Buffer::Packet)
         .or_else(|| bytes_with_unit(text).map(Buffer::Byte))
-        .ok_or_else(|| format!("found '{text}', expected bytes, as 1MB or 64KiB, or packets, as 200p"))
+        .ok_or_else(|| not(text, "bytes, such as 1MB or 64KiB, or packets, such as 200p"))
 }
 
 fn jitter(text: &str) -> Result<(u64, JitterShape), String> {
@@ -337,13 +334,13 @@ fn jitter(text: &str) -> Result<(u64, JitterShape), String> {
         "normal" => JitterShape::Normal,
         "exponential" => JitterShape::Exponential,
         "pareto" => JitterShape::Pareto,
-        _ => return Err(format!("found '{shape}', expected uniform, normal, exponential or pareto")),
+        _ => return Err(not(shape, "uniform, normal, exponential or pareto")),
     };
     Ok((nanoseconds_or_none(time)?, shape))
 }
 
 fn reorder(text: &str) -> Result<(f64, u64), String> {
-    let (part, time) = text.split_once(':').ok_or_else(|| format!("found '{text}', expected SHARE:TIME, as 1%:5ms"))?;
+    let (part, time) = text.split_once(':').ok_or_else(|| not(text, "SHARE:TIME, such as 1%:5ms"))?;
     Ok((share(part)?, nanoseconds(time)?))
 }
 
@@ -386,7 +383,7 @@ mod tests {
         let LossModel::Bursty { enter, leave, lost_inside } = ab.loss else { panic!("{:?}", ab.loss) };
         assert!((enter / (enter + leave) * lost_inside - 0.02).abs() < 1e-12 && (leave - 0.25).abs() < 1e-12);
         let short = loss_model(0.5, Some(0.5)).expect_err("shorter than one packet");
-        assert!(short.to_string().contains("expected at least 1"), "{short}");
+        assert!(short.to_string().contains("use 1 or more"), "{short}");
         assert!(loss_model(0.9, Some(2.0)).is_err(), "runs of 2 cannot make 90 %");
         assert!(loss_model(1.0, Some(2.0)).is_err());
     }

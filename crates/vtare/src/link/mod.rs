@@ -177,7 +177,7 @@ fn write(bins: Receiver<(usize, Bin)>, started_ns: u64, mut samples: Samples) ->
 }
 
 fn seconds(seconds: f64) -> Result<Span, Failure> {
-    let too_long = || Failure::Input(format!("--seconds: found {seconds}, expected at most 9e9 (285 years)"));
+    let too_long = || Failure::value("--seconds", seconds, "9e9 (285 years) or less");
     Span::try_from_secs_f64(seconds).ok_or_else(too_long)
 }
 
@@ -188,7 +188,7 @@ fn check_free(name: &str) -> Result<(), Failure> {
         Ok(master) => {
             let master = master.file_name().unwrap_or_default().to_string_lossy().into_owned();
             Err(Failure::Input(format!(
-                "{name} is a port of {master}, which carries its frames too: expected an interface of its own (ip link \
+                "{name} is a port of {master}, which carries its frames too: use an interface of its own (ip link \
                  set {name} nomaster)"
             )))
         }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, bad_value};
 use crate::measure;
 use crate::run_file::parse_document;
 
@@ -55,17 +55,17 @@ pub(super) fn read(path: &Path) -> Result<Job, Failure> {
 fn parse(text: &str) -> Result<Job, String> {
     let job: Job = parse_document(text)?;
     if !BIN_NS.contains(&job.bin_ns) {
-        return Err(format!("bin_ns: found {}, expected {} to {}", job.bin_ns, BIN_NS.start(), BIN_NS.end()));
+        return Err(bad_value("bin_ns", job.bin_ns, format_args!("{} to {}", BIN_NS.start(), BIN_NS.end())));
     }
     let taps = [("came", &job.taps.came), ("cross", &job.taps.cross), ("left", &job.taps.left)];
     if taps.iter().all(|(_, tap)| tap.is_none()) {
-        return Err("taps: found none, expected one of came, cross and left at least".to_owned());
+        return Err("taps is empty: use at least one of came, cross and left".to_owned());
     }
     for (name, tap) in taps {
         // It becomes the name of a file under /run/netns.
         let namespace = tap.as_ref().and_then(|tap| tap.namespace.as_deref());
         if namespace.is_some_and(|it| it.is_empty() || it.starts_with('.') || it.contains(['/', '\0'])) {
-            return Err(format!("taps.{name}.namespace: found {namespace:?}, expected a name of `ip netns`"));
+            return Err(format!("taps.{name}.namespace is {namespace:?}: use a name of `ip netns`"));
         }
     }
     Ok(job)
@@ -101,15 +101,15 @@ mod tests {
         assert_eq!(left.namespace, None);
         assert_eq!(left.between, Some([Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2)]));
         let why = parse(r#"{"taps": {}, "bin_ns": 50000}"#).expect_err("nothing to count");
-        assert!(why.contains("taps: found none"), "{why}");
+        assert!(why.contains("taps is empty: use at least one"), "{why}");
     }
 
     #[test]
     fn what_is_wrong_with_a_job_is_named() {
         let outside = r#"{"namespace": "../self/ns/net", "device": "in0"}"#;
         for (key, value, parts) in [
-            ("bin_ns", "0", ["bin_ns", "found 0", "10000"]),
-            ("bin_ns", "10000001", ["bin_ns", "found 10000001", "10000000"]),
+            ("bin_ns", "0", ["bin_ns", "is 0", "10000"]),
+            ("bin_ns", "10000001", ["bin_ns", "is 10000001", "10000000"]),
             ("bin_ns", "\"x\"", ["bin_ns", "\"x\"", "u64"]),
             ("cross", outside, ["taps.cross.namespace", "../self/ns/net", "ip netns"]),
             ("left", "{}", ["taps.left", "missing", "device"]),

@@ -55,7 +55,7 @@ pub(crate) fn command(arguments: &LinkCounterArguments, context: &Context) -> Re
     let log = arguments.out.clone().unwrap_or_else(|| arguments.job.with_file_name("link_counter.parquet"));
     let document = log.with_extension("json");
     if document == log || document == arguments.job {
-        return Err(Failure::Input(format!("--out: found {}, expected another FILE.parquet", log.display())));
+        return Err(Failure::value("--out", log.display(), "another FILE.parquet"));
     }
     let counters = Counters::open(&job);
     write_document(&document, counters.as_ref().err())?;

@@ -110,7 +110,7 @@ impl Instrument for Noise {
         let NoiseParameters { seconds, threshold_ns, cpu } = parameters;
         let cpus = match cpu {
             Some(cpus) if cpus.is_empty() => {
-                return Err(Failure::Input("cpu: found an empty list, expected CPUs, or null for all".to_owned()));
+                return Err(Failure::value("cpu", "an empty list", "CPUs, or null for all"));
             }
             Some(cpus) => cpus,
             None => sched::allowed_cpus()?,
@@ -118,7 +118,7 @@ impl Instrument for Noise {
         for (at, cpu) in cpus.iter().enumerate() {
             check_cpu(Some(*cpu))?;
             if cpus[..at].contains(cpu) {
-                return Err(Failure::Input(format!("cpu: found {cpu} twice, expected each CPU once")));
+                return Err(Failure::Input(format!("cpu has {cpu} twice: use each CPU once")));
             }
         }
         Ok(NoiseParameters { seconds, threshold_ns, cpu: Some(cpus) })

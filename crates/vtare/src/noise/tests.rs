@@ -72,18 +72,18 @@ fn parameters_out_of_range_are_refused_with_the_range() {
     for (parameters, part) in [
         (
             NoiseParameters { seconds: 0.0, ..NoiseParameters::default() },
-            "seconds: found 0, expected a number above 0 and at most 86400",
+            "seconds is 0: use a number above 0 and at most 86400",
         ),
         (
             NoiseParameters { seconds: f64::NAN, ..NoiseParameters::default() },
-            "seconds: found no number, expected a number above 0",
+            "seconds is not a number: use a number above 0",
         ),
         (
             NoiseParameters { threshold_ns: 99, ..NoiseParameters::default() },
-            "threshold_ns (--threshold): found 99, expected a whole number from 100",
+            "threshold_ns (--threshold) is 99: use a whole number from 100",
         ),
         (NoiseParameters { cpu: Some(vec![]), ..NoiseParameters::default() }, "empty list"),
-        (NoiseParameters { cpu: Some(vec![4_096]), ..NoiseParameters::default() }, "found 4096"),
+        (NoiseParameters { cpu: Some(vec![4_096]), ..NoiseParameters::default() }, "cpu is 4096"),
     ] {
         let error = Noise::resolve(parameters, &Context::without_signals()).expect_err(part);
         assert_eq!(error.code(), 2);

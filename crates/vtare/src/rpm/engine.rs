@@ -88,7 +88,7 @@ impl Engine {
     pub(super) fn next(&self, within: Duration) -> Result<Next, Failure> {
         match self.events.recv_timeout(within) {
             Ok(Ok(event)) => Ok(Next::Event(event)),
-            Ok(Err(error)) => Err(Failure::Machine(format!("found {error}, expected an event of {ENGINE}"))),
+            Ok(Err(error)) => Err(Failure::Machine(format!("{ENGINE} sent no event: {error}"))),
             Err(RecvTimeoutError::Timeout) => Ok(Next::Silence),
             Err(RecvTimeoutError::Disconnected) => Ok(Next::End),
         }

@@ -32,7 +32,7 @@ pub(super) fn send<'c>(
 ) -> Result<SendingEnded<'c>, Failure> {
     let stop = context.stop_flag();
     let Pattern::Constant { pace } = parameters.schedule(1, 0).pattern else {
-        return Err(Failure::Input("engine: found xdp with poisson, expected --engine socket for that".to_owned()));
+        return Err(Failure::Input("engine xdp cannot send with poisson: use --engine socket".to_owned()));
     };
     let plan = Plan {
         pace,

@@ -201,7 +201,7 @@ fn decide(
             };
             Ok((facts, Some(keeper)))
         }
-        Err(why) if asked => Err(Failure::Input(format!("pacing: found txtime, but {why}; or --pacing program"))),
+        Err(why) if asked => Err(Failure::Input(format!("pacing is txtime, but {why}; or use --pacing program"))),
         Err(why) => plain(own, &format!("nothing on the way out keeps launch times: {why}")),
     }
 }

@@ -17,7 +17,7 @@ fn kept() -> Offer {
 }
 
 fn not_kept() -> Offer {
-    Err("veth1 has the queue discipline noqueue, expected fq or etf: tc qdisc replace dev veth1 root fq".to_owned())
+    Err("veth1 has the queue discipline noqueue: use fq or etf: tc qdisc replace dev veth1 root fq".to_owned())
 }
 
 fn chosen(parameters: &Parameters, carrier: Carrier, offer: fn() -> Offer) -> (&'static str, bool, String) {
@@ -47,7 +47,7 @@ fn a_sleeping_sender_leaves_the_times_to_a_queue_that_keeps_them() {
     assert_eq!(chosen(&sleeping, Carrier::Socket, kept).0, "txtime");
     let (holder, launched, because) = chosen(&sleeping, Carrier::Socket, not_kept);
     assert_eq!((holder, launched), ("sleep", false));
-    assert!(because.contains("noqueue, expected fq or etf"), "{because}");
+    assert!(because.contains("noqueue: use fq or etf"), "{because}");
     let dense = Parameters { rate_packet_per_s: 50_000, ..sleeping.clone() };
     assert_eq!(chosen(&dense, Carrier::Socket, nobody_asks).0, "sleep");
     let own = Parameters { pacing: Pacing::Program, ..sleeping };
@@ -64,7 +64,7 @@ fn launch_times_that_are_asked_for_are_had_or_refused() {
     assert_eq!(refused.code(), 2);
     let message = refused.to_string();
     assert!(
-        message.contains("found txtime") && message.contains("noqueue") && message.contains("--pacing program"),
+        message.contains("pacing is txtime") && message.contains("noqueue") && message.contains("--pacing program"),
         "{message}"
     );
 }

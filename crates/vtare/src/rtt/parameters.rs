@@ -288,20 +288,20 @@ impl Parameters {
     /// Checks everything that needs no network, and fills in what depends on the rate.
     ///
     /// # Errors
-    /// With the value found and what is wanted.
+    /// With the value and what to use instead.
     pub(super) fn resolved(mut self) -> Result<Self, Failure> {
         if self.peer.is_empty() {
-            return Err(Failure::Input("peer: found none, expected at least one HOST or HOST:PORT".to_owned()));
+            return Err(Failure::value("peer", "missing", "at least one HOST or HOST:PORT"));
         }
         parameters::check_bounds(&self)?;
         instrument::check_list("peer", &self.peer)?;
         if self.mode != Mode::Stamp && self.stamp_tlv.is_some() {
-            return Err(Failure::Input("stamp_tlv: found without mode stamp, expected --stamp with it".to_owned()));
+            return Err(Failure::Input("stamp_tlv belongs to mode stamp: add --stamp, or leave it out".to_owned()));
         }
         instrument::check_range("size_byte", self.size_byte.into(), self.least_byte() as u64, LARGEST_BYTE as u64)?;
         instrument::check_seconds("seconds", self.seconds)?;
         if self.seconds.is_none() && self.packets.is_none() {
-            return Err(Failure::Input("seconds: found null and no packets, expected one of the two".to_owned()));
+            return Err(Failure::Input("seconds and packets are missing: use one of the two".to_owned()));
         }
         let dense = self.flood || self.rate() * self.peer.len() as f64 > DENSE_PACKET_PER_S;
         self.timeout_ns.get_or_insert(if dense { 500_000_000 } else { 2_000_000_000 });
@@ -310,8 +310,7 @@ impl Parameters {
             let key = if self.blocking { "blocking" } else { "flood" };
             let found = self.peer.len();
             return Err(Failure::Input(format!(
-                "{key}: found with {found} peers, expected one peer: one thread serves all peers and cannot \
-                wait for one"
+                "{key} cannot serve {found} peers: use one peer, as one thread serves all and cannot wait for one"
             )));
         }
         let (engine, beyond) = match self.engine {
@@ -320,14 +319,11 @@ impl Parameters {
             Engine::Auto | Engine::Socket => ("", None),
         };
         if let Some(found) = beyond {
-            return Err(Failure::Input(format!(
-                "engine: found {engine} with {found}, expected --engine socket for that"
-            )));
+            return Err(Failure::Input(format!("engine {engine} cannot send with {found}: use --engine socket")));
         }
         if self.pacing == Pacing::Txtime && self.flood {
             return Err(Failure::Input(
-                "pacing: found txtime with flood, expected a rate or a gap: a flood has no times at which \
-                packets are due"
+                "pacing txtime does not go with flood, which has no times at which packets are due: use a rate or a gap"
                     .to_owned(),
             ));
         }
@@ -465,18 +461,18 @@ mod tests {
             let error = parameters.resolved().expect_err(part).to_string();
             assert!(error.contains(part), "{error}");
         };
-        refused(Parameters::default(), "peer: found none");
+        refused(Parameters::default(), "peer is missing");
         refused(Parameters { size_byte: 17, ..good() }, "from 18 to 9000");
         refused(Parameters { size_byte: 43, mode: Mode::Stamp, ..good() }, "from 44 to 9000");
-        refused(Parameters { seconds: None, ..good() }, "expected one of the two");
+        refused(Parameters { seconds: None, ..good() }, "use one of the two");
         refused(Parameters { rate_packet_per_s: 0, ..good() }, "from 1 to 1000000");
         let two = vec!["a".to_owned(), "b".to_owned()];
-        refused(Parameters { peer: two, flood: true, ..good() }, "expected one peer");
+        refused(Parameters { peer: two, flood: true, ..good() }, "use one peer");
         let launched = Parameters { pacing: Pacing::Txtime, ..good() };
-        refused(Parameters { flood: true, ..launched.clone() }, "found txtime with flood");
+        refused(Parameters { flood: true, ..launched.clone() }, "pacing txtime does not go with flood");
         refused(
             Parameters { engine: Engine::Xdp, ..launched },
-            "found xdp with pacing txtime, expected --engine socket",
+            "engine xdp cannot send with pacing txtime: use --engine socket",
         );
     }
 

@@ -169,7 +169,7 @@ pub(super) fn open<'c>(
     {
         let found = parameters.size_byte;
         return Err(Failure::Input(format!(
-            "size_byte: found {found}, the path to {name} carries {most} B without fragments"
+            "size_byte is {found}, but the path to {name} carries {most} B without fragments: use that or less"
         )));
     }
     Ok(Ready { name: name.to_owned(), address, session, codec, link, in_kernel, refused, pacing })

@@ -24,7 +24,7 @@ use crate::context::Context;
 use crate::document::Program;
 use crate::failure::{Exit, Failure};
 use crate::instrument::fresh_seed;
-use crate::nearest::did_you_mean;
+use crate::nearest::instead_of;
 use crate::output::{print, print_json, to_json};
 use crate::quantities::show_bit_rate;
 use crate::table::{Table, percent, time};
@@ -381,11 +381,7 @@ fn chosen(arguments: &SelftestArguments) -> Result<Vec<&'static Fault>, Failure>
     let names: Vec<&str> = FAULTS.iter().map(|fault| fault.name).collect();
     for name in arguments.only.iter().chain(&arguments.leave_out) {
         if !names.contains(&name.as_str()) {
-            let near = did_you_mean(name, names.iter().copied());
-            return Err(Failure::Input(format!(
-                "found the fault '{name}'{near}, expected one of {}",
-                names.join(", ")
-            )));
+            return Err(Failure::Input(format!("unknown fault '{name}'{}", instead_of(name, &names))));
         }
     }
     let wanted = |fault: &&Fault| match arguments.only.is_empty() {

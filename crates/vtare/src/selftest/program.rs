@@ -49,7 +49,7 @@ pub(super) fn measured(line: &str, inside: Option<&str>, nice: i32) -> Result<Va
 /// A number of a document, by its path.
 pub(super) fn number(document: &Value, path: &str) -> Result<f64, Failure> {
     let found = document.pointer(path).and_then(Value::as_f64);
-    found.ok_or_else(|| Failure::Machine(format!("found no number {path} in the document of a command, expected one")))
+    found.ok_or_else(|| Failure::Machine(format!("the document of a command has no number {path}")))
 }
 
 /// A command that runs in the background; killed where it is dropped.

@@ -348,7 +348,7 @@ fn keys(files: &[PathBuf]) -> Result<Vec<PresharedKey>, Failure> {
     if files.len() > MOST_KEYS {
         let count = files.len();
         return Err(Failure::Input(format!(
-            "--key-file: found {count}, expected at most {MOST_KEYS}: the old key and the new one"
+            "--key-file names {count} keys: use {MOST_KEYS} or fewer, the old key and the new one"
         )));
     }
     if !files.is_empty() {
@@ -358,7 +358,7 @@ fn keys(files: &[PathBuf]) -> Result<Vec<PresharedKey>, Failure> {
         Ok(text) => Ok(vec![PresharedKey::parse(KEY_VARIABLE, &text).map_err(key_failure)?]),
         Err(std::env::VarError::NotPresent) => Ok(Vec::new()),
         Err(std::env::VarError::NotUnicode(_)) => {
-            Err(Failure::Input(format!("{KEY_VARIABLE}: not text, expected 64 hexadecimal digits")))
+            Err(Failure::Input(format!("{KEY_VARIABLE} is not text: use 64 hexadecimal digits")))
         }
     }
 }
@@ -372,7 +372,7 @@ fn stamp_options(arguments: &ServeArguments) -> Result<StampOptions, Failure> {
 fn options(arguments: &ServeArguments, keys: Vec<PresharedKey>) -> Result<Options, Failure> {
     let listen = arguments.listen.unwrap_or_else(|| default_address(!keys.is_empty()));
     let nanos = |name: &str, seconds: f64| {
-        let too_long = || Failure::Input(format!("{name}: found {seconds}, expected at most 9e9 (285 years)"));
+        let too_long = || Failure::value(name, seconds, "9e9 (285 years) or less");
         Span::try_from_secs_f64(seconds).map(Span::as_nanos_unsigned).ok_or_else(too_long)
     };
     let limits = Limits {

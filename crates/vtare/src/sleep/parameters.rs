@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use vtare_clock::sleep::{Method, SleepOptions};
 
-use crate::nearest::did_you_mean;
+use crate::nearest::nearest;
 use crate::parameters;
 use crate::quantities::{nanoseconds, nanoseconds_or_none, positive, share};
 
@@ -111,7 +111,8 @@ pub(super) fn all_methods() -> Vec<Method> {
 pub(crate) fn method(text: &str) -> Result<Method, String> {
     text.parse().map_err(|_| {
         let names: Vec<String> = Method::ALL.iter().map(Method::to_string).collect();
-        let near = did_you_mean(text, names.iter().map(String::as_str));
-        format!("found '{text}'{near}, expected one of {}", names.join(", "))
+        let near = nearest(text, names.iter().map(String::as_str));
+        let hint = near.map(|near| format!(". Did you mean '{near}'?")).unwrap_or_default();
+        format!("'{text}' is not one of {}{hint}", names.join(", "))
     })
 }

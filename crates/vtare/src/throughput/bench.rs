@@ -162,7 +162,7 @@ impl<'c> Bench<'c> {
         let frames = of(most_packet_per_s.max(fixed)).max(slots.guests().len() as u64);
         if frames > MOST_FRAMES {
             return Err(Failure::Input(format!(
-                "a trial of {} s at up to {} frames/s: {frames} frames, expected {MOST_FRAMES} at most: make trials \
+                "a trial of {} s at up to {} frames/s has {frames} frames, more than {MOST_FRAMES}: make trials \
                  shorter, or give a greatest load (--max-rate)",
                 longest as f64 / 1e9,
                 most_packet_per_s.max(fixed)

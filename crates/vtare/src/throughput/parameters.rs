@@ -337,17 +337,17 @@ impl Parameters {
         parameters::check_bounds(&self)?;
         for (key, port) in [("tx_port", &self.tx_port), ("rx_port", &self.rx_port)] {
             if port.is_empty() {
-                return Err(Failure::Input(format!("{key}: found none, expected the name of an interface")));
+                return Err(Failure::value(key, "missing", "the name of an interface"));
             }
         }
         if self.flow.is_empty() {
-            return Err(Failure::Input("flow: found none, expected the MAC or IP of each guest".to_owned()));
+            return Err(Failure::value("flow", "missing", "the MAC or IP of each guest"));
         }
         self.flows()?;
         instrument::check_cpu(self.cpu)?;
         if self.pdr && self.method == SearchMethod::Binary {
-            let want = "expected --method mlrsearch, or --ndr: a binary search allows no loss";
-            return Err(Failure::Input(format!("pdr: found with method binary, {want}")));
+            let message = "pdr does not go with method binary, which allows no loss: use --method mlrsearch, or --ndr";
+            return Err(Failure::Input(message.to_owned()));
         }
         instrument::check_list("frame_byte", &self.frame_byte)?;
         let loaded = self.loaded.get_or_insert_with(|| vec![self.flow.len() as u32]).clone();
@@ -359,7 +359,7 @@ impl Parameters {
             let least = self.trial_ns.saturating_mul(self.searches.into());
             if most < least {
                 return Err(Failure::Input(format!(
-                    "most_ns: found {most} ({} s), expected {least} ({} s) or more: {} searches share it, and a single \
+                    "most_ns is {most} ({} s): use {least} ({} s) or more: {} searches share it, and a single \
                      trial of each lasts {} s; make trials shorter (--trial), searches fewer (--searches), or give \
                      more time (--max-time)",
                     most as f64 / 1e9,
@@ -370,12 +370,10 @@ impl Parameters {
             }
         }
         if self.latency_load.contains(&0.0) {
-            return Err(Failure::Input("latency_load: found 0, expected shares above 0".to_owned()));
+            return Err(Failure::value("latency_load", 0, "shares above 0"));
         }
         if let Some(ratio) = self.soak_loss_ratio.filter(|ratio| *ratio <= 0.0 || *ratio >= 1.0) {
-            return Err(Failure::Input(format!(
-                "soak_loss_ratio: found {ratio}, expected a share above 0 and below 1"
-            )));
+            return Err(Failure::value("soak_loss_ratio", ratio, "a share above 0 and below 1"));
         }
         // What the searches themselves check.
         let range = vtare_methods::throughput::Range { least: 1, most: 1_000 };
@@ -401,16 +399,17 @@ impl Parameters {
     /// [`Failure::Input`] for one that cannot be read.
     pub(super) fn flows(&self) -> Result<Vec<Flow>, Failure> {
         let next_hop = self.next_hop.as_deref().map(|text| {
-            hardware_address(text).ok_or_else(|| {
-                Failure::Input(format!("next_hop: found '{text}', expected a MAC, as 02:00:00:00:00:01"))
-            })
+            hardware_address(text)
+                .ok_or_else(|| Failure::value("next_hop", format_args!("'{text}'"), "a MAC, such as 02:00:00:00:00:01"))
         });
         let next_hop = next_hop.transpose()?;
         let flow = |(number, text): (usize, &String)| {
             let wrong = || {
-                Failure::Input(format!(
-                    "flow: found '{text}', expected MAC, IP or MAC/IP, as 02:00:00:00:00:01/198.19.0.1"
-                ))
+                Failure::value(
+                    "flow",
+                    format_args!("'{text}'"),
+                    "MAC, IP or MAC/IP, such as 02:00:00:00:00:01/198.19.0.1",
+                )
             };
             let (mac, ip) = match text.split_once('/') {
                 Some((mac, ip)) => (Some(mac), Some(ip)),
@@ -425,7 +424,7 @@ impl Parameters {
             let to = match mac {
                 Some(mac) => hardware_address(mac).ok_or_else(wrong)?,
                 None => next_hop.ok_or_else(|| {
-                    Failure::Input(format!("flow: '{text}' has no MAC, expected next_hop (--next-hop MAC) or MAC/IP"))
+                    Failure::Input(format!("flow: '{text}' has no MAC: use next_hop (--next-hop MAC) or MAC/IP"))
                 })?,
             };
             Ok(Flow { to, address })
@@ -519,30 +518,27 @@ mod tests {
     fn what_cannot_be_is_refused_with_what_can() {
         let list = |text: &str| vec![text.to_owned()];
         for (found, wanted) in [
-            (with(|it| it.loaded = Some(vec![13])), "found 13, expected from 1 to 12"),
-            (with(|it| it.loaded = Some(vec![0])), "found 0, expected a whole number from 1"),
+            (with(|it| it.loaded = Some(vec![13])), "loaded is 13: use 1 to 12"),
+            (with(|it| it.loaded = Some(vec![0])), "loaded is 0: use a whole number from 1"),
             (with(|it| (it.loaded, it.slight_share) = (Some(vec![9]), 0.25)), "less than 0.2500"),
             (
                 with(|it| (it.loaded, it.slight_share) = (Some(vec![9]), 1.5)),
-                "slight_share (--slight): found 1.5, expected a number from 0 to 1",
+                "slight_share (--slight) is 1.5: use a number from 0 to 1",
             ),
-            (
-                with(|it| it.frame_byte = vec![63]),
-                "frame_byte (--frame): found 63, expected a whole number from 64 to 9018",
-            ),
-            (with(|it| it.frame_byte = vec![9_019]), "found 9019"),
-            (with(|it| it.frame_byte = vec![64, 64]), "found 64 twice"),
-            (with(|it| it.flow = list("guest1")), "found 'guest1', expected MAC, IP or MAC/IP"),
+            (with(|it| it.frame_byte = vec![63]), "frame_byte (--frame) is 63: use a whole number from 64 to 9018"),
+            (with(|it| it.frame_byte = vec![9_019]), "is 9019: use"),
+            (with(|it| it.frame_byte = vec![64, 64]), "has 64 twice"),
+            (with(|it| it.flow = list("guest1")), "is 'guest1': use MAC, IP or MAC/IP"),
             (with(|it| it.flow = list("10.0.0.1")), "--next-hop"),
-            (with(|it| it.flow.clear()), "flow: found none"),
-            (with(|it| it.next_hop = Some("x".to_owned())), "next_hop: found 'x'"),
-            (with(|it| it.tx_port.clear()), "tx_port: found none"),
-            (with(|it| it.loss_ratio = 1.0), "loss ratio: found 1"),
-            (with(|it| it.width = 0.0), "width: found 0"),
-            (with(|it| it.trial_sum_ns = 5), "trial_sum_ns (--trial-sum): found 5"),
-            (with(|it| it.latency_load = vec![1.1]), "latency_load: found 1.1, expected a number from 0 to 1"),
-            (with(|it| it.latency_load = vec![0.0]), "latency_load: found 0, expected shares above 0"),
-            (with(|it| it.most_ns = Some(1_000_000_000)), "expected 1500000000 (1.5 s) or more: 5 searches share it"),
+            (with(|it| it.flow.clear()), "flow is missing: use "),
+            (with(|it| it.next_hop = Some("x".to_owned())), "next_hop is 'x'"),
+            (with(|it| it.tx_port.clear()), "tx_port is missing: use "),
+            (with(|it| it.loss_ratio = 1.0), "loss ratio is 1: use "),
+            (with(|it| it.width = 0.0), "width is 0: use "),
+            (with(|it| it.trial_sum_ns = 5), "trial_sum_ns (--trial-sum) is 5: use "),
+            (with(|it| it.latency_load = vec![1.1]), "latency_load is 1.1: use a number from 0 to 1"),
+            (with(|it| it.latency_load = vec![0.0]), "latency_load is 0: use shares above 0"),
+            (with(|it| it.most_ns = Some(1_000_000_000)), "use 1500000000 (1.5 s) or more: 5 searches share it"),
         ] {
             let error = found.expect_err(wanted);
             assert!(error.to_string().contains(wanted), "{error}");
@@ -562,10 +558,7 @@ mod tests {
         assert_eq!(goals(false, true), [(0.005, 0.5)]);
         assert_eq!(goals(true, true), [(0.005, 0.5), (0.0, 0.0)]);
         let refused = with(|it| (it.pdr, it.method) = (true, SearchMethod::Binary)).expect_err("it allows no loss");
-        assert!(
-            refused.to_string().contains("pdr: found with method binary, expected --method mlrsearch"),
-            "{refused}"
-        );
+        assert!(refused.to_string().contains("pdr does not go with method binary"), "{refused}");
     }
 
     #[test]

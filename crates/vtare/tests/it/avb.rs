@@ -310,8 +310,9 @@ fn what_cannot_be_is_refused_with_the_way_out() {
     let responder = Responder::on_loopback();
     let at = &responder.address;
     let avb = |more: &str| vtare_line(&format!("avb {more}"));
-    avb(&format!("{at} --method yazz")).refused(2, &["yazz (did you mean 'yaz'?)", "abacus"]);
-    avb(&format!("{at} --set intreval_share=1")).refused(2, &["'intreval_share' (did you mean 'interval_share'?)"]);
+    avb(&format!("{at} --method yazz")).refused(2, &["method is yazz. Did you mean 'yaz'?", "abacus"]);
+    avb(&format!("{at} --set intreval_share=1"))
+        .refused(2, &["'intreval_share' is no setting of abacus. Did you mean 'interval_share'?"]);
     avb(&format!("{at} --set interval_share=-1")).refused(2, &["interval_share is -1", "more than 0"]);
     avb(&format!("{at} --reverse --method assolo")).refused(2, &["assolo", "measure from there"]);
     avb("127.0.0.1:9 --json").refused(4, &["127.0.0.1:9"]);
@@ -373,9 +374,9 @@ fn a_program_without_an_estimate_states_why_and_leaves_nothing_running() {
 fn what_cannot_be_asked_of_a_program_is_refused() {
     by_script("true", "--pattern (").refused(2, &["regular expression such as"]);
     by_script("true", "--pattern x --reverse").refused(2, &["reverse: the program sends"]);
-    by_script("true", "").refused(2, &["pattern: found none"]);
-    vtare_line("avb 127.0.0.1 --method program --pattern x").refused(2, &["command: found none"]);
-    vtare_line("avb 127.0.0.1 --pattern x").refused(2, &["pattern: found it with method abacus"]);
+    by_script("true", "").refused(2, &["pattern is missing"]);
+    vtare_line("avb 127.0.0.1 --method program --pattern x").refused(2, &["command is missing"]);
+    vtare_line("avb 127.0.0.1 --pattern x").refused(2, &["pattern belongs to method program, not to abacus"]);
     let missing = "avb 127.0.0.1 --method program --pattern x --json --command /nonexistent/tool";
     vtare_line(missing).refused(3, &["/nonexistent/tool"]);
 }
@@ -383,7 +384,7 @@ fn what_cannot_be_asked_of_a_program_is_refused() {
 #[test]
 fn a_size_above_what_the_interface_takes_is_refused() {
     let Some(shaped) = Shaped::new() else { return };
-    shaped.avb("--size 4000").refused(2, &["size_byte: found 4000", "1500"]);
+    shaped.avb("--size 4000").refused(2, &["size_byte is 4000", "1500"]);
 }
 
 #[test]

@@ -331,13 +331,13 @@ fn what_cannot_be_captured_is_refused_in_words() {
     vtare_line("capture").refused(2, &["is missing", "IFACE", "--read"]);
     vtare_line("capture nosuch0 --seconds 1")
         .refused(2, &["no interface 'nosuch0' in this network namespace; there are ", "lo"]);
-    vtare_line("capture lo --ring-byte 9999").refused(2, &["ring_byte: found 9999, expected a power of two, as 16384"]);
+    vtare_line("capture lo --ring-byte 9999").refused(2, &["ring_byte is 9999: use a power of two, such as 16384"]);
     vtare_line("capture lo --read x.pcap").refused(2, &["cannot be used with"]);
     vtare_line("capture --read /nonexistent.pcap").refused(2, &["cannot read /nonexistent.pcap"]);
     let place = Place::new();
     let text = place.with("notes.pcap", "this is a text");
     vtare_line(&format!("capture --read {}", text.display()))
-        .refused(2, &["74 68 69 73", "expected a pcap or pcapng file"]);
+        .refused(2, &["74 68 69 73", "is not a pcap or pcapng file"]);
     if let Some(wire) = Wire::new() {
         wire.here("ip link set va down").expect("it was up");
         wire.vtare("capture va").refused(3, &["the interface va is down: ip link set va up"]);

@@ -41,22 +41,20 @@ fn wrong_usage_exits_with_2_and_names_what_is_wanted() {
     vtare_line("timer --seconds 0").refused(2, &["'0' is not a number above 0"]);
     vtare_line("throughput --tx lo --rx lo").refused(2, &["--flow"]);
     let guest = "--flow 02:00:00:00:00:01";
-    vtare_line(&format!("throughput --tx lo --rx lo {guest} --loaded 2"))
-        .refused(2, &["found 2, expected from 1 to 1"]);
+    vtare_line(&format!("throughput --tx lo --rx lo {guest} --loaded 2")).refused(2, &["loaded is 2: use 1 to 1"]);
     vtare_line(&format!("throughput --tx lo --rx lo {guest} {guest} --loaded 1 --slight 50%"))
-        .refused(2, &["found 0.5, expected less than 0.5000"]);
+        .refused(2, &["slight share is 0.5: use less than 0.5000"]);
     vtare_line(&format!("throughput --tx lo --rx lo {guest} --frame 40"))
-        .refused(2, &["frame_byte (--frame): found 40, expected a whole number from 64 to 9018"]);
+        .refused(2, &["frame_byte (--frame) is 40: use a whole number from 64 to 9018"]);
     vtare_line("sleep --method nap").refused(2, &["'nap' is not one of usleep"]);
-    vtare_line("sleep --method usleap")
-        .refused(2, &["found 'usleap' (did you mean 'usleep'?), expected one of usleep"]);
+    vtare_line("sleep --method usleap").refused(2, &["'usleap' is not one of usleep", "Did you mean 'usleep'?"]);
     vtare_line("sleep --traget 1ms").refused(2, &["'--traget'", "'--target'"]);
     vtare_line("sleep --target 1x").refused(2, &["'1x' is not a time. Write it as 500ns"]);
-    vtare_line("sleep --target 1ms,1000us").refused(2, &["target_ns: found 1000000 twice"]);
-    vtare_line("sleep --fifo 100").refused(2, &["fifo: found 100, expected a whole number from 1 to 99"]);
+    vtare_line("sleep --target 1ms,1000us").refused(2, &["target_ns has 1000000 twice"]);
+    vtare_line("sleep --fifo 100").refused(2, &["fifo is 100: use a whole number from 1 to 99"]);
     vtare_line("sleep --tolerance 5q").refused(2, &["'5q' is not a time"]);
-    vtare_line("counter --unit-ms 0.001").refused(2, &["unit_ms: found 0.001, expected a number from 0.05 to 1000"]);
-    vtare_line("counter --seconds 0.5").refused(2, &["--seconds: found 0.5, expected 102.300 or more"]);
+    vtare_line("counter --unit-ms 0.001").refused(2, &["unit_ms is 0.001: use a number from 0.05 to 1000"]);
+    vtare_line("counter --seconds 0.5").refused(2, &["--seconds is 0.5: use 102.300 or more"]);
     vtare_line("counter --seconds 9 --unit-ms 1").refused(2, &["cannot be used with"]);
     vtare_line("load net --to nohost:5001 --rate 1M")
         .refused(2, &["'nohost:5001': no address in digits", "10.0.0.2:8462"]);
@@ -67,7 +65,7 @@ fn wrong_usage_exits_with_2_and_names_what_is_wanted() {
     vtare_line("exec --clock tsc true").refused(2, &["'tsc'", "auto, ordered, unordered, os"]);
     vtare_line("exec --sleep nap true").refused(2, &["'nap'", "adaptive, two_phase, spin, os"]);
     vtare_line("exec --slack-ns -1 true").refused(2, &["-1"]);
-    vtare_line("exec --report r.json -- true").refused(127, &["r.json: found on no directory", "--report=FILE"]);
+    vtare_line("exec --report r.json -- true").refused(127, &["r.json is in no directory", "--report=FILE"]);
     vtare_line("exec").refused(2, &["<PROGRAM>"]);
 }
 
@@ -75,7 +73,7 @@ fn wrong_usage_exits_with_2_and_names_what_is_wanted() {
 fn a_cpu_that_is_not_allowed_is_refused_with_those_that_are() {
     for instrument in ["timer", "sleep", "counter"] {
         vtare_line(&format!("{instrument} --cpu 4000"))
-            .refused(2, &["cpu: found 4000, expected one that this process may use: "]);
+            .refused(2, &["cpu is 4000: use one that this process may use: "]);
     }
 }
 
@@ -261,8 +259,8 @@ fn arguments_are_read_before_rights_are_asked_for() {
         ("capture nothere0", "no interface 'nothere0'"),
         ("serve --xdp nothere0", "no interface 'nothere0'"),
         ("load io --dir /nothere0", "/nothere0 is no directory"),
-        ("sleep --fifo 200", "fifo: found 200"),
-        ("noise --cpu 9999", "cpu: found 9999"),
+        ("sleep --fifo 200", "fifo is 200"),
+        ("noise --cpu 9999", "cpu is 9999"),
         ("rtt nothere0.invalid --icmp", "'nothere0.invalid'"),
     ] {
         let Some(outcome) = as_user(line) else {

@@ -97,9 +97,9 @@ fn pretender(place: &Place, script: &str) -> PathBuf {
 fn a_program_that_does_not_do_its_work_is_found_out() {
     let place = Place::new();
     let cases = [
-        ("read calls; echo 1 100 0 10000 10000 10000 10000 10000; cat >/dev/null", "counted to state 1, expected "),
-        ("read calls; echo 1 100 0 10000; cat >/dev/null", "expected 5 lengths of time"),
-        ("read calls; echo nonsense; cat >/dev/null", "expected STATE CPU_NS SWITCHES"),
+        ("read calls; echo 1 100 0 10000 10000 10000 10000 10000; cat >/dev/null", "counted to state 1 instead of "),
+        ("read calls; echo 1 100 0 10000; cat >/dev/null", "is not 5 lengths of time"),
+        ("read calls; echo nonsense; cat >/dev/null", "is not STATE CPU_NS SWITCHES"),
         ("exit 7", "it ended (exit status: 7) before it had answered"),
     ];
     for (script, why) in cases {
@@ -134,10 +134,10 @@ fn what_does_not_fit_together_is_refused() {
     vtare_line("counter --language cobol").refused(2, &["cobol"]);
     vtare_line("counter --program x").refused(2, &["--language"]);
     vtare_line("counter --language rust --program x")
-        .refused(2, &["found x for language rust, which is in this binary"]);
-    vtare_line("counter --language rust --build x").refused(2, &["expected c, java or python"]);
+        .refused(2, &["program is x, but language rust is in this binary"]);
+    vtare_line("counter --language rust --build x").refused(2, &["use c, java or python"]);
     vtare_line("counter --language c --program /nonexistent/x").refused(2, &["/nonexistent/x", "--build FILE"]);
-    vtare_line("counter --language c --build x --with-runtime").refused(2, &["found language c, expected java"]);
+    vtare_line("counter --language c --build x --with-runtime").refused(2, &["language c brings no runtime: use java"]);
     vtare_line("counter --language java --with-runtime").refused(2, &["--build"]);
     vtare_line("counter --language python --build /nonexistent/x").refused(2, &["cannot write /nonexistent/x"]);
 }

@@ -273,8 +273,8 @@ fn what_makes_no_link_is_refused_with_the_way_out() {
     vtare_line("link lo x --rate 1M --rate-steps 1M:1s").refused(2, &["--rate", "--rate-steps"]);
     vtare_line("link lo x --rate-steps 0:1s").refused(2, &["0 bit/s", "above 0"]);
     vtare_line("link lo x --ab-jitter 1ms:odd").refused(2, &["'odd'", "pareto"]);
-    vtare_line("link lo x --loss 90% --loss-burst 2").refused(2, &["--loss-burst", "at least 9"]);
-    vtare_line("link lo x --cpu 4000").refused(2, &["found 4000"]);
+    vtare_line("link lo x --loss 90% --loss-burst 2").refused(2, &["--loss-burst", "use 9"]);
+    vtare_line("link lo x --cpu 4000").refused(2, &["cpu is 4000"]);
     vtare_line("link lo x --log /nonexistent/truth.parquet").refused(2, &["/nonexistent", "writable"]);
     assert_eq!(vtare_line("link lo nothere0 --json").json()["exit_code"], 2);
 }

@@ -117,12 +117,12 @@ fn a_bad_job_is_refused_with_the_key_and_what_is_wanted() {
     let good = write_job(&place, ("vtare-test-none", "none0"), ("vtare-test-none", "none0"));
     let text = std::fs::read_to_string(&good).expect("it was written");
     for (bad, parts) in [
-        (text.replace("50000", "5"), ["bin_ns", "found 5", "10000 to 10000000"]),
+        (text.replace("50000", "5"), ["bin_ns", "is 5: use", "10000 to 10000000"]),
         (text.replace("5001", "70000"), ["taps.cross.port", "70000", "u16"]),
         (text.replace("\"left\"", "\"gone\""), ["taps.gone", "unknown field", "`left`"]),
         (text.replace("vtare-test-none", "../../proc/1/ns"), ["namespace", "../../proc/1/ns", "ip netns"]),
         (text[..20].to_owned(), ["job.json", "the document", "EOF"]),
-        (format!("{text} {text}"), ["job.json", "found more behind its end", "one JSON document"]),
+        (format!("{text} {text}"), ["job.json", "more after the end of the document", "one JSON document"]),
     ] {
         std::fs::write(&good, bad).expect("it is writable");
         vtare(["link-counter".as_ref(), good.as_os_str()]).refused(2, &parts);

@@ -21,7 +21,7 @@ fn the_help_is_as_agreed() {
 fn what_cannot_be_is_refused_by_name() {
     vtare_line("path").refused(2, &["the peer is missing. Name a host"]);
     vtare_line("path 127.0.0.1 --max-bytes 1000").refused(2, &["most_byte", "1000", "500000"]);
-    vtare_line("path 127.0.0.1 --cpu 4096").refused(2, &["cpu: found 4096"]);
+    vtare_line("path 127.0.0.1 --cpu 4096").refused(2, &["cpu is 4096"]);
     vtare_line("path 127.0.0.1:1").refused(4, &["127.0.0.1:1"]);
     vtare_line("path 127.0.0.1 --fail-if rtt_at_1110_ns>1").refused(2, &["rtt_at_1110_ns", "rtt_at_110_ns"]);
 }

@@ -130,17 +130,14 @@ fn what_is_wrong_in_a_file_is_named_with_its_key() {
         (good(json!({"samples": -4})), vec!["parameters.samples: ", "-4", "expected u64"]),
         (good(json!({"target_ns": [1000, "1ms"]})), vec!["parameters.target_ns[1]: ", "\"1ms\"", "expected u64"]),
         (good(json!({"method": ["nap"]})), vec!["parameters.method[0]: ", "`nap`", "`clock_nanosleep`"]),
-        (good(json!({"method": []})), vec!["method: found an empty list"]),
-        (good(json!({"samples": 0})), vec!["samples: found 0, expected a whole number from 1"]),
-        (good(json!({"cpu": 4000})), vec!["cpu: found 4000, expected one that this process may use"]),
-        (good(json!({"fifo": 0})), vec!["fifo: found 0, expected a whole number from 1 to 99"]),
+        (good(json!({"method": []})), vec!["method is an empty list"]),
+        (good(json!({"samples": 0})), vec!["samples is 0: use a whole number from 1"]),
+        (good(json!({"cpu": 4000})), vec!["cpu is 4000: use one that this process may use"]),
+        (good(json!({"fifo": 0})), vec!["fifo is 0: use a whole number from 1 to 99"]),
         (good(json!({"fifo": "10"})), vec!["parameters.fifo: ", "string \"10\"", "expected u8"]),
         (good(json!({"tolerance_ns": -1})), vec!["parameters.tolerance_ns: ", "-1", "expected u64"]),
-        (
-            with("instrument", json!("nap")),
-            vec!["instrument: found \"nap\", expected one of timer, sleep, counter, noise"],
-        ),
-        (with("schema", json!("vtare.run/9")), vec!["schema: found \"vtare.run/9\", expected \"vtare.run/1\""]),
+        (with("instrument", json!("nap")), vec!["instrument is \"nap\": use one of timer, sleep, counter, noise"]),
+        (with("schema", json!("vtare.run/9")), vec!["schema is \"vtare.run/9\": use \"vtare.run/1\""]),
         (with("seed", json!("x")), vec!["seed: ", "string \"x\""]),
         (with("factors", json!({})), vec!["unknown field `factors`", "`parameters`"]),
     ] {
@@ -188,7 +185,7 @@ fn a_file_with_more_than_one_document_a_path_for_a_run_id_or_a_list_for_paramete
         answers.push_str(&outcome.stderr.replace(&format!("{}/", path.parent().expect("a directory").display()), ""));
     }
     golden("tests/golden/run_file_refused.txt", &answers);
-    vtare_line("measure /dev/zero").refused(2, &["cannot read /dev/zero: it is a device, expected a regular file"]);
+    vtare_line("measure /dev/zero").refused(2, &["cannot read /dev/zero: it is a device, not a regular file"]);
     let large = place.with("run.json", &" ".repeat((1 << 20) + 1));
     let outcome = vtare([std::ffi::OsStr::new("measure"), large.as_os_str()]);
     assert!(outcome.code == 2 && outcome.stderr.contains("longer than 1048576 B"), "{}", outcome.stderr);

@@ -52,5 +52,5 @@ fn where_nothing_can_be_injected_the_reason_is_named_with_exit_code_3() {
 #[test]
 fn an_unknown_fault_is_refused_with_the_nearest_name() {
     let outcome = vtare_line("selftest --only thefd");
-    outcome.refused(2, &["found the fault 'thefd' (did you mean 'theft'?), expected one of counter-rate, "]);
+    outcome.refused(2, &["unknown fault 'thefd'. Did you mean 'theft'? Use one of counter-rate, "]);
 }

@@ -258,11 +258,11 @@ fn replies_that_may_come_to_any_of_several_queues_are_refused() {
 fn what_programs_do_not_do_is_refused_with_the_way_out() {
     for more in ["--flood", "--poisson", "--blocking", "--icmp"] {
         let outcome = crate::common::vtare_line(&format!("rtt 127.0.0.1 --engine xdp {more}"));
-        outcome.refused(2, &["engine: found xdp with", "--engine socket"]);
+        outcome.refused(2, &["engine xdp cannot send with", "--engine socket"]);
     }
     for more in ["--icmp", "--stamp", "--hardware-stamps", "--busy-poll 50us"] {
         let outcome = crate::common::vtare_line(&format!("rtt 127.0.0.1 --engine af_xdp {more}"));
-        outcome.refused(2, &["engine: found af_xdp with", "--engine socket"]);
+        outcome.refused(2, &["engine af_xdp cannot send with", "--engine socket"]);
     }
     let outcome = crate::common::vtare_line("serve --listen 127.0.0.1:0 --xdp no-such-interface");
     outcome.refused(2, &["no interface 'no-such-interface'", "lo"]);

@@ -9,7 +9,7 @@ pub enum Cause {
     #[error("garbage: {0}")]
     Garbage(WireError),
     /// A reply, which no responder expects.
-    #[error("a reply came where requests are expected")]
+    #[error("a reply came instead of a request")]
     Reply,
     /// It names no open session.
     #[error("no such session")]

@@ -50,8 +50,8 @@ def read_baseline(file: Path, here: Mapping[str, Any]) -> tuple[Command, list[Me
         raise BadInput(f"--against: {file}: it has no pairs. Give a document of a comparison that ran")
     if differs := [f"{key} {found.get(key)}, here {here.get(key)}" for key in _SAME if found.get(key) != here.get(key)]:
         raise BadInput(
-            f"--against: {file} is of another machine, expected this one: found {plain_line('; '.join(differs))}: make "
-            "a new baseline here"
+            f"--against: {file} was measured on another machine ({plain_line('; '.join(differs))}). Make a new "
+            "baseline here"
         )
     return Command((), f"{plain_line(text)} (baseline)"), runs
 

@@ -42,7 +42,7 @@ def read_commands(typed: Sequence[str], *, least: int = 2) -> tuple[Command, ...
         parts = [[word] for word in typed]
     if len(parts) < least or not all(parts) or not all(part[0].strip() for part in parts):
         raise BadInput(
-            f"found {sum(map(bool, parts))} command(s), expected at least {least}, none of them empty: "
+            f"too few commands ({sum(map(bool, parts))}): name {least} or more, none of them empty: "
             "vtare ab -- 'A' -- 'B'"
         )
     return tuple(_command(part) for part in parts)
@@ -73,7 +73,7 @@ def _command(words: Sequence[str]) -> Command:
     try:
         plain = shlex.split(text)
     except ValueError as error:
-        raise BadInput(f"no shell can read the command {text!r}: {error}") from error
+        raise BadInput(f"the command {text!r} is not one that a shell can read: {error}") from error
     # What is the same without a shell does without: its start would be in every figure.
     if shlex.join(plain) == text.strip() and plain and "=" not in plain[0] and not _is_builtin(plain[0]):
         return Command(tuple(plain), plain_line(text))

@@ -27,7 +27,7 @@ def _rows(document: Any, key: str | None = None) -> list[dict[str, Any]]:
     """The objects of a list that is the document, or a member of it."""
     rows = members(document, key) if key is not None else document
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise NoReading(f"found {kind(rows)} where a list of objects is expected")
+        raise NoReading(f"the benchmarks are {kind(rows)}, not a list of objects")
     if not rows:
         raise NoReading("the list of benchmarks is empty")
     return rows
@@ -107,7 +107,7 @@ def _of_repetitions(name: str, rows: Sequence[dict[str, Any]]) -> Reading:
     for row in single:
         unit = read_unit(text_of(row, "time_unit", "ns"))
         if unit.symbol != "ns":
-            raise NoReading(f"benchmark '{name}': found the time unit '{text_of(row, 'time_unit')}'")
+            raise NoReading(f"benchmark '{name}' has the unknown time unit '{text_of(row, 'time_unit')}'")
         time = number_of(member(row, "real_time"), "real_time")
         numbers.append(Number(time.value * unit.factor, time.step * unit.factor))
     return _reading(name, mean_of(numbers), ReadingUnit("ns", 1.0, False))
@@ -135,7 +135,7 @@ def _criterion(printed: str) -> list[Reading]:
     times = numbers_of(member(document, "times"), "times")
     turns = numbers_of(member(document, "iters"), "iters")
     if len(times) != len(turns) or any(turn.value <= 0 for turn in turns):
-        raise NoReading(f"found {len(times)} times and {len(turns)} numbers of iterations above 0, expected as many")
+        raise NoReading(f"{len(times)} times do not match {len(turns)} numbers of iterations, each above 0")
     per_turn = [Number(t.value / k.value, t.step / k.value) for t, k in zip(times, turns, strict=True)]
     return [_reading("", mean_of(per_turn), _NANOSECOND)]
 

@@ -79,7 +79,7 @@ def member(value: Any, key: str) -> Any:
         NoReading: there is none of this name, with those that there are.
     """
     if not isinstance(value, dict):
-        raise NoReading(f"found {kind(value)} where an object with '{key}' is expected")
+        raise NoReading(f"there is no '{key}' in {kind(value)}")
     if key not in value:
         # A benchmark program says in its document why it could not measure.
         raise NoReading(_own_error(value) or f"there is no '{key}' beside {_keys(value)}")
@@ -106,7 +106,7 @@ def members(value: Any, key: str) -> list[Any]:
     """
     found = member(value, key)
     if not isinstance(found, list):
-        raise NoReading(f"'{key}' is {kind(found)}, a list is expected")
+        raise NoReading(f"'{key}' is {kind(found)}, not a list")
     if not found:
         raise NoReading(_own_error(value) or f"'{key}' is empty")
     return found
@@ -116,7 +116,7 @@ def text_of(value: Any, key: str, default: str | None = None) -> str:
     """Return a text that is a member of an object, without control characters; `default` where it has none."""
     found = value.get(key, default) if default is not None and isinstance(value, dict) else member(value, key)
     if not isinstance(found, str):
-        raise NoReading(f"'{key}' is {kind(found)}, a text is expected")
+        raise NoReading(f"'{key}' is {kind(found)}, not a text")
     return plain_text(found)
 
 
@@ -138,14 +138,14 @@ def number_of(value: Any, what: str) -> Number:
         NoReading: it is no number.
     """
     if not isinstance(value, Digits) or not math.isfinite(value):
-        raise NoReading(f"'{what}' is {kind(value)}, a number is expected")
+        raise NoReading(f"'{what}' is {kind(value)}, not a number")
     return Number(float(value), value.step)
 
 
 def numbers_of(values: Any, what: str) -> list[Number]:
     """Return the numbers of a list."""
     if not isinstance(values, list) or not values:
-        raise NoReading(f"'{what}' is {'an empty list' if values == [] else kind(values)}, numbers are expected")
+        raise NoReading(f"'{what}' is {'an empty list' if values == [] else kind(values)}, not numbers")
     return [number_of(value, what) for value in values]
 
 
@@ -182,7 +182,7 @@ def _followed(value: Any, steps: Sequence[str]) -> list[Any]:
         if step == "*":
             items = value.values() if isinstance(value, dict) else value
             if not isinstance(value, (dict, list)):
-                raise NoReading(f"{here} is {kind(value)}, a list is expected")
+                raise NoReading(f"{here} is {kind(value)}, not a list")
             return [found for item in items for found in _followed(item, steps[at + 1 :])]
         if isinstance(value, list):
             if not re.fullmatch(r"-?\d{1,9}", step) or not -len(value) <= int(step) < len(value):

@@ -167,7 +167,7 @@ class Trials:
         how = f"signal {found['signal']}" if found["exit_code"] is None else f"exit code {found['exit_code']}"
         said = plain_text(_end(err).strip())
         raise BadInput(
-            f"{command.text}: it ended with {how}, expected 0 (--ignore-failure takes any)"
+            f"{command.text}: it ended with {how}, not 0 (add --ignore-failure to accept any)"
             + (f": {said}" if said else "")
         )
 

@@ -51,7 +51,7 @@ def find_binary(option: Path | None = None) -> Path:
 
 def _executable(path: Path, origin: str) -> Path:
     if not path.is_file():
-        raise BadInput(f"{origin}: {path}: no such file; expected the path of the vtare binary")
+        raise BadInput(f"{origin}: {path}: no such file; name the vtare binary")
     if not _is_executable(path):
         raise BadInput(f"{origin}: {path}: not executable; run `chmod +x {path}` or name the vtare binary")
     return path.absolute()

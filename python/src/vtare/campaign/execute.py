@@ -166,7 +166,7 @@ def _check_load(path: Path) -> None:
     except BadInput as error:
         raise RunFailed(printable(f"the load's report: {error}", _REASON)) from error
     if document.get("schema") != "vtare.load/1":
-        raise RunFailed(f"the load's report has schema {printable(document.get('schema'))}, expected 'vtare.load/1'")
+        raise RunFailed(f"the load's report has schema {printable(document.get('schema'))}, not 'vtare.load/1'")
 
 
 def _check_samples(path: Path, run: Run, most: Allowance) -> None:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, get_args
 
 from vtare.errors import BadInput, CampaignStopped
-from vtare.stored.paths import is_run_id, kind_of, parse_json, plain_text
+from vtare.stored.paths import is_run_id, kind_of, parse_json, plain_text, require_run_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -379,11 +379,7 @@ class Journal:
 
     def _entry(self, row: tuple[Any, ...]) -> Entry:
         run_id, status, *others = row
-        if not is_run_id(run_id):
-            raise BadInput(
-                f"{self._path}: found the run id {run_id!r}, expected 16 hexadecimal digits: no vtare wrote this; do "
-                f"not go on with a store that you do not trust"
-            )
+        require_run_id(run_id, self._path)
         if status not in get_args(Status):
             raise self._odd(status, f"status of run {run_id}", "done, failed or skipped")
         for (column, kinds), value in zip(_COLUMNS.items(), others, strict=True):
@@ -392,10 +388,10 @@ class Journal:
         values: list[Any] = [plain_text(value) if isinstance(value, str) else value for value in others]
         return Entry(run_id, status, *values)
 
-    def _odd(self, found: object, what: str, expected: str) -> BadInput:
+    def _odd(self, value: object, what: str, usual: str) -> BadInput:
         return BadInput(
-            f"{self._path}: found {found!r} as {what}, expected {expected}; "
-            f"`vtare verify {self._path.parent} --repair` makes the journal of its finished runs anew"
+            f"{self._path}: damaged: {what} is {value!r}, not {usual}; "
+            f"`vtare verify {self._path.parent} --repair` rebuilds the journal from the finished runs"
         )
 
 
@@ -405,11 +401,11 @@ def _refuse_odd_files(path: Path) -> None:
         place = path.with_name(path.name + beside)
         kind = kind_of(place)
         if kind not in ("file", None):
-            raise BadInput(f"{place}: found a {kind}, expected an ordinary file; put the file itself there")
+            raise BadInput(f"{place} is a {kind}, not an ordinary file; put the file itself there")
     rollback = path.with_name(f"{path.name}-journal")
     if kind_of(rollback) is not None:
         raise BadInput(
-            f"{rollback}: found a rollback journal, which vtare never leaves and which can make SQLite remove any "
+            f"{rollback} is a rollback journal, which vtare never leaves and which can make SQLite remove any "
             "file; remove it, and do not go on with a store that you do not trust"
         )
 

@@ -58,7 +58,7 @@ def place_of(text: str) -> Path:
     if text.startswith(S3):
         bucket, _, name = text.removeprefix(S3).strip("/").partition("/")
         if not bucket or not name:
-            raise BadInput(f"found '{text}', expected s3://BUCKET/NAME")
+            raise BadInput(f"'{text}' is not a store on S3: use s3://BUCKET/NAME")
         path = _place(f"{S3}{bucket}/{name}")
     elif path.absolute().parent.parent == state_directory("s3") and (origin := path.parent / "origin").is_file():
         text = origin.read_text(encoding="utf-8")

@@ -92,7 +92,7 @@ class CounterPrograms:
         furnished = kinds_with(lambda one: one.FURNISHED)
         if brought and memory_byte is not None and memory_byte < BROUGHT_MEMORY_BYTE:
             raise MachineCannot(
-                f"language {language} on platform {platform}: found {memory_byte >> 20} MiB of memory, its virtual "
+                f"language {language}: platform {platform} has {memory_byte >> 20} MiB of memory, its virtual "
                 f"machine needs {BROUGHT_MEMORY_BYTE >> 20} MiB"
             )
         if language != _STATIC and not brought and kind not in furnished:

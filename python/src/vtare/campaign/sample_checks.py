@@ -70,7 +70,7 @@ def check_load(document: Mapping[str, Any]) -> None:
         parts |= {f"nbd.{end}": parts["nbd"].get(end) for end in ("client", "server")}
     for name, part in parts.items():
         if part is not None and not isinstance(part, dict):
-            raise BadInput(f"found {name} of type {type(part).__name__}, expected an object or null")
+            raise BadInput(f"{name} is of type {type(part).__name__}, not an object or null")
         for key, value in (part or {}).items():
             if _is_quantity(key):
                 _require_number(key, value)
@@ -83,7 +83,7 @@ def _is_quantity(key: str) -> bool:
 
 def _require_number(name: str, found: object) -> None:
     if found is not None and (isinstance(found, bool) or not isinstance(found, int | float) or found < 0):
-        raise BadInput(f"found {name} {found!r:.80}, expected a number from 0 on, or null")
+        raise BadInput(f"{name} is {found!r:.80}, not a number, 0 or more, or null")
 
 
 def _check_footer(footer: Mapping[str, Any], path: Path) -> None:
@@ -98,11 +98,9 @@ def _check_footer(footer: Mapping[str, Any], path: Path) -> None:
     for part in (*parts, *cells, *notes, footer):
         for key, value in part.items():
             if isinstance(value, str | bool) and _is_quantity(key):
-                raise BadInput(
-                    f"{path}: the footer's {key} is {value!r:.80}, expected a number; measure this run again"
-                )
+                raise BadInput(f"{path}: the footer's {key} is {value!r:.80}, not a number; measure this run again")
     if footer.get("elapsed_ns", 0) < 0:
-        raise BadInput(f"{path}: the footer's elapsed_ns is {footer['elapsed_ns']}, expected 0 or more")
+        raise BadInput(f"{path}: the footer's elapsed_ns is {footer['elapsed_ns']}, below 0; measure it again")
 
 
 def _objects(path: Path, name: str, found: object, needs: tuple[str, ...]) -> list[dict[str, Any]]:
@@ -120,4 +118,4 @@ def _decode(path: Path, instrument: str) -> None:
         except (OSError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
             raise BadInput(f"{path}: column '{name}' is damaged ({error})") from error
         if values.null_count() and not column.get("nullable", False):
-            raise BadInput(f"{path}: column '{name}' lacks {values.null_count()} values, expected all of them")
+            raise BadInput(f"{path}: column '{name}' lacks {values.null_count()} values; measure this run again")

@@ -225,7 +225,7 @@ def _set_aside(files: Files, path: Path, store: Path) -> None:
     if kind is None:
         files.make_directory(damaged)
     elif kind != "directory":
-        raise BadInput(f"{damaged}: found a {kind}, expected a directory: damaged runs are kept there")
+        raise BadInput(f"{damaged} is a {kind}, but vtare keeps damaged runs in a directory of that name: move it away")
     files.set_aside(path, damaged)
 
 
@@ -283,7 +283,7 @@ def read_plan_text(path: Path, needed: tuple[str, ...] = ("journal.sqlite",)) ->
 def _refuse_odd_parts(path: Path, needed: tuple[str, ...]) -> None:
     """Refuse what is no store, or has a part that is no ordinary file or directory. The path itself may be a link."""
     if path.exists() and not path.is_dir():
-        raise BadInput(f"{path}: found a file, expected the directory that a campaign left")
+        raise BadInput(f"{path} is a file: name the directory that a campaign left")
     if not path.is_dir():
         raise BadInput(f"{path}: no such store; make one with `vtare run PLAN --store {path}`")
     kinds = {name: kind_of(path / name) for name in _PARTS}
@@ -298,8 +298,8 @@ def _refuse_odd_parts(path: Path, needed: tuple[str, ...]) -> None:
     for name, kind in kinds.items():
         if kind not in (None, _PARTS[name]):
             raise BadInput(
-                f"{path / name}: found a {kind}, expected a {_PARTS[name]}: no link is followed in a store, since it "
-                "may come from somebody else; put what it names in its place"
+                f"{path / name} is a {kind}, not a {_PARTS[name]}: vtare follows no link in a store, which may come "
+                "from somebody else; put what it names in its place"
             )
 
 

@@ -23,7 +23,7 @@ from vtare.cli.options import (
     stdout,
 )
 from vtare.cli.tree import command
-from vtare.errors import BadInput
+from vtare.errors import BadInput, bad_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -131,17 +131,17 @@ def ab(
     from vtare.terminal.ab import show_compared, shown_progress
 
     if against is not None and (self_test or metric):
-        raise BadInput("--against: found --self-test or --metric, expected neither: it compares what the system counts")
+        raise BadInput("--against compares only what the system counts: leave out --self-test and --metric")
     typed = [*commands, "--", *commands] if self_test and "--" not in commands else commands
     listed = read_commands(typed, least=2 if against is None else 1)
     if against is not None and len(listed) > 1:
-        raise BadInput(f"--against: found {len(listed)} commands, expected one")
+        raise BadInput(f"--against compares one command with its baseline, not {len(listed)}: name one")
     if self_test:
         listed = (listed[0], listed[0])
     files = [_form(text, printed=not as_json) for text in write or ()]
     limits = tuple(read_limit(text) for text in fail_if or ())
     if more_is_better and less_is_better:
-        raise BadInput("found --more-is-better and --less-is-better. Give one of them")
+        raise BadInput("--more-is-better and --less-is-better contradict each other: use one of them")
     metrics = [read_metric(text, locale=locale) for text in metric or ()]
     reader = Reader(metrics)
     read = reader.read if metrics else None
@@ -208,11 +208,11 @@ def _form(text: str, *, printed: bool) -> tuple[str, str]:
 
     form, _, file = text.partition("=")
     if form not in ("html", *FORMS) or not file:
-        raise BadInput(f"--write: found '{text}', expected FORM=FILE with one of html, {', '.join(FORMS)}")
+        raise BadInput(f"--write {bad_value(text, 'FORM=FILE')}, FORM one of html, {', '.join(FORMS)}")
     if file == "-" and not printed:
-        raise BadInput(f"--write: found '{text}' beside --json, expected a file: --json prints one document alone")
+        raise BadInput(f"--write {bad_value(text, 'a file with --json')}, which prints one document alone")
     place = Path(file).parent
     if file != "-" and (Path(file).is_dir() or not os.access(place, os.W_OK | os.X_OK)):
-        found = "a directory" if Path(file).is_dir() else f"no directory {place} that can be written"
-        raise BadInput(f"--write: '{text}': found {found}, expected a file in a directory that can be written")
+        why = f"{file} is a directory" if Path(file).is_dir() else f"the directory {place} cannot be written"
+        raise BadInput(f"--write '{text}': {why}: name another file")
     return form, file

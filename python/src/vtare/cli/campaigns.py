@@ -85,7 +85,7 @@ def _fleet(on: str | None, plan: Plan, store: Path, program: Path) -> Workers | 
     """The fleet that --on names; None where all is on this machine."""
     if on is None:
         if plan.mesh is not None:
-            raise BadInput(f"{plan.source}: mesh: found no fleet, expected its hosts: add --on HOSTS")
+            raise BadInput(f"{plan.source}: mesh: there is no fleet to measure: add --on HOSTS")
         return None
     from vtare.fleet.named_fleet import open_fleet
 
@@ -103,7 +103,7 @@ def _dry_run(on: str, plan: str, store: Path | None, seed: int | None, *, as_jso
 
     hosts, faults = simulated_number(on)
     if store is not None:
-        raise BadInput("found --store with a dry run, which keeps none; leave one of the two out")
+        raise BadInput("--store does not go with a dry run, which keeps nothing: leave one of the two out")
     checked = load_plan(find_plan(plan), contract=load_contract())
     chosen = seed if seed is not None else checked.seed if checked.seed is not None else draw_seed()
     _LOG.info(f"{checked.name}: dry run on {hosts} simulated hosts, seed {chosen}; nothing is measured")
@@ -159,7 +159,7 @@ def retry(
     chosen = [word for word, wanted in (("failed", failed), ("skipped", skipped)) if wanted]
     if not chosen:
         raise BadInput(
-            "found neither --failed nor --skipped, expected one or both; `vtare resume` makes all that is left"
+            "which runs to repeat is missing: add --failed, --skipped or both (`vtare resume` makes all that is left)"
         )
     program, contract = binary_and_contract(binary)
     with at_work(store) as files, Store.open(store, files=files, contract=contract) as opened:
@@ -214,7 +214,7 @@ def status(store: Path, as_json: bool, live: bool) -> None:
 
     if live:
         if as_json or not stdout().is_terminal:
-            raise BadInput("--live: found no terminal, expected one: leave --live out")
+            raise BadInput("--live needs a terminal: leave --live out")
         from vtare.terminal.live import follow
 
         follow(stdout(), store, state_now)

@@ -10,7 +10,7 @@ import click
 
 from vtare.cli.options import Word, binary_option, json_option, print_json, stdout
 from vtare.cli.tree import command
-from vtare.errors import BadInput, MachineCannot, did_you_mean
+from vtare.errors import BadInput, MachineCannot, instead_of
 from vtare.records.answer import Answered, answered
 
 if TYPE_CHECKING:
@@ -73,8 +73,7 @@ def _able(names: Sequence[str], places: Sequence[Place]) -> bool:
     known = [*instruments, *(place.name for place in places)]
     for name in names:
         if name not in known:
-            hint = did_you_mean(name, known)
-            raise BadInput(f"found '{name}'{hint}, expected instruments and platforms: {', '.join(known)}")
+            raise BadInput(f"'{name}' is no instrument or platform{instead_of(name, known)}")
     on = [place for place in places if place.name in names]
     which = [name for name in instruments if name in names]
     if on:

@@ -35,9 +35,9 @@ def fleet(what: str, hosts: Path | None, seconds: float | None, binary: Path | N
 
     checking = what == "check" and hosts is not None
     if hosts is not None and not checking:
-        raise BadInput(f"found '{what}' and '{hosts}', expected one file of hosts or store, or `check` and a file")
+        raise BadInput(f"'{what}' and '{hosts}' are two: name one file of hosts or store, or `check` and a file")
     if seconds is not None and not checking:
-        raise BadInput("found --seconds without `check`, to which it belongs: add it, or leave it out")
+        raise BadInput("--seconds belongs to `check`: add it, or leave --seconds out")
     path = hosts if hosts is not None else Path(what)
     if path.is_dir():
         _show_store(path, as_json=as_json)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from vtare.errors import did_you_mean
+from vtare.errors import nearest
 from vtare.terminal.logs import start_logging
 
 if TYPE_CHECKING:
@@ -97,9 +97,9 @@ class Choice(click.Choice[str]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Read it."""
         if value not in self.choices:
-            self.fail(
-                f"'{value}' is not one of {', '.join(self.choices)}{did_you_mean(value, self.choices)}", param, ctx
-            )
+            near = nearest(value, self.choices)
+            hint = f". Did you mean '{near}'?" if near else ""
+            self.fail(f"'{value}' is not one of {', '.join(self.choices)}{hint}", param, ctx)
         return value
 
 

@@ -47,7 +47,7 @@ def papers(
 
     if write is not None:
         if claims or as_json or any(other is not None for other in (name, store, out)):
-            raise BadInput("--write: found other options beside it, expected none: it writes a page for each paper")
+            raise BadInput("--write writes a page for each paper: leave out the other options")
         _write_paper_pages(write)
         return
     if store is not None:
@@ -67,7 +67,7 @@ def papers(
             write_page(out, printed.claims_page(found), as_json=as_json)
     elif name is None:
         if as_json:
-            raise BadInput("--json: found no paper, expected one: `vtare papers` lists them")
+            raise BadInput("--json needs a paper: name one that `vtare papers` lists")
         printed.show_list(stdout())
     else:
         from vtare.terminal.tables import for_tables

@@ -257,7 +257,7 @@ def show_power(plan: str, pilot: Path | None, spread: float | None, shift: float
 
     if Path(plan).is_dir():
         if pilot is not None:
-            raise BadInput(f"{plan} is a store and --pilot names another; expected one pilot")
+            raise BadInput(f"{plan} is a store, and --pilot names another: name one of them")
         pilot = Path(plan)
         checked, _, _ = read_store(pilot)
     else:

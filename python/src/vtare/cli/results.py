@@ -232,11 +232,12 @@ def compare(
     """
     if over_time is not None:
         if before is not None or more_before or more_after:
-            raise BadInput("--over-time: found another store, expected the one of --over-time alone")
+            raise BadInput("--over-time compares one store with itself: leave out the other stores")
         _compare_over_time(over_time, 0.05 if margin is None else margin / 100.0, fail_on_regression, as_json)
         return
     if before is None or after is None:
-        raise BadInput(f"found {'no store' if before is None else 'one store'}, expected BEFORE and AFTER")
+        missing = "BEFORE and AFTER are" if before is None else "AFTER is"
+        raise BadInput(f"{missing} missing: name the stores of before and after a change")
     show_compared_stores(
         [before, *more_before],
         [after, *more_after],
@@ -313,7 +314,7 @@ def overhead(samples: Path, sender_capture: Path | None, responder_capture: Path
 
     if sender_capture is None and responder_capture is None:
         raise BadInput(
-            "found no capture, expected --sender-capture FILE, --responder-capture FILE or both "
+            "there is no capture to compare with: add --sender-capture FILE, --responder-capture FILE or both "
             "(`vtare capture IFACE --out FILE.parquet` on the host)"
         )
     trips = read_round_trips(samples)

@@ -14,7 +14,7 @@ import click
 
 from vtare.cli.options import DIRECTORY, Percentage, Time, Whole, Word, binary_option, stdout
 from vtare.cli.tree import command
-from vtare.errors import BadInput, CampaignStopped
+from vtare.errors import BadInput, CampaignStopped, bad_value
 
 _LOG = logging.getLogger(__name__)
 _MOST_S = 365 * 86_400.0
@@ -83,7 +83,7 @@ def watch(
 
     kept = math.ceil(keep / every)
     if webhook is not None and not webhook.startswith(("http://", "https://")):
-        raise BadInput(f"--webhook: found '{webhook}', expected a URL that begins with http:// or https://")
+        raise BadInput(f"--webhook {bad_value(webhook, 'a URL that begins with http:// or https://')}")
     address = None if metrics is None else _address(metrics)
     program, contract = binary_and_contract(binary)
     checked = load_plan(find_plan(plan), contract=contract)

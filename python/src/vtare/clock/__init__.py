@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from vtare.clock._library import LIBRARY_VARIABLE, LibraryMissing, ffi, lib
-from vtare.errors import BadInput, VtareError, did_you_mean
+from vtare.errors import BadInput, VtareError, bad_value, instead_of
 
 __all__ = [
     "LIBRARY_VARIABLE",
@@ -82,7 +82,7 @@ class ClockError(VtareError, OSError):
 
 
 class BadValue(BadInput, ValueError):
-    """An argument that cannot be used: the message has what was found and what is expected."""
+    """An argument that cannot be used: the message has the value and what to use instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +256,7 @@ def ticks_to_ns(ticks: int) -> int:
         ClockError: The counter could not be calibrated.
     """
     if not -(2**63) <= ticks < 2**63:
-        raise BadValue(f"found {ticks} ticks, expected a difference that fits a signed 64-bit number")
+        raise BadValue(f"a difference of {ticks} ticks is too large: use one that fits a signed 64-bit number")
     nanoseconds = int(lib.vtare_ticks_to_ns(ticks))
     if nanoseconds == -(2**63):
         raise _failure()
@@ -293,8 +293,7 @@ def set_sleep_policy(name: str) -> None:
         ClockError: The heap refused.
     """
     if name not in (*SLEEP_POLICIES, "os"):
-        near = did_you_mean(name, SLEEP_POLICIES)
-        raise BadValue(f"unknown sleep policy {name!r}{near}: choose one of {', '.join(SLEEP_POLICIES)}")
+        raise BadValue(f"unknown sleep policy {name!r}{instead_of(name, SLEEP_POLICIES)}")
     if lib.vtare_set_sleep_policy_name(name.encode()) != 0:
         raise _failure()
 
@@ -329,7 +328,7 @@ def set_sleep_options(options: SleepOptions) -> None:
     for name in ("cpu_price_ns", "tolerance_ns", "slack_ns", "slice_ns", "fifo_priority"):
         _checked(name, getattr(options, name) or 0, most=2**32 - 1 if name == "fifo_priority" else _MOST_NS)
     if not 1e-6 <= options.cpu_share <= 1:
-        raise BadValue(f"cpu_share: found {options.cpu_share}, expected 1e-6 to 1")
+        raise BadValue(f"cpu_share {bad_value(options.cpu_share, '1e-6 to 1')}")
     wanted = _sleep_options()
     wanted.cpu_share_ppm = round(options.cpu_share * 1e6)
     wanted.cpu_price_ns = options.cpu_price_ns
@@ -474,9 +473,9 @@ def ticker(period_ns: int) -> Ticker:
     return Ticker(period_ns)
 
 
-def _checked(name: str, found: int, least: int = 0, most: int = _MOST_NS) -> None:
-    if not least <= found <= most:
-        raise BadValue(f"{name}: found {found}, expected {least} to {most}")
+def _checked(name: str, value: int, least: int = 0, most: int = _MOST_NS) -> None:
+    if not least <= value <= most:
+        raise BadValue(f"{name} {bad_value(value, f'{least} to {most}')}")
 
 
 def _sleep_options() -> Any:

@@ -51,7 +51,7 @@ def open_library(asked: str | None, packaged: Path = PACKAGED) -> Any:
         ) from None
     if found != ABI_VERSION:
         raise LibraryMissing(
-            f"{where} has binary interface {found}, expected {ABI_VERSION}: install library and package of one version"
+            f"{where} has binary interface {found}, not {ABI_VERSION}: install library and package of one version"
         )
     return library
 

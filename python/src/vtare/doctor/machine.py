@@ -176,10 +176,10 @@ def _kernel() -> Iterator[Feature]:
     )  # fmt: skip
     most = kernel_number("proc/sys/net/core/rmem_max")
     enough = os.geteuid() == 0 or (most is not None and most >= _BUFFER_BYTE)
-    stated = "is not stated by this kernel" if most is None else f"is {most} B"
+    stated = "is unknown on this kernel" if most is None else f"is {most} B"
     yield Feature(
         "large receive buffers", "vtare serve, rtt and avb at high rates",
-        None if enough else f"net.core.rmem_max {stated}, expected {_BUFFER_BYTE} B",
+        None if enough else f"net.core.rmem_max {stated}: use {_BUFFER_BYTE} B",
         None if enough else f"sudo sysctl -w net.core.rmem_max={_BUFFER_BYTE}",
     )  # fmt: skip
     latency = Path("/dev/cpu_dma_latency")

@@ -50,7 +50,7 @@ def read_document(data: object) -> dict[str, Any]:
         BadAnswer: it is none, or states an error.
     """
     if not isinstance(data, bytes):
-        raise BadAnswer(f"found an answer of type {type(data).__name__}, expected bytes")
+        raise BadAnswer(f"the answer is of type {type(data).__name__}, not bytes")
     try:
         document = documents.parse(data)
     except documents.BadDocument as error:
@@ -68,36 +68,36 @@ def read_announced(data: object, run: Run, most: Allowance) -> Announced:
     """
     document = read_document(data)
     if document.get("run_id") != run.run_id:
-        raise BadAnswer(f"found the result of run {printable(document.get('run_id'))}, expected {run.run_id}")
+        raise BadAnswer(f"the answer is of run {printable(document.get('run_id'))}, not {run.run_id}")
     files = document.get("files")
     outcome = _outcome(document.get("outcome"), away=files is not None)
     if files is None:
         return Announced(outcome, None)
     if not isinstance(files, dict) or len(files) > _MOST_FILES:
-        raise BadAnswer(f"found files that are no list of {_MOST_FILES} at most")
+        raise BadAnswer(f"its files are no list of {_MOST_FILES} at most")
     for name, byte in files.items():
         if not _NAME.fullmatch(name) or name == MANIFEST:
             raise BadAnswer(f"no run leaves a file named {printable(repr(name))}")
         if isinstance(byte, bool) or not isinstance(byte, int) or not 0 <= byte <= max(most.byte, MOST_OUTPUT_BYTE):
-            raise BadAnswer(f"found {printable(byte)} B for {name}, more than this run can leave")
+            raise BadAnswer(f"{printable(byte)} B for {name} are more than this run can leave")
     if sum(files.values()) > 2 * most.byte + 16 * MOST_OUTPUT_BYTE:
-        raise BadAnswer(f"found {sum(files.values())} B in all files, more than this run can leave")
+        raise BadAnswer(f"{sum(files.values())} B in all files are more than this run can leave")
     return Announced(outcome, files)
 
 
 def _outcome(found: Any, *, away: bool) -> RunOutcome:
     if not isinstance(found, dict):
-        raise BadAnswer("found no outcome")
+        raise BadAnswer("the answer has no outcome")
     status, elapsed_s, code = (found.get(key) for key in ("status", "elapsed_s", "exit_code"))
     if not isinstance(status, str) or status not in _STATUSES:
-        raise BadAnswer(f"found the status {printable(status)}")
+        raise BadAnswer(f"unknown status {printable(status)}")
     if isinstance(elapsed_s, bool) or not isinstance(elapsed_s, int | float) or not 0.0 <= elapsed_s < math.inf:
-        raise BadAnswer(f"found a run of {printable(elapsed_s)} s")
+        raise BadAnswer(f"a run cannot take {printable(elapsed_s)} s")
     if code is not None and (isinstance(code, bool) or not isinstance(code, int) or abs(code) > 1 << 31):
-        raise BadAnswer(f"found the exit code {printable(code)}")
+        raise BadAnswer(f"impossible exit code {printable(code)}")
     texts = [found.get(key) for key in ("reason", "log_tail")]
     if any(text is not None and not isinstance(text, str) for text in texts):
-        raise BadAnswer("found a reason that is no text")
+        raise BadAnswer("its reason is not a text")
     if status == "done":
         return RunOutcome("done", float(elapsed_s), code, away=away)
     reason, tail = (str(text or "") for text in texts)
@@ -125,7 +125,7 @@ def take_files(
             while incoming.byte < byte:
                 piece = piece_of(name, incoming.byte)
                 if not isinstance(piece, bytes) or not 0 < len(piece) <= min(PIECE_BYTE, byte - incoming.byte):
-                    raise BadAnswer(f"found no piece of {name} at {incoming.byte} of {byte} B")
+                    raise BadAnswer(f"no piece of {name} came at {incoming.byte} of {byte} B")
                 incoming.write(piece)
             incoming.keep()
     odd = odd_entry(directory)

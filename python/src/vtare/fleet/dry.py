@@ -16,7 +16,7 @@ from vtare.campaign.stop import StopRequest
 from vtare.campaign.store import Store
 from vtare.campaign.verify import verify
 from vtare.design import expected_run_s
-from vtare.errors import BadInput
+from vtare.errors import BadInput, bad_value
 from vtare.fleet.campaign import FleetCampaign
 from vtare.fleet.host_use import HostUse, overlaps, use_of
 from vtare.fleet.hosts import MOST_SIMULATED, simulated_hosts
@@ -93,8 +93,8 @@ def simulated_number(word: str) -> tuple[int, int | None]:
     hosts, _, faults = word.removeprefix(SIMULATED).partition(":")
     if not hosts.isdecimal() or not 1 <= int(hosts) <= MOST_SIMULATED or not (faults.isdecimal() or not faults):
         raise BadInput(
-            f"--on: found '{word}', expected simulated:HOSTS or simulated:HOSTS:FAULTS with 1 to {MOST_SIMULATED} "
-            "hosts, such as simulated:64"
+            f"--on {bad_value(word, 'simulated:HOSTS or simulated:HOSTS:FAULTS')} with 1 to {MOST_SIMULATED} hosts, "
+            "such as simulated:64"
         )
     return int(hosts), int(faults) if faults else None
 

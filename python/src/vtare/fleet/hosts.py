@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from vtare.errors import BadInput, did_you_mean
+from vtare.errors import BadInput, bad_value, instead_of
 from vtare.platforms import open_platform
 from vtare.platforms.endpoint_names import refusal
 from vtare.stored.paths import read_named
@@ -116,7 +116,7 @@ def load_hosts(path: Path) -> tuple[FleetHost, ...]:
     try:
         table = tomllib.loads(read_named(path, _MOST_BYTE).decode("utf-8-sig"))
     except OSError as error:
-        raise BadInput(f"{path}: cannot read the hosts: {error.strerror or error}; expected a file of hosts") from error
+        raise BadInput(f"{path}: cannot read the hosts: {error.strerror or error}; name a file of hosts") from error
     except UnicodeDecodeError as error:
         raise BadInput(f"{path}: not UTF-8 text (byte {error.start}); save the file as UTF-8") from error
     except (ValueError, RecursionError) as error:
@@ -131,13 +131,16 @@ class _HostsReader:
     def _error(self, where: str, what: str) -> BadInput:
         return BadInput(f"{self._path}: {where}: {what}")
 
+    def _bad_value(self, where: str, value: object, use: str | Iterable[str]) -> BadInput:
+        return BadInput(f"{self._path}: {where} {bad_value(value, use)}")
+
     def hosts(self, table: Mapping[str, Any]) -> tuple[FleetHost, ...]:
         self._known(table, ("schema", "hosts"), "the file")
         if table.get("schema") != HOSTS_SCHEMA:
-            raise self._error("schema", f"found {table.get('schema')!r}, expected '{HOSTS_SCHEMA}'")
+            raise self._bad_value("schema", table.get("schema"), f"'{HOSTS_SCHEMA}'")
         hosts = table.get("hosts")
         if not isinstance(hosts, dict) or not hosts:
-            raise self._error("hosts", f"found {hosts!r}, expected a table [hosts.NAME] for each host")
+            raise self._bad_value("hosts", hosts, "a table [hosts.NAME] for each host")
         made = tuple(self._host(name, found) for name, found in hosts.items())
         for one, other in ((a, b) for i, a in enumerate(made) for b in made[:i]):
             if one.settings == other.settings:
@@ -147,9 +150,8 @@ class _HostsReader:
                 )
             if (one.agent is None) != (other.agent is None):
                 bare, agent = (one, other) if one.agent is None else (other, one)
-                raise self._error(
-                    f"hosts.{bare.name}.agent",
-                    f"missing; expected the path of a Python, as hosts.{agent.name} has an agent: all have or none",
+                raise self._bad_value(
+                    f"hosts.{bare.name}.agent", None, f"the path of a Python, as hosts.{agent.name} has: all or none"
                 )
         return made
 
@@ -158,41 +160,35 @@ class _HostsReader:
         if not HOST_NAME.fullmatch(name):
             raise self._error(where, "a name has letters, digits, '-', '_' and '.', 63 at most")
         if not isinstance(table, dict):
-            raise self._error(where, f'found {table!r}, expected a table with `host`, or kind = "host"')
+            raise self._bad_value(where, table, 'a table with `host`, or kind = "host"')
         for key, value in table.items():
             if key != "roles" and (isinstance(value, bool) or not isinstance(value, str | int)):
-                raise self._error(f"{where}.{key}", f"found {value!r}, expected a text or an integer")
+                raise self._bad_value(f"{where}.{key}", value, "a text or an integer")
             if key in _SPEC_KEYS and (reason := refusal(key, value)) is not None:
                 raise self._error(f"{where}.{key}", reason)
         spec = {key: str(table[key]) for key in _SPEC_KEYS if key in table}
         settings = {key: value for key, value in table.items() if key not in (*_SPEC_KEYS, "roles", "agent")}
         settings.setdefault("kind", "ssh")
         if settings["kind"] not in host_kinds():
-            raise self._error(
-                f"{where}.kind", f"found {settings['kind']!r}, expected one of: {', '.join(host_kinds())}"
-            )
+            raise self._bad_value(f"{where}.kind", settings["kind"], host_kinds())
         if settings["kind"] == "ssh" and "host" not in settings:
-            raise self._error(f"{where}.host", 'missing; expected the address of the machine, or kind = "host"')
+            raise self._bad_value(f"{where}.host", None, 'the address of the machine, or kind = "host"')
         try:
             open_platform(name, binary=Path("vtare"), owner="vtare", settings=settings)
         except BadInput as error:
             raise self._error(where, str(error)) from error
         agent = table.get("agent")
         if agent is not None and (settings["kind"] != "ssh" or not isinstance(agent, str)):
-            raise self._error(
-                f"{where}.agent",
-                f"found {agent!r} for a host of kind '{settings['kind']}', expected the path of a Python on a host of "
-                "kind 'ssh'",
-            )
+            raise self._bad_value(f"{where}.agent", agent, "the path of a Python, on a host of kind 'ssh'")
         roles = self._roles(table.get("roles", list(USUAL_ROLES)), f"{where}.roles")
         return FleetHost(name, roles, settings, HostSpec(name, **spec), agent)
 
     def _roles(self, found: Any, where: str) -> tuple[str, ...]:
         if not isinstance(found, list) or not found or any(role not in ROLES for role in found):
-            raise self._error(where, f"found {found!r}, expected a list of: {', '.join(ROLES)}")
+            raise self._bad_value(where, found, f"a list of: {', '.join(ROLES)}")
         return tuple(role for role in ROLES if role in found)
 
     def _known(self, table: Mapping[str, Any], keys: tuple[str, ...], where: str) -> None:
         for key in table:
             if key not in keys:
-                raise self._error(where, f"found '{key}'{did_you_mean(key, keys)}, expected one of: {', '.join(keys)}")
+                raise self._error(where, f"unknown key '{key}'{instead_of(key, keys)}")

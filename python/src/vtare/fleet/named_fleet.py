@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from vtare.campaign.attempts import timeout_s
 from vtare.campaign.binary import find_binary
-from vtare.errors import BadInput
+from vtare.errors import BadInput, bad_value
 from vtare.fleet.agents import Agents
 from vtare.fleet.campaign import FleetCampaign
 from vtare.fleet.cluster import DASK, Cluster
@@ -37,7 +37,7 @@ def fleet_hosts(on: str) -> tuple[FleetHost, ...]:
     path = Path(on)
     if not path.is_file():
         raise BadInput(
-            f"--on: found '{on}', expected a file of hosts or simulated:HOSTS: those of others are known once they "
+            f"--on {bad_value(on, 'a file of hosts or simulated:HOSTS')}: the hosts of others are known only once they "
             "have started"
         )
     return load_hosts(path)
@@ -50,7 +50,7 @@ def open_fleet(on: str, plan: Plan, store: Path, binary: Path | None = None) -> 
         BadInput: there is no such fleet, or the plan cannot run on it.
     """
     if on.startswith(SIMULATED):
-        raise BadInput(f"--on: found '{on}', but a dry run keeps no store; make one with `vtare run PLAN --on {on}`")
+        raise BadInput(f"--on is '{on}', but a dry run keeps no store: make one with `vtare run PLAN --on {on}`")
     if on.startswith(DASK):
         check_plan(plan, (), on, alone=True)
         return Cluster(on)
@@ -59,9 +59,7 @@ def open_fleet(on: str, plan: Plan, store: Path, binary: Path | None = None) -> 
         return SlurmCluster(on)
     path = Path(on)
     if not path.is_file():
-        raise BadInput(
-            f"--on: found '{on}', expected a file of hosts, dask://HOST:PORT, slurm:NODES or simulated:HOSTS"
-        )
+        raise BadInput(f"--on {bad_value(on, 'a file of hosts, dask://HOST:PORT, slurm:NODES or simulated:HOSTS')}")
     hosts = load_hosts(path)
     processes = Processes(hosts, store.absolute())
     check_plan(plan, hosts, on)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vtare.campaign.setup import AROUND_S
-from vtare.errors import BadInput, did_you_mean
+from vtare.errors import BadInput, instead_of
 from vtare.fleet.hosts import have_agents
 from vtare.fleet.scheduler import Request, assigned
 from vtare.plan.files import parse_plan
@@ -46,8 +46,8 @@ def check_plan(
     made_there = made_there or alone
     if plan.hosts:
         raise BadInput(
-            f"{plan.source}: hosts: found {', '.join(plan.hosts)}, but --on {source} provides the hosts; leave one of "
-            "the two out"
+            f"{plan.source}: hosts: the plan names {', '.join(plan.hosts)}, but --on {source} provides the hosts; "
+            "leave one of the two out"
         )
     for experiment in plan.experiments:
         names = [factor.name for factor in experiment.factors if factor.name in MADE]
@@ -73,7 +73,7 @@ def check_plan(
                 )
         if len({host.name for host in hosts if set(host.roles) & set(roles)}) < len(roles):
             raise BadInput(
-                f"{source}: found {len(hosts)} hosts, expected {len(roles)} or more: one for each of {', '.join(roles)}"
+                f"{source}: too few hosts ({len(hosts)}): list {len(roles)}, one for each of {', '.join(roles)}"
             )
 
 
@@ -97,15 +97,15 @@ def _check_mesh(plan: Plan, hosts: Sequence[FleetHost], source: str, *, alone: b
     """Refuse a mesh of hosts that are not there, or cannot be both ends of a pair."""
     if alone:
         raise BadInput(
-            f"{plan.source}: mesh: found --on {source}, whose workers make each run on one host, but pairs of hosts "
-            "are measured; expected a file of hosts"
+            f"{plan.source}: mesh: --on is {source}, whose workers make each run on one host, but pairs of hosts "
+            "are measured: use a file of hosts"
         )
     able = _ends(hosts)
     for name in plan.mesh.hosts if plan.mesh is not None else ():
         if name not in able:
             raise BadInput(
-                f"{plan.source}: mesh: found '{name}'{did_you_mean(name, able)}, expected hosts of {source} with the "
-                f"roles {SENDER} and {RESPONDER}: {', '.join(able) or 'none is there'}"
+                f"{plan.source}: mesh: '{name}' is no host of {source} with the roles {SENDER} and {RESPONDER}"
+                f"{instead_of(name, able)}"
             )
 
 
@@ -115,7 +115,7 @@ def _check_addresses(plan: Plan, hosts: Sequence[FleetHost], source: str) -> Non
     for host in hosts:
         if roles & set(host.roles) and "host" not in host.settings and host.spec.address is None:
             raise BadInput(
-                f"{source}: hosts.{host.name}.address: missing; expected the address at which other hosts reach it, "
+                f"{source}: hosts.{host.name}.address is missing: use the address at which other hosts reach it, "
                 f"as {plan.source} measures between hosts"
             )
 

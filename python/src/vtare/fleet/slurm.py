@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from vtare.errors import BadInput, MachineCannot
+from vtare.errors import BadInput, MachineCannot, bad_value
 from vtare.fleet.agent_requests import RESOURCE
 from vtare.fleet.cluster import QUIET
 from vtare.fleet.hosts import FleetHost
@@ -41,7 +41,7 @@ def node_count(on: str) -> int:
     """
     number = on.removeprefix(SLURM)
     if not number.isdecimal() or not 1 <= int(number) <= _MOST_NODES:
-        raise BadInput(f"--on: found '{on}', expected slurm:NODES with 1 to {_MOST_NODES} nodes, such as slurm:4")
+        raise BadInput(f"--on {bad_value(on, f'slurm:NODES with 1 to {_MOST_NODES} nodes')}, such as slurm:4")
     return int(number)
 
 

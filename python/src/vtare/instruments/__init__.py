@@ -9,7 +9,7 @@ from importlib import import_module
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from vtare.errors import BadInput, did_you_mean
+from vtare.errors import BadInput, instead_of
 from vtare.instruments.model import COUNT, Instrument, Metric
 
 if TYPE_CHECKING:
@@ -66,8 +66,7 @@ def instrument(name: str) -> Instrument:
         BadInput: this version of the lab has none of that name, though the binary may.
     """
     if name not in _BY_NAME:
-        hint = did_you_mean(name, _BY_NAME)
-        raise BadInput(f"found instrument '{name}'{hint}, expected one that the lab knows: {', '.join(_BY_NAME)}")
+        raise BadInput(f"unknown instrument '{name}'{instead_of(name, _BY_NAME)}")
     return _BY_NAME[name]
 
 

@@ -117,7 +117,7 @@ def _read(path: Path, columns: tuple[str, ...], made_by: str) -> tuple[dict[str,
         footer = documents.parse(shape.metadata["vtare"])
         frame = pl.read_parquet(path)
     except FileNotFoundError as error:
-        raise BadInput(f"{path}: no such file; expected one made by `{made_by}`") from error
+        raise BadInput(f"{path}: no such file; make one with `{made_by}`") from error
     except (OSError, KeyError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise BadInput(f"{path}: damaged, or not made by `{made_by}` ({error})") from error
     run = footer.get("run")
@@ -125,7 +125,7 @@ def _read(path: Path, columns: tuple[str, ...], made_by: str) -> tuple[dict[str,
     missing = [name for name in columns if name not in frame.columns]
     if missing or footer.get("schema") != SAMPLES_SCHEMA:
         raise BadInput(
-            f"{path}: found the samples of {found or 'no instrument'}, expected a file of `{made_by}`"
-            + (f" (column '{missing[0]}' is missing; found {', '.join(frame.columns)})" if missing else "")
+            f"{path}: the samples are of {found or 'no instrument'}: use a file of `{made_by}`"
+            + (f" (column '{missing[0]}' is missing beside {', '.join(frame.columns)})" if missing else "")
         )
     return footer, frame

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from vtare.errors import BadInput, did_you_mean
+from vtare.errors import BadInput, instead_of
 from vtare.papers.columns import CatalogueColumn, column
 from vtare.papers.published import read_rows
 
@@ -138,8 +138,7 @@ def find(name: str) -> tuple[Paper, tuple[CatalogueEntry, ...]]:
             if table.name == name:
                 return paper, (table,)
     known = [paper.name for paper in PAPERS] + [table.name for paper in PAPERS for table in paper.tables]
-    hint = did_you_mean(name, known)
-    raise UnknownTable(f"found no published table '{name}'{hint}; expected one of: {', '.join(known)}")
+    raise UnknownTable(f"there is no published table '{name}'{instead_of(name, known)}")
 
 
 def load(name: str) -> PublishedTable:
@@ -155,11 +154,11 @@ def load(name: str) -> PublishedTable:
     """
     paper, tables = find(name)
     if len(tables) > 1:
-        raise UnknownTable(f"'{name}' has {len(tables)} tables; expected one of: {', '.join(t.name for t in tables)}")
+        raise UnknownTable(f"'{name}' has {len(tables)} tables: use one of: {', '.join(t.name for t in tables)}")
     table = tables[0]
     rows = read_rows(table.name)
     if len(rows) != table.rows:
-        raise BrokenTable(f"{table.name}: found {len(rows)} rows, expected {table.rows}: install vtare again")
+        raise BrokenTable(f"{table.name}: has {len(rows)} rows, not {table.rows}: install vtare again")
     columns = tuple(column(table.name, key) for key in rows[0])
     return PublishedTable(table=table, paper=paper, columns=columns, frame=_frame(table.name, columns, rows))
 
@@ -177,7 +176,7 @@ def _frame(table: str, columns: Sequence[CatalogueColumn], rows: Sequence[dict[s
                 values.append(_value(text, col))
             except ValueError as error:
                 raise BrokenTable(
-                    f"{table}: row {at + 1}, column {col.name}: found {text!r}, expected a number ({col.kind})"
+                    f"{table}: row {at + 1}, column {col.name} is {text!r}, not a number ({col.kind})"
                 ) from error
         series.append(pl.Series(col.name, values, dtype=types[col.kind]))
     return pl.DataFrame(series)

@@ -48,7 +48,7 @@ def one_value(table: str, column: str, /, **wanted: str) -> float:
     """
     found = {row[column] for row in rows_where(table, **wanted) if row[column].strip()}
     if len(found) != 1:
-        raise LookupError(f"{table}: found {len(found)} values of {column} with {wanted}, expected one")
+        raise LookupError(f"{table}: {len(found)} values of {column} with {wanted}, not one")
     return float(found.pop())
 
 

@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from vtare.errors import BadInput, did_you_mean
+from vtare.errors import BadInput, instead_of
 from vtare.stored.paths import read_named
 
 if TYPE_CHECKING:
@@ -37,10 +37,8 @@ def find_plan(name: str) -> Path:
     if name in shipped:
         return shipped[name]
     if path.is_dir():
-        raise BadInput(f"plan '{name}': found a directory, expected a file such as {path / 'plan.toml'}")
-    hint = did_you_mean(name, shipped)
-    known = ", ".join(sorted(shipped)) or "none found"
-    raise BadInput(f"plan '{name}': no such file and no shipped plan of that name{hint}; shipped plans: {known}")
+        raise BadInput(f"plan '{name}' is a directory: name a file, such as {path / 'plan.toml'}")
+    raise BadInput(f"plan '{name}': there is no such file or shipped plan{instead_of(name, sorted(shipped))}")
 
 
 def shipped_plans() -> dict[str, Path]:

@@ -49,7 +49,7 @@ def read_key(checks: Checks, found: dict[str, Any], name: str, key: Key, path: s
 def read_table(checks: Checks, found: Any, keys: Table, path: str) -> dict[str, Any]:
     """The values of all keys of a table that has no others."""
     if not isinstance(found, dict):
-        raise checks.error(path, f"found {found!r}, expected a table with the keys {', '.join(keys)}")
+        raise checks.bad_value(path, found, f"a table with the keys {', '.join(keys)}")
     checks.known(found, tuple(keys), path)
     return {name: read_key(checks, found, name, key, path) for name, key in keys.items()}
 

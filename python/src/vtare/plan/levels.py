@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from vtare.errors import BadInput, did_you_mean
+from vtare.errors import BadInput
 from vtare.plan.checks import Checks
 from vtare.plan.factors import BY_NAME, symbol_of_key
 from vtare.plan.level import Level
@@ -17,7 +17,7 @@ class Levels(Checks):
     def levels(self, factor: str, levels: Any, instrument: str, path: str) -> tuple[Level, ...]:
         """The levels of one factor, in the plan's order, each once."""
         if not isinstance(levels, list) or not levels:
-            raise self.error(path, f'found {levels!r}, expected a list of levels, for example ["a", "b"]')
+            raise self.bad_value(path, levels, 'a list of levels, such as ["a", "b"]')
         checked = tuple(self._level(factor, level, instrument, f"{path}[{i}]") for i, level in enumerate(levels))
         labels = [level.label for level in checked]
         for i, label in enumerate(labels):
@@ -38,8 +38,7 @@ class Levels(Checks):
         labels = [level.label for level in levels]
         if isinstance(found, str) and found in labels:
             return found
-        hint = did_you_mean(found, labels) if isinstance(found, str) else ""
-        wanted = self.error(where, f"found {found!r}{hint}, expected one of the levels: {', '.join(labels)}")
+        wanted = self.bad_value(where, found, labels)
         try:
             label = self._level(factor, found, instrument, where).label
         except BadInput as error:

@@ -140,11 +140,11 @@ def read_mesh(checks: Checks, table: Mapping[str, Any]) -> Mesh | None:
         )
         for number, name in enumerate(hosts):
             if not HOST_NAME.fullmatch(name):
-                raise checks.error(f"mesh[{number}]", f"found '{name}', expected a name of the file of hosts")
+                raise checks.bad_value(f"mesh[{number}]", name, "a name from the file of hosts")
             if name in hosts[:number]:
                 raise checks.error(f"mesh[{number}]", f"host '{name}' is listed twice")
         if len(hosts) < _LEAST_HOSTS:
-            raise checks.error("mesh", f"found {len(hosts)} host, expected {_LEAST_HOSTS} or more: pairs are measured")
+            raise checks.error("mesh", f"{len(hosts)} host makes no pair to measure: list {_LEAST_HOSTS} or more")
     for other in ("hosts", "whole_plots"):
         if other in table:
             raise checks.error(other, "does not go with 'mesh', which makes pairs of the fleet's hosts; leave one out")
@@ -168,4 +168,4 @@ def refuse_unknown(mesh: Mesh | None, source: object) -> None:
         BadInput: with the way out.
     """
     if mesh is not None and not mesh.hosts:
-        raise BadInput(f"{source}: mesh: found no fleet, expected one: add --on HOSTS, or list hosts of it in the plan")
+        raise BadInput(f"{source}: mesh: there is no fleet to measure: add --on HOSTS, or list its hosts in the plan")

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import Any, Final
 
-from vtare.errors import did_you_mean
+from vtare.errors import BadInput, instead_of
 from vtare.instruments import RECORDS, control_instrument
 from vtare.instruments import instrument as record_of
 from vtare.plan.factors import can_forward, factors_of, has_far_end
@@ -31,6 +31,8 @@ from vtare.topology.named_hosts import ROLES, ROUTER, THIS_MACHINE, HostSpec, ho
 
 #: The instrument that programs of the plan estimate for.
 (_ESTIMATES,) = (record.name for record in RECORDS if record.estimates)
+#: Which other hosts a plan may have.
+_OTHER_HOSTS: Final = " ('host' is this machine, others are tables [platforms.NAME] of the kinds {})"
 #: Why a container or a guest of the lab is no host of a plan, and what is.
 _MADE_FOR_A_RUN: Final = (
     ". An instance of that kind is made for a run and has no programs of its own to shape, pin and clean up with: name "
@@ -48,7 +50,7 @@ class PlanReader(Levels):
         """The plan in the tables of a file whose text is `text`."""
         schema = table.get("schema")
         if schema != PLAN_SCHEMA:
-            raise self.error("schema", f"found {schema!r}, expected '{PLAN_SCHEMA}'")
+            raise self.bad_value("schema", schema, f"'{PLAN_SCHEMA}'")
         self.known(table, tuple(TOP), "")
         self.platforms = self.platform_settings(table.get("platforms", {}))
         hosts = self.host_table(table.get("hosts", {}))
@@ -56,7 +58,7 @@ class PlanReader(Levels):
         programs = self.program_tables(table.get("programs", {}))
         experiments = table.get("experiment")
         if not isinstance(experiments, list) or not experiments:
-            raise self.error("experiment", "found none, expected at least one [[experiment]] table")
+            raise self.error("experiment", "the plan measures nothing: add an [[experiment]] table")
         parsed = tuple(
             self.experiment(entry, f"experiment[{i}]", programs, hosts) for i, entry in enumerate(experiments)
         )
@@ -99,7 +101,7 @@ class PlanReader(Levels):
     def experiment(self, table: Any, path: str, programs: dict[str, Program], hosts: dict[str, HostSpec]) -> Experiment:
         """One `[[experiment]]` table."""
         if not isinstance(table, dict):
-            raise self.error(path, f"found {table!r}, expected an [[experiment]] table")
+            raise self.bad_value(path, table, "an [[experiment]] table")
         self.known(table, tuple(EXPERIMENT), path)
         instrument = self.text(table.get("instrument"), f"{path}.instrument")
         known = self.contract.parameters(instrument, self.at(f"{path}.instrument"))
@@ -108,22 +110,16 @@ class PlanReader(Levels):
         parameters = self.parameters(table.get("parameters", {}), instrument, f"{path}.parameters")
         factors_table = table.get("factors", {})
         if not isinstance(factors_table, dict):
-            raise self.error(f"{path}.factors", f"found {factors_table!r}, expected a table: factor = [levels]")
+            raise self.bad_value(f"{path}.factors", factors_table, "a table: factor = [levels]")
         baselines = table.get("baseline", {})
         if not isinstance(baselines, dict):
-            raise self.error(f"{path}.baseline", f"found {baselines!r}, expected a table: factor = level")
+            raise self.bad_value(f"{path}.baseline", baselines, "a table: factor = level")
         factors = self.pairs(record_of(instrument).one_way)
         for factor, levels in factors_table.items():
             where = f"{path}.factors.{factor}"
             own = factors_of(kind)
             if factor not in own and factor not in known:
-                wanted = (*own, *known)
-                raise self.error(
-                    where,
-                    f"unknown factor{did_you_mean(factor, wanted)}; "
-                    f"for {instrument} expected one of: {', '.join(wanted)}",
-                    key=True,
-                )
+                raise self.error(where, f"unknown factor of {instrument}{instead_of(factor, (*own, *known))}", key=True)
             if factor in parameters:
                 raise self.error(where, f"'{factor}' is also in {path}.parameters; keep it in one of the two")
             checked = self.levels(factor, levels, instrument, where)
@@ -175,7 +171,7 @@ class PlanReader(Levels):
     ) -> dict[str, dict[str, tuple[str, ...]]]:
         """The factors that apply only with some levels of others."""
         if not isinstance(table, dict):
-            raise self.error(f"{path}.nested", f"found {table!r}, expected a table: factor = {{ other = level }}")
+            raise self.bad_value(f"{path}.nested", table, "a table: factor = { other = level }")
         self.known(table, tuple(factor.name for factor in factors), f"{path}.nested")
         found = {}
         for name, levels in table.items():
@@ -188,7 +184,7 @@ class PlanReader(Levels):
     ) -> tuple[dict[str, tuple[str, ...]], ...]:
         """The combinations that are not measured."""
         if not isinstance(table, list):
-            raise self.error(f"{path}.exclude", f"found {table!r}, expected a list: [{{ factor = level, ... }}]")
+            raise self.bad_value(f"{path}.exclude", table, "a list: [{ factor = level, ... }]")
         return tuple(
             self.levels_of(levels, factors, instrument, f"{path}.exclude[{number}]")
             for number, levels in enumerate(table)
@@ -199,7 +195,7 @@ class PlanReader(Levels):
     ) -> dict[str, tuple[str, ...]]:
         """Levels of some factors: `{ factor = level }`, or a list of levels."""
         if not isinstance(table, dict) or not table:
-            raise self.error(where, f"found {table!r}, expected a table: {{ factor = level }}")
+            raise self.bad_value(where, table, "a table: { factor = level }")
         self.known(table, tuple(factor.name for factor in factors), where)
         found = {}
         for factor in (factor for factor in factors if factor.name in table):
@@ -215,7 +211,7 @@ class PlanReader(Levels):
     def program_tables(self, table: Any) -> dict[str, Program]:
         """The programs that estimate: `[programs.NAME]`."""
         if not isinstance(table, dict):
-            raise self.error("programs", f"found {table!r}, expected tables [programs.NAME]")
+            raise self.bad_value("programs", table, "tables [programs.NAME]")
         return {name: self.program(name, settings, f"programs.{name}") for name, settings in table.items()}
 
     def program(self, name: str, table: Any, path: str) -> Program:
@@ -225,9 +221,7 @@ class PlanReader(Levels):
         try:
             re.compile(given["pattern"])
         except re.error as error:
-            raise self.error(
-                f"{path}.pattern", f"found {given['pattern']!r}, expected a regular expression: {error}"
-            ) from error
+            raise self.bad_value(f"{path}.pattern", given["pattern"], f"a regular expression ({error})") from error
         if given["ready"] is not None and given["far_end"] is None:
             raise self.error(f"{path}.ready", "means nothing without 'far_end'; leave it out")
         unit = self.contract.parameters(_ESTIMATES, self.at(path))["unit"]
@@ -238,26 +232,26 @@ class PlanReader(Levels):
         """After how many seconds a run has hung."""
         seconds: float = EXPERIMENT["run_timeout"].kind.read(self, found, path)
         if seconds <= 0.0:
-            raise self.error(path, f'found {found!r}, expected more than 0, such as "60 s": every run would fail')
+            raise self.bad_value(path, found, 'more than 0, such as "60 s": every run would fail')
         return seconds
 
     def platform_settings(self, table: Any) -> dict[str, dict[str, str | int]]:
         """The settings of platforms of the plan's own: `[platforms.NAME]`, with a `kind` where the name is none."""
         if not isinstance(table, dict):
-            raise self.error("platforms", f"found {table!r}, expected tables [platforms.NAME]")
+            raise self.bad_value("platforms", table, "tables [platforms.NAME]")
         for name, settings in table.items():
             path = f"platforms.{name}"
             if not isinstance(settings, dict):
-                raise self.error(path, f"found {settings!r}, expected a table: setting = value")
+                raise self.bad_value(path, settings, "a table: setting = value")
             self.name(name, path)
             kind = settings.get("kind", name)
             self.choice(kind, tuple(KINDS), f"{path}.kind")
             if name in KINDS and kind != name:
-                raise self.error(f"{path}.kind", f"found '{kind}', but '{name}' is a kind of its own; rename the table")
+                raise self.error(f"{path}.kind", f"'{name}' is not '{kind}' but a kind of its own: rename the table")
             known = getattr(platform_class(name, settings), "SETTINGS", {})
             for key, value in settings.items():
                 if isinstance(value, bool) or not isinstance(value, str | int):
-                    raise self.error(f"{path}.{key}", f"found {value!r}, expected a string or an integer")
+                    raise self.bad_value(f"{path}.{key}", value, "a string or an integer")
                 if key in known:
                     self.choice(value, tuple(known[key]), f"{path}.{key}")
         return {name: dict(settings) for name, settings in table.items()}
@@ -265,7 +259,7 @@ class PlanReader(Levels):
     def host_table(self, table: Any) -> dict[str, HostSpec]:
         """The hosts by role: `[hosts]`, each the name of a platform, or a table with it."""
         if not isinstance(table, dict):
-            raise self.error("hosts", f"found {table!r}, expected a table: role = platform")
+            raise self.bad_value("hosts", table, "a table: role = platform")
         self.known(table, ROLES, "hosts")
         return {role: self.host(role, found, f"hosts.{role}") for role, found in table.items()}
 
@@ -273,22 +267,16 @@ class PlanReader(Levels):
         """One host."""
         settings = {"platform": found} if isinstance(found, str) else found
         if not isinstance(settings, dict):
-            raise self.error(path, f'found {found!r}, expected a platform such as "ssh", or a table with `platform`')
+            raise self.bad_value(path, found, 'a platform such as "ssh", or a table with `platform`')
         spec = HostSpec(**read_table(self, settings, ROUTER_HOST if role == ROUTER else HOST, path))
         kinds = host_kinds()
         kind = kind_of(spec.platform, self.platforms.get(spec.platform))
         if kind not in kinds:
             names = [name for name, of in self.platforms.items() if kind_of(name, of) in kinds]
-            hint = did_you_mean(spec.platform, names)
-            raise self.error(
-                f"{path}.platform",
-                f"found '{spec.platform}'{hint}, expected '{THIS_MACHINE}' (this one), or one of the plan's tables "
-                f"[platforms.NAME] of the kinds {', '.join(kinds[1:])}: {', '.join(names) or 'none is there'}"
-                + _MADE_FOR_A_RUN
-                * (kind in KINDS),
-            )
+            wrong = self.bad_value(f"{path}.platform", spec.platform, (THIS_MACHINE, *names))
+            raise BadInput(f"{wrong}{_OTHER_HOSTS.format(', '.join(kinds[1:]))}{_MADE_FOR_A_RUN * (kind in KINDS)}")
         if spec.platform == THIS_MACHINE and spec.address is None:
-            raise self.error(f"{path}.address", "missing; expected this machine's address for measurements")
+            raise self.bad_value(f"{path}.address", None, "this machine's address for measurements")
         return spec
 
     def control(self, found: Any) -> Control | None:
@@ -298,9 +286,7 @@ class PlanReader(Levels):
         usual = control_instrument()
         table = {"instrument": usual.name, "parameters": usual.control} if found is True else found
         if not isinstance(table, dict):
-            raise self.error(
-                "control", f"found {found!r}, expected true, false or a table with instrument and parameters"
-            )
+            raise self.bad_value("control", found, "true, false or a table with instrument and parameters")
         self.known(table, tuple(CONTROL), "control")
         instrument = self.text(table.get("instrument"), "control.instrument")
         return Control(instrument, self.parameters(table.get("parameters", {}), instrument, "control.parameters"))
@@ -322,12 +308,10 @@ class PlanReader(Levels):
     def stop(self, table: Any, blocks: int) -> StopRule:
         """The `[stop]` table of a plan of at most `blocks` blocks."""
         if not isinstance(table, dict):
-            raise self.error("stop", f"found {table!r}, expected a table such as {{ precision_percent = 5 }}")
+            raise self.bad_value("stop", table, "a table such as { precision_percent = 5 }")
         if blocks <= LEAST_BLOCKS_TO_STOP:
-            raise self.error(
-                "blocks",
-                f"found {blocks}, expected more than {LEAST_BLOCKS_TO_STOP} beside [stop]: 'blocks' is the most "
-                f"that are made, and {LEAST_BLOCKS_TO_STOP} are made in any case",
+            raise self.bad_value(
+                "blocks", blocks, f"more than {LEAST_BLOCKS_TO_STOP} with [stop], which never stops before that many"
             )
         least = replace(STOP["least_blocks"], kind=integer(LEAST_BLOCKS_TO_STOP, blocks))
         return StopRule(**read_table(self, table, {**STOP, "least_blocks": least}, "stop"))

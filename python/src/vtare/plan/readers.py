@@ -1,7 +1,7 @@
 """Readers of levels: what a plan writes as one level of a factor, and what it means.
 
 A reader takes the checks of the plan, what was found and its key path, and returns the level. It raises BadInput with
-the value found and the values expected. Its schema states the same for editors.
+the value and what to use instead. Its schema states the same for editors.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
+from vtare.errors import BadInput
 from vtare.plan import kinds
 from vtare.plan.checks import Checks
 from vtare.plan.kinds import Key, Schema, ValueKind, quantity_schema, read_table, table_schema
 from vtare.plan.level import Level
 from vtare.platforms import KINDS
 from vtare.quantities import QuantityError, unit_of
-from vtare.topology.instance_factors import FILE_SERVICE, Load, level_schema, read_level
+from vtare.topology.instance_factors import FILE_SERVICE, BadLevel, Load, level_schema, read_level
 from vtare.topology.path import DEFAULT_MTU_BYTE, rate_label, read_rate, read_steps, steps_label
 
 
@@ -99,7 +100,9 @@ def instance(factor: str) -> LevelReader:
     def read(checks: Checks, found: Any, path: str) -> Level:
         try:
             return Level(*read_level(factor, found))
-        except (QuantityError, ValueError) as error:
+        except BadLevel as error:
+            raise BadInput(f"{checks.at(path)} {error}") from error
+        except QuantityError as error:
             raise checks.error(path, str(error)) from error
 
     return read
@@ -196,7 +199,7 @@ def mtu(checks: Checks, found: Any, path: str) -> Level:
     """The largest IP packet of a path."""
     size = checks.quantity(found, path, unit_of("mtu_byte"))
     if size != int(size) or not DEFAULT_MTU_BYTE <= size <= _LARGEST_MTU_BYTE:
-        raise checks.error(path, f"found {found!r}, expected {DEFAULT_MTU_BYTE} to {_LARGEST_MTU_BYTE} B")
+        raise checks.bad_value(path, found, f"{DEFAULT_MTU_BYTE} to {_LARGEST_MTU_BYTE} B")
     return Level(f"{int(size)} B", int(size))
 
 
@@ -205,7 +208,7 @@ def delay(checks: Checks, found: Any, path: str) -> Level:
     """The delay of a path, in ns."""
     seconds = checks.quantity(found, path, _SECOND)
     if seconds > _LONGEST_DELAY_S:
-        raise checks.error(path, f"found {found!r}, expected {_LONGEST_DELAY_S:g} s at most")
+        raise checks.bad_value(path, found, f"{_LONGEST_DELAY_S:g} s or less")
     return Level(" ".join(str(found).split()), round(seconds * 1e9))
 
 
@@ -218,11 +221,11 @@ def loss(checks: Checks, found: Any, path: str) -> Level:
     except InvalidOperation:
         percent = Decimal(-1)
     if not sign or rest or not percent.is_finite() or not 0 <= percent < 100:
-        raise checks.error(path, f'found {found!r}, expected a share below 100 % such as "1 %"')
+        raise checks.bad_value(path, found, 'a share below 100 %, such as "1 %"')
     return Level(f"{percent.normalize():f} %", float(percent / 100))
 
 
 def _string(checks: Checks, found: Any, path: str, example: str) -> str:
     if not isinstance(found, str):
-        raise checks.error(path, f"found {found!r}, expected a string such as {example}")
+        raise checks.bad_value(path, found, f"a string such as {example}")
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from vtare.errors import did_you_mean
+from vtare.errors import instead_of
 from vtare.instruments import instrument as record_of
 from vtare.plan.cells import cells_of
 from vtare.plan.checks import Checks
@@ -61,8 +61,8 @@ def check_two_hosts(
     if parameters.get("mode") == "stamp" or "mode" in factors:
         raise checks.error(
             f"{path}.parameters.mode",
-            "found a STAMP far end, or 'mode' as a factor; the lab's own far end speaks udp or icmp: set one of "
-            "them, or name a 'peer'",
+            "the lab's own far end speaks udp or icmp, not STAMP, and one of them in a plan: set one of them, or name "
+            "a 'peer'",
         )
 
 
@@ -71,17 +71,17 @@ def check_hosts(checks: Checks, experiment: Experiment, path: str) -> None:
     hosts = experiment.hosts
     if TESTER in hosts and experiment.through_guests:
         raise checks.error(
-            "hosts.tester", f"found, but {path} names no ports of it; name its tx_port, rx_port and flow, or leave the "
-            "tester out: guests that the lab sets up stand between ports of this machine",
+            "hosts.tester", f"{path} names no ports of it: name its tx_port, rx_port and flow, or leave the tester "
+            "out (guests that the lab sets up stand between ports of this machine)",
         )  # fmt: skip
     if not hosts or not experiment.two_hosts:
         return
     for role in (SENDER, RESPONDER, *((ROUTER,) if experiment.routed else ())):
         if role not in hosts:
-            raise checks.error(
-                f"hosts.{role}", f"missing; expected the machine of this role, as {path} ({experiment.instrument}) "
-                "needs it; or name no host, and all are namespaces of this machine",
-            )  # fmt: skip
+            needed = f"the machine of this role, as {path} ({experiment.instrument}) needs it"
+            raise checks.bad_value(
+                f"hosts.{role}", None, f"{needed}; or name no host, and all are namespaces of this machine"
+            )
     given = {factor.name: [level.label for level in factor.levels] for factor in experiment.factors}
     for name in MADE:
         if name in given:
@@ -98,7 +98,7 @@ def check_cells(checks: Checks, experiment: Experiment, path: str) -> None:
     while free := {name for name in names if not names & experiment.nested[name].keys()}:
         names -= free
     if names:
-        raise checks.error(f"{path}.nested", f"found {' and '.join(sorted(names))} each nested in the other")
+        raise checks.error(f"{path}.nested", f"{' and '.join(sorted(names))} are each nested in the other: remove one")
     if not experiment.nested and not experiment.excluded:
         return
     met: dict[str, set[str]] = {factor.name: set() for factor in experiment.factors}
@@ -121,8 +121,8 @@ def check_path(checks: Checks, parameters: dict[str, Any], factors: tuple[str, .
     if len(given) != 1:
         raise checks.error(
             f"{path}.factors.capacity",
-            f"found {' and '.join(given) or 'none'}; the path that the lab sets up wants just one of 'capacity' "
-            "(\"300 Mbit/s\") and 'capacity_steps' (\"2 Gbit/s:10 s, 7 Gbit/s:10 s\"); or name a 'peer'",
+            f"the path that the lab sets up has {' and '.join(given) or 'none'}: use either 'capacity' "
+            "(\"300 Mbit/s\") or 'capacity_steps' (\"2 Gbit/s:10 s, 7 Gbit/s:10 s\"), or name a 'peer'",
         )
     if "reverse" in factors or parameters.get("reverse"):
         raise checks.error(
@@ -142,11 +142,7 @@ def check_programs(
     for where, method in given:
         name = method.removeprefix(PROGRAM_PREFIX)
         if name != method and name not in programs:
-            hint = did_you_mean(name, programs)
-            raise checks.error(
-                where, f"found '{method}'{hint}, expected one of the plan's tables [programs.NAME]: "
-                f"{', '.join(programs) or 'none is there'}",
-            )  # fmt: skip
+            raise checks.error(where, f"the plan has no table [programs.{name}]{instead_of(name, programs)}")
 
 
 def check_file_service(checks: Checks, instrument: str, factors: tuple[Factor, ...], path: str, *, own: bool) -> None:
@@ -155,8 +151,8 @@ def check_file_service(checks: Checks, instrument: str, factors: tuple[Factor, .
         if not own and isinstance(level.value, Load) and level.value.kind == FILE_SERVICE:
             raise checks.error(
                 f"{path}.factors.{factor.name}[{number}]",
-                f"found 'nbd', whose server is beside an instance that the lab starts; {instrument} has none here: "
-                "expected another load, such as 'io', and no 'peer'",
+                f"'nbd' needs a server beside an instance that the lab starts, and {instrument} has none here: "
+                "use another load, such as 'io', and no 'peer'",
             )
 
 
@@ -166,7 +162,7 @@ def check_cross(checks: Checks, factors: tuple[Factor, ...], path: str) -> None:
     if IPERF3 in labels.get("cross_arrivals", ()) and "link" in labels.get("bottleneck", ()):
         raise checks.error(
             f"{path}.factors.cross_arrivals",
-            "found 'iperf3' over the bottleneck 'link', where its traffic is not counted; expected tbf or htb",
+            "traffic of 'iperf3' over the bottleneck 'link' is not counted: use the bottleneck tbf or htb",
         )
 
 
@@ -177,8 +173,8 @@ def check_guests(checks: Checks, parameters: dict[str, Any], factors: tuple[Fact
         if absent := PORT_PARAMETERS - {*parameters, *names}:
             raise checks.error(
                 f"{path}.parameters.{min(absent)}",
-                f"found {', '.join(sorted(named))} alone; name all of tx_port, rx_port and flow, or none: the lab "
-                "then sets up ports and guests",
+                f"the experiment has only {', '.join(sorted(named))}: name all of tx_port, rx_port and flow, or none: "
+                "the lab then sets up ports and guests",
             )
         for name in GUEST_FACTORS:
             if name in names:
@@ -194,14 +190,14 @@ def check_guests(checks: Checks, parameters: dict[str, Any], factors: tuple[Fact
     if "host" in levels.get("platform", ()):
         raise checks.error(
             f"{path}.factors.platform",
-            "found 'host', which cannot forward between its own ports; expected one of: "
+            "'host' cannot forward between its own ports: use one of: "
             f"{', '.join(kinds_with(lambda kind: kind.FORWARDS))}",
         )
     fewest = min(levels.get("guests", (DEFAULT_GUESTS,)))
     loaded = [k for level in (*levels.get("loaded", ()), parameters.get("loaded")) for k in level or ()]
     if loaded and max(loaded) > fewest:
         place = "factors" if "loaded" in levels else "parameters"
-        raise checks.error(f"{path}.{place}.loaded", f"found {max(loaded)}, expected {fewest} at most, the guests")
+        raise checks.bad_value(f"{path}.{place}.loaded", max(loaded), f"{fewest} or less, the number of guests")
 
 
 def check_background(checks: Checks, instrument: str, far_end: bool, table: dict[str, Any], path: str) -> None:
@@ -214,7 +210,7 @@ def check_background(checks: Checks, instrument: str, far_end: bool, table: dict
     if not far_end and "net" in kinds:
         raise checks.error(
             f"{path}.factors.background_load",
-            f"found 'net', but {instrument} runs on one host: without the other there is no sink; leave it out",
+            f"'net' sends to another host, and {instrument} has none: leave it out",
         )
 
 
@@ -223,7 +219,7 @@ def check_meshed(checks: Checks, experiment: Experiment, path: str) -> None:
     if not experiment.two_hosts:
         raise checks.error(
             f"{path}.instrument",
-            f"found '{experiment.instrument}' without a far end of the lab, but a mesh measures between two hosts; put "
+            f"'{experiment.instrument}' has no far end of the lab, but a mesh measures between two hosts; put "
             "this experiment into a plan of its own",
         )
     for factor in experiment.factors:

@@ -10,7 +10,7 @@ from contextlib import ExitStack, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from vtare.errors import BadInput, VtareError
+from vtare.errors import BadInput, VtareError, instead_of
 from vtare.platforms.base import BasePlatform
 from vtare.platforms.owner import Leftover
 
@@ -66,7 +66,7 @@ def open_platform(
     found = platform_class(name, settings)
     if found is None:
         kind = kind_of(name, settings)
-        raise BadInput(f"platform '{kind}' is not known to this version; expected one of: {', '.join(KINDS)}")
+        raise BadInput(f"unknown platform '{kind}'{instead_of(kind, KINDS)}")
     given = {key: value for key, value in (settings or {}).items() if key != "kind"}
     return found(binary, owner, given)
 

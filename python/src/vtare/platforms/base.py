@@ -13,7 +13,7 @@ from enum import Enum, IntEnum
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
 
-from vtare.errors import BadInput
+from vtare.errors import BadInput, bad_value, instead_of
 from vtare.platforms.protocol import DEFAULT_RESOURCES, Instance, Need, Resources
 
 if TYPE_CHECKING:
@@ -107,13 +107,9 @@ class BasePlatform(ABC, Generic[InstanceT]):
         """The settings, each known and of a value that it may have."""
         for key, value in settings.items():
             if key not in self.SETTINGS:
-                known = ", ".join(self.SETTINGS)
-                wanted = f"expected one of: {known}" if known else "but it has none; leave it out"
-                raise BadInput(f"platform '{self.name}': found the setting '{key}', {wanted}")
+                raise BadInput(f"platform '{self.name}': unknown setting '{key}'{instead_of(key, self.SETTINGS)}")
             if value not in self.SETTINGS[key]:
-                raise BadInput(
-                    f"platform '{self.name}': {key}: found '{value}', expected one of: {', '.join(self.SETTINGS[key])}"
-                )
+                raise BadInput(f"platform '{self.name}': {key} {bad_value(value, self.SETTINGS[key])}")
         return settings
 
     def missing(self, resources: Resources = DEFAULT_RESOURCES) -> str | None:

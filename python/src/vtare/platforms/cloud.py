@@ -110,7 +110,7 @@ def _chosen(what: str, offered: Sequence[Any], wanted: str) -> Any:
         if str(one.id) == wanted:
             return one
     some = ", ".join(str(one.id) for one in offered[:5])
-    raise MachineCannot(f"found no {what} with the id '{wanted}'; the provider has {some or 'none'}")
+    raise MachineCannot(f"there is no {what} with the id '{wanted}'; the provider has {some or 'none'}")
 
 
 def _missing_library() -> str | None:

@@ -249,7 +249,7 @@ def _missing_daemon() -> str | None:
     """Why no daemon can be asked, or None; asks none."""
     where = _place()
     if not where.startswith("unix://"):
-        daemon = f"DOCKER_HOST is {where}: expected a daemon of this machine, such as {_SOCKET}"
+        daemon = f"DOCKER_HOST is {where}: use a daemon of this machine, such as {_SOCKET}"
     elif Path(where.removeprefix("unix://")).exists():
         daemon = None
     else:
@@ -328,12 +328,12 @@ def _unpack(chunks: Iterator[bytes], incoming: Incoming, source: str) -> None:
             entry = packed.next()
             content = packed.extractfile(entry) if entry is not None and entry.isreg() else None
             if entry is None or content is None:
-                kind = "a symbolic link" if entry is not None and entry.issym() else "no regular file"
-                raise PlatformFailed(f"{source}: {name}: found {kind}, expected a regular file")
+                kind = "a symbolic link" if entry is not None and entry.issym() else "something else"
+                raise PlatformFailed(f"{source}: {name} is {kind}, not a regular file")
             incoming.announce(entry.size)
             while piece := content.read(PIECE_BYTE):
                 incoming.write(piece)
             if incoming.byte != entry.size:
                 raise PlatformFailed(f"{source}: {name}: {incoming.byte} B came, the daemon sent {entry.size} B")
     except tarfile.TarError as error:
-        raise PlatformFailed(f"{source}: {name}: found no archive ({printable(error)})") from error
+        raise PlatformFailed(f"{source}: {name} came in no archive ({printable(error)})") from error

@@ -13,7 +13,7 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any, Final
 
-from vtare.errors import BadInput, MachineCannot, PlatformFailed
+from vtare.errors import BadInput, MachineCannot, PlatformFailed, bad_value
 from vtare.platforms.esxi_machine import CARDS, Order, VmTemplate, address_of, is_marked
 from vtare.platforms.lacks import together
 from vtare.platforms.notes import PlatformNotes
@@ -61,7 +61,7 @@ class EsxiPlatform(MadePlatform):
     def _missing(self, resources: Resources) -> str | None:
         """Logs in to see whether the template is there."""
         if resources.nic is not None and resources.nic not in CARDS:
-            return f"ESXi has no network card '{resources.nic}'; expected one of {', '.join(CARDS)}"
+            return f"ESXi has no network card '{resources.nic}': use one of: {', '.join(CARDS)}"
         if resources.memory_byte is not None and resources.memory_byte % (4 * _MEBIBYTE):
             return f"ESXi gives memory in steps of 4 MiB, found {resources.memory_byte} B"
         reason = together(
@@ -148,18 +148,17 @@ def _delete(name: str) -> None:
 
 def _port(value: str | int) -> int:
     if not isinstance(value, int) or not 0 < value <= _LARGEST_PORT:
-        raise BadInput(f"platform 'esxi': server_port: found {value!r}, expected 1 to {_LARGEST_PORT}")
+        raise BadInput(f"platform 'esxi': server_port {bad_value(value, f'1 to {_LARGEST_PORT}')}")
     return value
 
 
 def _text(key: str, value: str | int) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise BadInput(f"platform 'esxi': {key}: found {value!r}, expected a string")
+        raise BadInput(f"platform 'esxi': {key} {bad_value(value, 'a string')}")
     if key == "tls" and value not in _TLS:
-        raise BadInput(f"platform 'esxi': tls: found '{value}', expected one of: {', '.join(_TLS)}")
+        raise BadInput(f"platform 'esxi': tls {bad_value(value, _TLS)}")
     if key == "thumbprint" and plain_thumbprint(value) is None:
         raise BadInput(
-            f"platform 'esxi': thumbprint: found '{value}', expected the SHA-256 of the certificate, 64 hexadecimal "
-            "digits"
+            f"platform 'esxi': thumbprint {bad_value(value, 'the SHA-256 of the certificate, 64 hexadecimal digits')}"
         )
     return value

@@ -271,7 +271,7 @@ def address_of(machine: Any, name: str, timeout_s: float = _ADDRESS_S) -> str:
         if time.monotonic() > deadline:
             tools = "unknown" if guest is None else str(guest.toolsRunningStatus)
             raise PlatformFailed(
-                f"{name}: reported no address within {timeout_s:.0f} s (VMware Tools: {tools}); expected a template "
+                f"{name}: reported no address within {timeout_s:.0f} s (VMware Tools: {tools}): use a template "
                 "that runs open-vm-tools and gets an address by itself"
             )
         time.sleep(_LOOK_S)

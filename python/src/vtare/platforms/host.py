@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from vtare.errors import BadInput
+from vtare.errors import BadInput, bad_value
 from vtare.platforms import network
 from vtare.platforms.base import BasePlatform, Layer, Nearby
 from vtare.platforms.child import Child, start_child
@@ -135,7 +135,7 @@ class HostPlatform(BasePlatform[HostInstance]):
         namespace = settings.get("namespace")
         others = super()._checked({key: value for key, value in settings.items() if key != "namespace"})
         if namespace is not None and not (isinstance(namespace, str) and _NAMESPACE.fullmatch(namespace)):
-            raise BadInput(f"platform 'host': namespace: found {namespace!r}, expected the name of a network namespace")
+            raise BadInput(f"platform 'host': namespace {bad_value(namespace, 'the name of a network namespace')}")
         return others if namespace is None else {**others, "namespace": namespace}
 
     def _missing(self, resources: Resources) -> str | None:

@@ -81,7 +81,7 @@ class Incoming:
         """
         if byte > self.most_byte:
             raise PlatformFailed(
-                f"{self._source}: {self.path.name}: found {byte} B or more, {self.most_byte} B are the most that this "
+                f"{self._source}: {self.path.name} has {byte} B or more, {self.most_byte} B are the most that this "
                 "run can produce"
             )
 
@@ -167,7 +167,7 @@ def printable(text: object, most: int = _SHOWN) -> str:
 def _require_regular(about: os.stat_result, name: str, source: str) -> None:
     if not stat.S_ISREG(about.st_mode):
         kind = _KINDS.get(stat.S_IFMT(about.st_mode), "something else")
-        raise PlatformFailed(f"{source}: {name}: found {kind}, expected a regular file")
+        raise PlatformFailed(f"{source}: {name} is {kind}, not a regular file")
 
 
 _KINDS: Final = {

@@ -226,7 +226,7 @@ def wait_forwarding(devices: Iterable[tuple[str, str]]) -> None:
     for namespace, device in devices:
         while (state := _state(namespace, device)) != "up":
             if time.monotonic() > deadline:
-                raise NetworkError(f"{device} in {namespace} is '{state}' after {_READY_S:g} s, expected 'up'")
+                raise NetworkError(f"{device} in {namespace} is '{state}' after {_READY_S:g} s, not 'up'")
             time.sleep(0.01)
 
 

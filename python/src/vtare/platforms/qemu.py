@@ -104,10 +104,7 @@ class QemuPlatform(BasePlatform[QemuInstance]):
         manager = self._manager()
         flavour = flavour_for(resources.nic, self._kernel)
         if resources.nic is not None and resources.nic not in EMULATED_NICS:
-            return (
-                f"guests have no driver for the network card '{resources.nic}'; "
-                f"expected one of {', '.join(EMULATED_NICS)}"
-            )
+            return f"guests have no driver for the card '{resources.nic}': use one of {', '.join(EMULATED_NICS)}"
         least = LEAST_MEMORY[flavour]
         if resources.memory_byte is not None and resources.memory_byte < least:
             found = resources.memory_byte / MEBIBYTE
@@ -115,7 +112,7 @@ class QemuPlatform(BasePlatform[QemuInstance]):
         if resources.pinned is not None:
             absent = sorted(set(resources.pinned) - os.sched_getaffinity(0))
             if absent:
-                return f"CPU {absent[0]} to pin to is not there; expected some of {sorted(os.sched_getaffinity(0))}"
+                return f"CPU {absent[0]} to pin to is not there: use some of {sorted(os.sched_getaffinity(0))}"
         asked = self._managed_by == "libvirt" and manager.uri is None
         reason = together(
             programs({PROGRAM: "qemu-system-x86"}),

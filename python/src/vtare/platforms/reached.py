@@ -68,7 +68,7 @@ class MachineConnections:
                     raise
                 if time.monotonic() > deadline:
                     raise PlatformFailed(
-                        f"{name}: nobody answers at {address} after {LISTENS_S:.0f} s ({error}); expected sshd, "
+                        f"{name}: nobody answers at {address} after {LISTENS_S:.0f} s ({error}): start sshd, "
                         "started with the system"
                     ) from error
                 time.sleep(_AGAIN_S)

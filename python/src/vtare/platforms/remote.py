@@ -234,7 +234,7 @@ class Machine:
             raise HostLost(f"{self.login}: {printable(error) or type(error).__name__}") from error
         if found.hexdigest() != (sent := digest(binary)):
             raise PlatformFailed(
-                f"{self.login}: the binary arrived with SHA-256 {found.hexdigest()}, expected {sent}; try again"
+                f"{self.login}: the binary arrived with SHA-256 {found.hexdigest()}, not {sent}; try again"
             )
 
     async def _connect(self) -> _Connection:
@@ -301,7 +301,7 @@ class Machine:
             async with self._first().start_sftp_client() as client:
                 about = await client.lstat(path)
                 if about.type != asyncssh.FILEXFER_TYPE_REGULAR:
-                    raise PlatformFailed(f"{self.login}: {incoming.path.name}: found no regular file, expected one")
+                    raise PlatformFailed(f"{self.login}: {incoming.path.name} is not a regular file")
                 incoming.announce(about.size or 0)
                 async for piece in _pieces(client, path, incoming.most_byte):
                     incoming.write(piece)

@@ -14,7 +14,7 @@ from dataclasses import asdict
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from vtare.errors import BadInput, MachineCannot, PlatformFailed
+from vtare.errors import BadInput, MachineCannot, PlatformFailed, bad_value, instead_of
 from vtare.platforms import network
 from vtare.platforms.base import BasePlatform, Layer
 from vtare.platforms.binary import digest, not_static
@@ -251,11 +251,11 @@ def _checked(settings: dict[str, str | int]) -> dict[str, str | int]:
     for key, value in settings.items():
         if key == "port":
             if not isinstance(value, int) or not 0 < value <= _LARGEST_PORT:
-                raise BadInput(f"platform 'ssh': port: found {value!r}, expected 1 to {_LARGEST_PORT}")
+                raise BadInput(f"platform 'ssh': port {bad_value(value, f'1 to {_LARGEST_PORT}')}")
         elif key not in _TEXTS:
-            raise BadInput(f"platform 'ssh': unknown setting '{key}'; expected: {', '.join((*_TEXTS, 'port'))}")
+            raise BadInput(f"platform 'ssh': unknown setting '{key}'{instead_of(key, (*_TEXTS, 'port'))}")
         elif not isinstance(value, str) or not value.strip():
-            raise BadInput(f"platform 'ssh': {key}: found {value!r}, expected a string")
+            raise BadInput(f"platform 'ssh': {key} {bad_value(value, 'a string')}")
         else:
             _check_names(key, value)
     return settings

@@ -16,7 +16,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from vtare.errors import BadInput, PlatformFailed
+from vtare.errors import BadInput, PlatformFailed, bad_value
 from vtare.platforms.intake import printable
 from vtare.platforms.lacks import programs, together
 from vtare.platforms.owner import Leftover, owner_of, still_runs
@@ -70,14 +70,14 @@ class VirtualBoxPlatform(MadePlatform):
         super().__init__(binary, owner, settings)
         template = self._settings.get("template")
         if template is not None and (not isinstance(template, str) or not template.strip()):
-            raise BadInput(f"platform 'virtualbox': template: found {template!r}, expected the name of a machine")
+            raise BadInput(f"platform 'virtualbox': template {bad_value(template, 'the name of a machine')}")
         self._template = template
         # Two tables of one plan may name two templates.
         self._token = secrets.token_hex(4)
 
     def _missing(self, resources: Resources) -> str | None:
         if resources.nic is not None and resources.nic not in CARDS:
-            return f"VirtualBox has no network card '{resources.nic}'; expected one of {', '.join(CARDS)}"
+            return f"VirtualBox has no network card '{resources.nic}': use one of: {', '.join(CARDS)}"
         reason = together(
             unnamed(self._settings, ("template",)), programs({PROGRAM: "VirtualBox"}), self._reached.missing()
         )
@@ -183,7 +183,7 @@ def _address_of(name: str) -> str:
             return reported.removeprefix("Value: ")
         if time.monotonic() > deadline:
             raise PlatformFailed(
-                f"{name}: reported no address within {_ADDRESS_S:.0f} s ({reported}); expected a template with the "
+                f"{name}: reported no address within {_ADDRESS_S:.0f} s ({reported}): use a template with the "
                 "Guest Additions that gets an address by itself"
             )
         time.sleep(_LOOK_S)

@@ -83,7 +83,7 @@ def password_of(server: VsphereServer) -> str:
         except OSError as error:
             raise MachineCannot(f"password_file {path}: {error.strerror}; write the password into it") from error
         if mode & _OTHERS:
-            raise MachineCannot(f"password_file {path}: found mode {mode:04o}, expected 0600: `chmod 600 {path}`")
+            raise MachineCannot(f"password_file {path} has mode {mode:04o}, so others may use it: `chmod 600 {path}`")
         return text.rstrip("\r\n")
     found = os.environ.get(PASSWORD_VARIABLE)
     if not found:
@@ -138,7 +138,7 @@ class Vsphere:
         """
         found = self.find(kind, name)
         if len(found) != 1:
-            raise MachineCannot(f"{self.server.host}: found {len(found)} of the {what} '{name}', expected one")
+            raise MachineCannot(f"{self.server.host}: {len(found)} of the {what} '{name}' exist: name a unique one")
         return found[0]
 
     def makes_machines(self) -> bool:
@@ -253,8 +253,8 @@ def _trust(server: VsphereServer) -> ssl.SSLContext:
         wanted = plain_thumbprint(server.thumbprint)
         if found != wanted:
             raise MachineCannot(
-                f"{server.host}:{server.port}: found a certificate with SHA-256 {found}, expected {wanted}: this is "
-                "another server, or its certificate has been replaced; ask who runs it, then correct `thumbprint`"
+                f"{server.host}:{server.port}: its certificate has the SHA-256 {found}, not {wanted}: this is another "
+                "server, or its certificate has been replaced; ask who runs it, then correct `thumbprint`"
             )
         # The thumbprint names the very certificate: neither its name nor who signed it states more.
         context.check_hostname = False

@@ -89,7 +89,7 @@ class XenPlatform(BasePlatform[GuestInstance[XenDomain]]):
             return str(error)
         for cpu in resources.pinned or ():
             if hypervisor.cpus is not None and cpu >= hypervisor.cpus:
-                return f"CPU {cpu} to pin to is not there; expected some of 0 to {hypervisor.cpus - 1}"
+                return f"CPU {cpu} to pin to is not there: use some of 0 to {hypervisor.cpus - 1}"
         return short_of_memory(hypervisor, 1, resources.memory_byte or GIVEN_MEMORY[flavour])
 
     def need(self, resources: Resources = DEFAULT_RESOURCES) -> Need:
@@ -160,12 +160,9 @@ class XenPlatform(BasePlatform[GuestInstance[XenDomain]]):
 def _beyond(resources: Resources, flavour: str) -> str | None:
     """What of this a paravirtual guest never has, in words; None where nothing is."""
     if resources.nic not in (None, NETFRONT):
-        return f"a paravirtual guest has no network card '{resources.nic}'; expected {NETFRONT}"
+        return f"a paravirtual guest has no network card '{resources.nic}': use {NETFRONT}"
     if resources.clock_source not in (None, *_CLOCK_SOURCES):
-        return (
-            f"a paravirtual guest has no clock source '{resources.clock_source}'; "
-            f"expected {' or '.join(_CLOCK_SOURCES)}"
-        )
+        return f"a paravirtual guest has no clock source '{resources.clock_source}': use {' or '.join(_CLOCK_SOURCES)}"
     # Of 96 MiB a paravirtual kernel keeps 35 to itself: what is left was too little for `throughput` to measure in.
     least = GIVEN_MEMORY[flavour]
     if resources.memory_byte is not None and resources.memory_byte < least:

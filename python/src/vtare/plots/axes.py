@@ -44,7 +44,7 @@ def scale_for(values: Iterable[float], *, pad: float = 0.06, always_log: bool = 
     """
     known = [value for value in values if math.isfinite(value)]
     if not known:
-        raise ValueError("found no finite value to draw, expected at least one")
+        raise ValueError("there is no finite value to draw: pass at least one")
     low, high = min(known), max(known)
     # What is too small to be divided without loss counts as 0.
     if low < sys.float_info.min:

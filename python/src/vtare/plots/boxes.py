@@ -43,7 +43,7 @@ def boxes(
         ValueError: no rows, or a row without runs.
     """
     if not rows or any(not row.runs for row in rows):
-        raise ValueError("found a box figure without runs, expected at least one run in each row")
+        raise ValueError("a row has no runs: pass at least one run in each")
     shown = scale if scale is not None else scale_for(box_values(rows))
     heights = [min(max(0.2, 0.08 + _RUN_IN * len(row.runs)), _MAX_ROW_IN) for row in rows]
     headings = sum(1 for at, row in enumerate(rows) if _starts_group(rows, at) and row.group)

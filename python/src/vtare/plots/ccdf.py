@@ -76,7 +76,7 @@ def ccdf(
         ValueError: no curves, or none with a positive reading.
     """
     if not lines:
-        raise ValueError("found no curves, expected at least one")
+        raise ValueError("there are no curves: pass at least one")
     shown = scale if scale is not None else scale_for(ccdf_values(lines), always_log=True)
     lowest = floor if floor is not None else 0.7 / max(line.n for line in lines)
     columns = 1 if any((line.x <= 0).any() or len(line.label) > 24 for line in lines) else 2

@@ -56,7 +56,7 @@ def curves(
     """
     points = [point for line in lines for point in line.points]
     if not points:
-        raise ValueError("found no points, expected at least one")
+        raise ValueError("there are no points: pass at least one")
     figure, axes = new_figure(3.0)
     x_factor, y_factor = scale_of(x_kind, [p.x for p in points]), scale_of(y_kind, _heights(points))
     for line in lines:

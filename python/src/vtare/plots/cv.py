@@ -36,7 +36,7 @@ def cv_by_argument(
         ValueError: no lines.
     """
     if not lines:
-        raise ValueError("found no lines, expected at least one machine")
+        raise ValueError("there are no lines: pass at least one machine")
     floor = cv_quantum / 2
     figure, axes = new_figure(3.2 + (0.2 if title else 0.0))
     for line in lines:

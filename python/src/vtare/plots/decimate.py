@@ -27,13 +27,13 @@ def sorted_counts(values: ArrayLike, weights: ArrayLike | None = None) -> tuple[
     x = np.asarray(values, dtype=np.float64).ravel()
     w = np.ones(x.size, dtype=np.int64) if weights is None else np.asarray(weights, dtype=np.int64).ravel()
     if x.size == 0:
-        raise ValueError("found no readings, expected at least one")
+        raise ValueError("there are no readings: pass at least one")
     if x.size != w.size:
-        raise ValueError(f"found {w.size} weights for {x.size} readings, expected one each")
+        raise ValueError(f"{w.size} weights for {x.size} readings: pass one each")
     if not np.isfinite(x).all():
-        raise ValueError("found a reading that is not finite: leave missing readings out before plotting")
+        raise ValueError("a reading is not finite: leave missing readings out before plotting")
     if (w < 1).any():
-        raise ValueError(f"found weight {int(w.min())}, expected counts of at least 1")
+        raise ValueError(f"the smallest weight is {int(w.min())}: pass counts, 1 or more")
     distinct, inverse = np.unique(x, return_inverse=True)
     counts = np.zeros(distinct.size, dtype=np.int64)
     np.add.at(counts, inverse, w)
@@ -43,7 +43,7 @@ def sorted_counts(values: ArrayLike, weights: ArrayLike | None = None) -> tuple[
 def weighted_quantile(distinct: NDArray[np.float64], counts: NDArray[np.int64], q: float) -> float:
     """Quantile of Hyndman-Fan type 7 of readings given as sorted distinct values and counts; exact, no expansion."""
     if not 0 <= q <= 1:
-        raise ValueError(f"found quantile {q}, expected 0 to 1")
+        raise ValueError(f"quantile is {q}: use 0 to 1")
     cumulative = np.cumsum(counts)
     position = q * (int(cumulative[-1]) - 1)
     below = int(np.floor(position))
@@ -61,7 +61,7 @@ def ccdf_line(
     and always the first, the last but one and the last.
     """
     if points < 10:
-        raise ValueError(f"found {points} points, expected at least 10")
+        raise ValueError(f"{points} points are too few: use 10 or more")
     distinct, counts = sorted_counts(values, weights)
     n = int(counts.sum())
     above = n - np.cumsum(counts)

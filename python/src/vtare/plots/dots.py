@@ -127,7 +127,7 @@ def dot_intervals(
         ValueError: no rows.
     """
     if not rows:
-        raise ValueError("found no rows, expected at least one cell with a median")
+        raise ValueError("there are no rows: pass at least one cell with a median")
     shown = scale if scale is not None else scale_for([*dot_values(rows), *([] if reference is None else [reference])])
     at, headings, height = _positions(rows)
     figure, axes = new_figure(_FRAME_IN + _ROW_IN * height + (0.2 if title else 0.0))
@@ -197,7 +197,7 @@ def placement(rows: Sequence[Dot], *, name: str, label: str, scale: Scale | None
 def share_bars(rows: Sequence[tuple[str, str, float]], *, name: str, label: str, limit: float | None = None) -> Drawing:
     """Shares as bars with their value in percent: label, style, share (1 is all). `limit` ends a shared axis."""
     if not rows:
-        raise ValueError("found no rows, expected at least one share")
+        raise ValueError("there are no rows: pass at least one share")
     figure, axes = new_figure(_FRAME_IN + _ROW_IN * len(rows))
     for y, (_, style, share) in enumerate(rows):
         axes.barh(y, 100 * share, height=0.55, color=style_of(style).hue.light)

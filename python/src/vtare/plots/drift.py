@@ -40,7 +40,7 @@ def control_drift(
         ValueError: no control runs.
     """
     if not points:
-        raise ValueError("found no control runs, expected at least one")
+        raise ValueError("there is no control runs: pass at least one")
     scale = scale_for(
         [point.value for point in points] + [centre + limit, *([centre - limit] if centre > limit else [])]
     )

@@ -19,9 +19,7 @@ def significant(value: float, digits: int = 3) -> str:
     if value == 0:
         return "0"
     if not math.isfinite(value):
-        raise ValueError(
-            f"found {value}, expected a finite number: show a missing figure with missing(), not as a number"
-        )
+        raise ValueError(f"{value} is not finite: show a missing figure with missing(), not as a number")
     exponent = math.floor(math.log10(abs(float(f"{value:.{digits - 1}e}"))))
     if exponent < -4 or exponent >= 6:
         mantissa, power = f"{value:.{digits - 1}e}".split("e")

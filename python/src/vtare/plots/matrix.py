@@ -83,7 +83,7 @@ def matrix(
         ValueError: no rows or columns, or the lists do not fit them.
     """
     if not rows or not columns or len(squares) != len(rows) or any(len(some) != len(columns) for some in squares):
-        raise ValueError(f"found {len(squares)} lists for {len(rows)} rows, {len(columns)} columns, expected a matrix")
+        raise ValueError(f"{len(squares)} lists for {len(rows)} rows, {len(columns)} columns: pass a matrix")
     names = [textwrap.wrap(row, _LABEL_LETTERS) or [""] for row in rows]
     row_in = _ROW_IN + _LINE_IN * (max(len(lines) for lines in names) - 1)
     # Left of the squares: the names of the rows, or how far the names of columns reach that end below their square.

@@ -68,7 +68,7 @@ def pair_matrix(
         ValueError: the values do not fit the hosts.
     """
     if values.shape != (len(hosts), len(hosts)):
-        raise ValueError(f"found values of shape {values.shape} for {len(hosts)} hosts, expected a square of them")
+        raise ValueError(f"values of shape {values.shape} for {len(hosts)} hosts: pass a square of them")
     order = [host for cluster in clusters for host in cluster]
     n, written = len(order), quantity_of(quantity)
     shown = values[np.ix_(order, order)]

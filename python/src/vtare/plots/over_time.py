@@ -32,7 +32,7 @@ def over_time(
         ValueError: no point, or not one level more than changes.
     """
     if not values or len(levels) != len(changes) + 1:
-        raise ValueError(f"found {len(values)} points and {len(levels)} levels of {len(changes)} changes")
+        raise ValueError(f"{len(values)} points and {len(levels)} levels do not match {len(changes)} changes")
     days = [at / _DAY_S for at in at_s]
     number = quantity_of(quantity)
     ends = [0, *changes, len(values)]

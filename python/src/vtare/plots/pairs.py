@@ -60,7 +60,7 @@ def pair_changes(
         ValueError: no pair.
     """
     if not changes.ratios:
-        raise ValueError("found no pair, expected at least one")
+        raise ValueError("there is no pair: pass at least one")
     known = [strip for strip in strips if any(value is not None for value in strip.values)]
     # Noise that never was there is a sentence, and no empty axes.
     drawn = [strip for strip in known if any(strip.values)]
@@ -123,7 +123,7 @@ def quantile_changes(
         ValueError: no point.
     """
     if not points:
-        raise ValueError("found no quantile, expected at least one")
+        raise ValueError("there is no quantile: pass at least one")
     figure, axes = new_figure(_CHANGES_IN)
     at = [100 * point[0] for point in points]
     ratio, low, high = ([100 * (point[k] - 1) for point in points] for k in (1, 2, 3))

@@ -83,9 +83,9 @@ def profiles(
         ValueError: no lines, a line without points, or a point beyond the levels.
     """
     if not lines or any(not line.points for line in lines):
-        raise ValueError("found no line with a point, expected at least one")
+        raise ValueError("there is no line with a point: pass at least one")
     if any(not 0 <= point.at < len(levels) for line in lines for point in line.points):
-        raise ValueError(f"found a point beyond the {len(levels)} levels, expected positions from 0")
+        raise ValueError(f"a point is beyond the {len(levels)} levels: pass positions from 0")
     written = quantity_of(quantity)
     values = profile_values(lines)
     shown = scale if scale is not None else scale_for(values)

@@ -124,7 +124,7 @@ def estimates_against_truth(marks: Sequence[EstimateMark], *, name: str, limit: 
     """
     shown = [mark for mark in marks if mark.truth is not None]
     if not shown:
-        raise ValueError("found no estimate with a truth, expected at least one")
+        raise ValueError("there is no estimate with a truth: pass at least one")
     factor, unit = rate_unit(limit)
     most = 1.06 * max(mark.truth or 0.0 for mark in shown)
     figure, axes = new_figure(3.3)
@@ -172,7 +172,7 @@ def error_boxes(rows: Sequence[ErrorRow], *, name: str, limits: tuple[float, flo
         ValueError: no rows, or a row without errors.
     """
     if not rows or any(not row.errors for row in rows):
-        raise ValueError("found a box figure without errors, expected at least one in each row")
+        raise ValueError("a row has no errors: pass at least one in each")
     low, high = limits if limits is not None else error_limits(rows)
     headings = sum(1 for at, row in enumerate(rows) if row.group and (at == 0 or rows[at - 1].group != row.group))
     figure, axes = new_figure(_FRAME_IN + _ROW_IN * len(rows) + _HEADING_IN * headings)
@@ -219,7 +219,7 @@ def cost_against_error(points: Sequence[CostPoint], *, name: str) -> Drawing:
         ValueError: no points.
     """
     if not points:
-        raise ValueError("found no points, expected at least one cell with bytes and an error")
+        raise ValueError("there are no points: pass at least one cell with bytes and an error")
     bytes_ = [point.byte for point in points]
     low, high = min(bytes_) / 1.6, max(bytes_) * 1.6
     if high / low < 10:

@@ -53,7 +53,7 @@ def ratio_dots(rows: Sequence[RatioRow], *, name: str, label: str, margin_ratio:
     marks = [mark for row in rows for mark in row.marks]
     found = [value for mark in marks for value in (mark.ratio, mark.low, mark.high) if value is not None]
     if not rows or not found or min(found) <= 0:
-        raise ValueError("found no row with a ratio above 0, expected at least one")
+        raise ValueError("there is no row with a ratio above 0: pass at least one")
     kinds = list(dict.fromkeys(mark.kind for row in rows for mark in row.marks))
     headings = sum(1 for at, row in enumerate(rows) if row.group and (at == 0 or rows[at - 1].group != row.group))
     low, high = min(*found, 1 / margin_ratio, 0.8) / 1.25, max(*found, margin_ratio, 1.25) * 1.25

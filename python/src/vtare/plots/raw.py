@@ -55,7 +55,7 @@ def raw_samples(
         ValueError: a series without readings.
     """
     if series.n < 1:
-        raise ValueError("found a series without readings, expected at least one")
+        raise ValueError("the series has no readings: pass at least one")
     shown = scale if scale is not None else scale_for(raw_values(series))
     colour = style_of(series.style).hue.light
     handles: list[Line2D | Patch] = []

@@ -61,7 +61,7 @@ def stacks(
         ValueError: no rows.
     """
     if not rows:
-        raise ValueError("found no rows, expected at least one whole with its pieces")
+        raise ValueError("there are no rows: pass at least one whole with its pieces")
     shown = scale if scale is not None else stack_scale(stack_values(rows))
     figure, axes = new_figure(_FRAME_IN + _ROW_IN * len(rows))
     _bars(axes, [row.label for row in rows], [row.pieces for row in rows])
@@ -90,7 +90,7 @@ def share_stacks(rows: Sequence[Stack], *, name: str, names: dict[str, str], lab
     """
     known = [row for row in rows if row.share is not None]
     if not known:
-        raise ValueError(f"found no share of {names[main]}, expected one in at least one row")
+        raise ValueError(f"no row has a share of {names[main]}: pass one that has")
     shares = [_shares(row, main) for row in known]
     figure, axes = new_figure(_FRAME_IN + _ROW_IN * len(known))
     _bars(axes, [row.label for row in known], [[(key, 100 * share) for key, share in one] for one in shares])

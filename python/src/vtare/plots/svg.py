@@ -101,7 +101,7 @@ def _without_styles(svg: str) -> str:
     # Comments repeat labels, which may hold anything.
     svg = re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL)
     if "<style" in svg:
-        raise ValueError("found a style sheet in an SVG of matplotlib that is not the one known")
+        raise ValueError("an SVG of matplotlib has an unknown style sheet")
     return re.sub(r"<[^<>]+>", lambda tag: re.sub(r' style="([^"]*)"', _attributes, tag[0]), svg)
 
 
@@ -110,7 +110,7 @@ def _attributes(style: re.Match[str]) -> str:
     for one in filter(None, (part.strip() for part in style[1].split(";"))):
         name, _, value = one.partition(":")
         if name not in _ATTRIBUTES:
-            raise ValueError(f"found the style {one!r} in an SVG of matplotlib, expected one of {sorted(_ATTRIBUTES)}")
+            raise ValueError(f"an SVG of matplotlib has the unknown style {one!r}: use one of {sorted(_ATTRIBUTES)}")
         found.append(f' {name}="{value.strip()}"')
     return "".join(found)
 
@@ -129,7 +129,7 @@ def to_drawing(figure: Figure, name: str, text: str, data: pl.DataFrame | Sequen
         data: what is drawn, row by row: becomes the figure's CSV file.
     """
     if not re.fullmatch(r"[a-z0-9-]+", name):
-        raise ValueError(f"found figure name {name!r}, expected lower-case letters, digits and dashes")
+        raise ValueError(f"figure name is {name!r}: use lower-case letters, digits and dashes")
     # Laid out once here: savefig would otherwise draw everything a first time only to lay it out.
     layout = figure.get_layout_engine()
     if layout is not None:
@@ -148,7 +148,7 @@ def to_drawing(figure: Figure, name: str, text: str, data: pl.DataFrame | Sequen
     body = body.replace("xlink:href", "href")
     box = re.search(r'viewBox="0 0 ([0-9.]+) ([0-9.]+)"', body)
     if box is None:
-        raise ValueError("found an SVG without a view box, expected matplotlib's own")
+        raise ValueError("the SVG has no view box: pass one of matplotlib")
     width, height = float(box.group(1)), float(box.group(2))
     inner = body[body.index(">", body.index("<svg")) + 1 :]
     lines = 'stroke-linejoin="round" stroke-linecap="butt"'

@@ -81,7 +81,7 @@ def violins(rows: Sequence[Violin], *, name: str, quantity: str, scale: Scale | 
         ValueError: no rows.
     """
     if not rows:
-        raise ValueError("found no violin, expected at least one cell with readings")
+        raise ValueError("there is no violin: pass at least one cell with readings")
     shown = scale if scale is not None else scale_for(violin_values(rows) or [0.0, 1.0])
     headings = sum(1 for at, row in enumerate(rows) if row.group and (at == 0 or rows[at - 1].group != row.group))
     figure, axes = new_figure(_FRAME_IN + _ROW_IN * len(rows) + 0.25 * headings)

@@ -206,7 +206,7 @@ def make_page(store: Path, out: Path) -> None:
     summary = summarise(store)
     if summary.runs.height == 0:
         reasons = [problem.reason for problem in summary.sample_set.problems]
-        raise BadInput(reasons[0] if reasons else f"{store}: found no finished run, expected at least one")
+        raise BadInput(reasons[0] if reasons else f"{store}: no run is finished; wait for the first, then try again")
     write_whole(out, build(summary, live=True))
 
 

@@ -85,8 +85,8 @@ def overlay(summary: Summary, paper: str | None) -> Overlay:
     if not tables:
         measured = ", ".join(sorted({layout.experiment.instrument for layout in layouts.values()})) or "nothing"
         raise BadInput(
-            f"{summary.store}: found figures of {measured}, expected one of {', '.join(sorted(wanted))} to set beside "
-            f"{paper or 'a paper'}, with a published counterpart"
+            f"{summary.store}: its figures of {measured} have no counterpart in {paper or 'a paper'}: use a store with "
+            f"one of: {', '.join(sorted(wanted))}"
         )
     questions = (*placement_figures(summary, chosen), *(question for one in beside for question in one.questions))
     notes = (

@@ -48,7 +48,7 @@ def main_figure(layout: Layout, row: Mapping[str, Any]) -> FigureText:
     """
     known = known_of(row, layout.main.value)
     if known is None:
-        raise ValueError(f"found a cell without a figure ({row['experiment']}), expected one that ran")
+        raise ValueError(f"a cell has no figure ({row['experiment']}): pass one that ran")
     value = known.number
     written = quantity_of(layout.main.quantity)
     suffix = ""

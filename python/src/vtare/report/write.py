@@ -57,7 +57,7 @@ def write_summary(summary: Summary, out: Path | str, *, form: str = "html") -> P
     if isinstance(out, str):
         out = _default_place(summary) / out
     if out.is_dir():
-        raise BadInput(f"{out}: found a directory, expected a file name such as {out / default_name(form)}")
+        raise BadInput(f"{out} is a directory: name a file, such as {out / default_name(form)}")
     made = build(summary) if form == "html" else render_plain(content_of(summary, figures=False), form)
     write_whole(out, made)
     return out
@@ -77,7 +77,7 @@ def figures_place(summary: Summary) -> Path:
     place = _default_place(summary) / FIGURES_NAME
     kind = kind_of(place)
     if kind not in (None, "directory"):
-        raise BadInput(f"{place}: found a {kind}, expected a directory; name another with --out")
+        raise BadInput(f"{place} is a {kind}, not a directory: name another with --out")
     return place
 
 
@@ -102,8 +102,8 @@ def write_figures(
         kinds = ", ".join(dict.fromkeys(name.partition("-")[0] for name in drawings)) or "none"
         asked = " or ".join(f"'{word}'" for word in only) or "any name"
         raise BadInput(
-            f"--only: found no figure with {asked} in its name, expected a part of one: they begin with {kinds}, and "
-            "go on with experiment and levels"
+            f"--only: no figure has {asked} in its name: use a part of one; they begin with {kinds}, followed by "
+            "experiment and levels"
         )
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -129,14 +129,11 @@ def refuse_empty(summary: Summary) -> None:
     finished = summary.design["status"].to_list().count("done")
     if summary.runs.height == 0 and finished:
         raise BadInput(
-            f"{summary.store}: found {finished} finished runs without any reading, expected at least one reading: see "
-            f"{summary.store}/runs/*/log for what the instrument reported, and measure into a new store"
+            f"{summary.store}: {finished} runs finished without any reading: see {summary.store}/runs/*/log for what "
+            "the instrument reported, and measure into a new store"
         )
     if summary.runs.height == 0:
-        raise BadInput(
-            f"{summary.store}: found no finished run, expected at least one: "
-            f"let `vtare resume {summary.store}` measure, then report"
-        )
+        raise BadInput(f"{summary.store}: no run is finished: let `vtare resume {summary.store}` measure, then report")
 
 
 def write_whole(path: Path, content: str | bytes) -> None:

@@ -61,7 +61,7 @@ def checked(x: Values) -> FloatArray:
     """
     array = np.asarray(x, dtype=np.float64)
     if array.ndim != 1:
-        raise ValueError(f"expected a one-dimensional array, found shape {array.shape}")
+        raise ValueError(f"the array has the shape {array.shape}: pass one dimension")
     if not np.all(np.isfinite(array)):
         raise ValueError("the array holds NaN or infinity; leave missing readings out and count them")
     return array
@@ -81,7 +81,7 @@ def weighted(x: Values, weights: Values | None) -> tuple[FloatArray, NDArray[np.
         raise ValueError(f"{len(values)} readings but weights of shape {given.shape}")
     whole = given.astype(np.int64)
     if np.any(whole != given) or np.any(whole < 0):
-        raise ValueError("weights count readings: expected whole numbers of 0 or more")
+        raise ValueError("weights count readings: pass whole numbers, 0 or more")
     kept = whole > 0
     return values[kept], whole[kept]
 

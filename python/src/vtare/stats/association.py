@@ -47,7 +47,7 @@ def tau_bound(n: int, n_level: int, *, tied_pairs: int = 0) -> float:
     """
     pairs = n * (n - 1) // 2 - tied_pairs
     if n < 2 or not 0 < n_level < n or pairs <= 0:
-        raise ValueError(f"found {n_level} of {n} figures at the level, expected some at it, some not, not all equal")
+        raise ValueError(f"{n_level} of {n} figures are at the level: pass some at it, some not, not all equal")
     return min(1.0, math.sqrt(n_level * (n - n_level) / pairs))
 
 

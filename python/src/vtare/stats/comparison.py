@@ -142,7 +142,7 @@ def compare_runs(
     blocks = common_blocks(a, b) if isinstance(a, Mapping) and isinstance(b, Mapping) else []
     all_x, all_y = (checked(list(v.values()) if isinstance(v, Mapping) else v) for v in (a, b))
     if len(all_x) == 0 or len(all_y) == 0:
-        raise ValueError("found no run on one side, expected at least one on either")
+        raise ValueError("one side has no run: pass at least one on either")
     x, y = all_x, all_y
     if blocks and isinstance(a, Mapping) and isinstance(b, Mapping):
         x, y = checked([a[block] for block in blocks]), checked([b[block] for block in blocks])
@@ -347,7 +347,7 @@ def coarse_step(slack: StepSlack, *, margin_ratio: float) -> str | None:
 
 def _check_margin(margin_ratio: float) -> None:
     if margin_ratio <= 1.0:
-        raise ValueError(f"found margin ratio {margin_ratio}, expected above 1 (1.05 is a margin of 5 %)")
+        raise ValueError(f"margin ratio is {margin_ratio}: use more than 1 (1.05 is a margin of 5 %)")
 
 
 @dataclass(frozen=True, slots=True)

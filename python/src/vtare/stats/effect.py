@@ -59,7 +59,7 @@ class RunPool:
         given = [None] * len(runs) if weights is None else list(weights)
         if not runs or len(given) != len(runs):
             raise ValueError(
-                f"{len(runs)} runs with {len(given)} sets of weights; expected at least one run, and as many sets"
+                f"{len(runs)} runs with {len(given)} sets of weights: pass at least one run, and as many sets"
             )
         resampled = [resample(x, w, rng=rng, size=size) for x, w in zip(runs, given, strict=True)]
         return cls(np.array([one.median for one in resampled]), np.array([one.medians for one in resampled]))
@@ -73,7 +73,7 @@ class RunPool:
         if len(self.medians) < 2:
             raise ValueError(f"a spread between runs needs 2 of them, found {len(self.medians)}")
         if np.any(self.medians <= 0) or np.any(self.resampled <= 0):
-            raise ValueError("found a median that is not above 0, which has no logarithm")
+            raise ValueError("a median is not above 0, which has no logarithm")
         inside = float(np.log(self.resampled).var(axis=1).mean())
         return max(0.0, float(np.log(self.medians).var(ddof=1)) - inside), inside
 

@@ -40,7 +40,7 @@ def quantile(x: Values | Sorted, probability: float, *, weights: Values | None =
         ValueError: the probability is outside 0 to 1.
     """
     if not 0.0 <= probability <= 1.0:
-        raise ValueError(f"found probability {probability}, expected 0 to 1")
+        raise ValueError(f"probability is {probability}: use 0 to 1")
     sample = x if isinstance(x, Sorted) else in_order(x, weights)
     needed = least_n(probability)
     if sample.n == 0:

@@ -117,7 +117,7 @@ def mesh_structure(
         ValueError: the array has another shape.
     """
     if values.ndim != 3 or values.shape[-1] != values.shape[-2]:
-        raise ValueError(f"found an array of shape {values.shape}, expected (blocks, N, N)")
+        raise ValueError(f"the array has the shape {values.shape}: pass (blocks, N, N)")
     logs = np.full(values.shape, np.nan)
     np.log(values, out=logs, where=values > 0)
     hosts = np.arange(values.shape[-1])

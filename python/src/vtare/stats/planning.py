@@ -46,9 +46,9 @@ def samples_per_run(
         ValueError: a variance below 0, or a cost that is not above 0.
     """
     if variance_between_runs < 0 or variance_of_reading < 0:
-        raise ValueError(f"found variances {variance_between_runs:g} and {variance_of_reading:g}, expected 0 or more")
+        raise ValueError(f"variances are {variance_between_runs:g} and {variance_of_reading:g}: use 0 or more")
     if run_cost_s <= 0 or reading_cost_s <= 0:
-        raise ValueError(f"found costs {run_cost_s:g} s and {reading_cost_s:g} s, expected both above 0")
+        raise ValueError(f"costs are {run_cost_s:g} s and {reading_cost_s:g} s: use more than 0 for both")
     if variance_between_runs == 0.0:
         return SamplesPerRun(None, "runs differ by no more than the noise inside them: longer runs cost least")
     best = math.sqrt(run_cost_s / reading_cost_s * variance_of_reading / variance_between_runs)
@@ -82,7 +82,7 @@ def power(
         ValueError: fewer than 1 comparison.
     """
     if comparisons < 1:
-        raise ValueError(f"found {comparisons} comparisons, expected at least 1")
+        raise ValueError(f"comparisons is {comparisons}: use 1 or more")
     if refusal(runs, runs, n_blocks=runs if paired else None) is not None:
         return 0.0
     return power_of_t(
@@ -150,7 +150,7 @@ def runs_per_cell(
         ValueError: no shift, or a power outside 0 to 1.
     """
     if shift_sd == 0 or not 0 < wanted_power < 1:
-        raise ValueError(f"found shift {shift_sd:g} and power {wanted_power:g}, expected a shift and a power in 0 to 1")
+        raise ValueError(f"shift is {shift_sd:g} and power {wanted_power:g}: use a shift and a power between 0 and 1")
 
     def enough(runs: int) -> bool:
         found = power(runs, shift_sd=shift_sd, alpha=alpha, comparisons=comparisons, paired=paired, freedom=freedom)
@@ -194,7 +194,7 @@ def runs_needed(
         ValueError: a ratio that is not above 1.
     """
     if ratio <= 1.0:
-        raise ValueError(f"found ratio {ratio:g}, expected one above 1")
+        raise ValueError(f"ratio is {ratio:g}: use more than 1")
     if comparison.error is None or comparison.ratio is None:
         return None
     paired = comparison.n_blocks is not None
@@ -273,7 +273,7 @@ def stop(low: float | None, high: float | None, *, runs: int, target: float, lea
         ValueError: a target that is not above 0, or `least` above `most`.
     """
     if target <= 0 or least > most:
-        raise ValueError(f"found target {target:g} and {least} to {most} runs, expected one above 0 and least <= most")
+        raise ValueError(f"target is {target:g} for {least} to {most} runs: use one above 0 and least <= most")
     known = low is not None and high is not None and low > 0 and math.isfinite(high)
     half = (math.log(high) - math.log(low)) / 2.0 if known and low and high else None
     if runs >= most:

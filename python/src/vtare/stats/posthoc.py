@@ -62,7 +62,7 @@ def nemenyi_friedman(blocks: Sequence[Values], *, family: str) -> tuple[PairTest
     rows = [checked(block) for block in blocks]
     if len(rows) < 2 or len({len(row) for row in rows}) != 1 or len(rows[0]) < 2:
         raise ValueError(
-            f"expected 2 or more complete blocks of 2 or more levels, found lengths {[len(row) for row in rows]}"
+            f"blocks have the lengths {[len(row) for row in rows]}: pass 2 or more complete ones of 2 or more levels"
         )
     blocks_of, levels = len(rows), len(rows[0])
     means = scipy_stats.rankdata(np.array(rows), axis=1).mean(axis=0)

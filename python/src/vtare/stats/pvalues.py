@@ -54,7 +54,7 @@ def adjust(
         ValueError: a value outside 0 to 1, or an adjustment that only a test can make.
     """
     if any(not 0.0 <= p <= 1.0 for p in raw):
-        raise ValueError(f"found p-values {list(raw)}, expected 0 to 1")
+        raise ValueError(f"p-values are {list(raw)}: use 0 to 1")
     size = len(raw)
     exacts = [False] * size if exact is None else list(exact)
     if adjustment == "bh" and size:

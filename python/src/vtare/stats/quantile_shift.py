@@ -63,9 +63,9 @@ def quantile_shift(
     """
     x, y = checked(first), checked(second)
     if len(x) != len(y):
-        raise ValueError(f"found {len(x)} and {len(y)} values, expected pairs")
+        raise ValueError(f"{len(x)} and {len(y)} values: pass pairs")
     if len(x) and min(x.min(), y.min()) <= 0:
-        raise ValueError("found a value that is not above 0, expected ones with a ratio")
+        raise ValueError("a value is not above 0: pass ones with a ratio")
     n = len(x)
     shown = [p for p in QUANTILES if _TIMES_LEAST * least_n(p) <= n]
     if n < LEAST_PAIRS or not shown:
@@ -104,7 +104,7 @@ def shift_of_blocks(
     blocks, quantiles = differences.shape
     if blocks < 2 or quantiles != len(probabilities):
         raise ValueError(
-            f"found differences of shape {differences.shape}, expected 2 blocks or more of {len(probabilities)}"
+            f"differences have the shape {differences.shape}: pass 2 blocks or more of {len(probabilities)}"
         )
     error = differences.std(axis=0, ddof=1) / math.sqrt(blocks)
     return _band(probabilities, differences.mean(axis=0), _greatest_t(differences, level, rng) * error)

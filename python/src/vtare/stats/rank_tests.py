@@ -289,7 +289,7 @@ def kendall_tau_b(x: Values, y: Values, *, family: str, alpha: float = 0.05) -> 
     """
     a, b = checked(x), checked(y)
     if len(a) != len(b):
-        raise ValueError(f"found {len(a)} and {len(b)} figures, expected pairs")
+        raise ValueError(f"{len(a)} and {len(b)} figures: pass pairs")
     n = len(a)
     if n < 2 or np.all(a == a[0]) or np.all(b == b[0]):
         return RankTest("kendall_tau_b", None, None, n, (n,), None, "needs 2 pairs, and neither side all equal")

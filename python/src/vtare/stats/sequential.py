@@ -71,7 +71,7 @@ def paired_shift(d: Values, *, alpha: float = 0.05) -> PairedShift:
     averages = walsh_averages(d)
     n = len(checked(d))
     if n == 0:
-        raise ValueError("found no pair, expected at least one")
+        raise ValueError("there is no pair: pass at least one")
     value = float(np.median(averages))
     left_out = _left_out(n, alpha)
     if left_out is None:

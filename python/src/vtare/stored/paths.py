@@ -13,6 +13,8 @@ import stat
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from vtare.errors import BadInput
+
 Kind = Literal["file", "directory", "symbolic link", "special file"]
 
 #: The most that a plan or a JSON document of a store may have.
@@ -31,6 +33,19 @@ _COMMAND: Final = re.compile(
 def is_run_id(text: object) -> bool:
     """Whether this is the id of a run: 16 hexadecimal digits, which name one directory and lead nowhere else."""
     return isinstance(text, str) and _RUN_ID.fullmatch(text) is not None
+
+
+def require_run_id(text: object, path: Path) -> None:
+    """Refuse a file with a run id that vtare never makes.
+
+    Raises:
+        BadInput: it is none.
+    """
+    if not is_run_id(text):
+        raise BadInput(
+            f"{path}: the run id {text!r} is not 16 hexadecimal digits: vtare did not write this file; do not use a "
+            "store that you do not trust"
+        )
 
 
 def kind_of(path: Path) -> Kind | None:
@@ -108,7 +123,7 @@ def odd_entry(directory: Path) -> str | None:
     """
     kind = kind_of(directory)
     if kind != "directory":
-        return f"is {_with_article(kind)}, expected a directory"
+        return f"is {_with_article(kind)}, not a directory"
     waiting = [directory]
     while waiting:
         with os.scandir(waiting.pop()) as entries:

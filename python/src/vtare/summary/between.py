@@ -189,8 +189,8 @@ def refuse_undecidable(before: Sequence[Path], after: Sequence[Path]) -> None:
     """
     if min(len(before), len(after)) < LEAST_CAMPAIGNS:
         raise BadInput(
-            f"--fail-on-regression: found {_campaigns(len(before))} before and {len(after)} after, expected at least "
-            f"{LEAST_CAMPAIGNS} on each side: {REFUSED.removeprefix('refused: ')}"
+            f"--fail-on-regression: {_campaigns(len(before))} before and {len(after)} after are too few, use "
+            f"{LEAST_CAMPAIGNS} or more on each side: {REFUSED.removeprefix('refused: ')}"
         )
 
 
@@ -218,7 +218,7 @@ def compare_stores(
     shared = [key for key in new.cells if key in old.cells]
     if not shared:
         raise BadInput(
-            f"{_listed(before)} and {_listed(after)} have no cell in common: expected experiments of the same name "
+            f"{_listed(before)} and {_listed(after)} have no cell in common: compare experiments of the same name "
             f"with the same levels; found {_named(old.cells)} and {_named(new.cells)}"
         )
     medians, tails = [], []
@@ -523,7 +523,7 @@ def _refuse_same_paths(stores: Sequence[Path]) -> None:
     for store in stores:
         path = store.resolve()
         if path in seen:
-            raise BadInput(f"{seen[path]} and {store} are the same store; expected campaigns of their own")
+            raise BadInput(f"{seen[path]} and {store} are the same store: name each campaign once")
         seen[path] = store
 
 
@@ -536,7 +536,7 @@ def _refuse_same_runs(campaigns: Sequence[MeasuredStore]) -> None:
         for other, shared in others.items():
             raise BadInput(
                 f"{other} and {one.store} share {shared} runs, started at the same nanosecond: one is a copy of the "
-                "other; expected campaigns of their own"
+                "other: leave one out"
             )
         owners.update(dict.fromkeys(started, one))
 

@@ -64,9 +64,9 @@ def shift_between(
         ValueError: no value on one side, or pairs of unequal numbers.
     """
     if not here or not there:
-        raise ValueError(f"found {len(here)} and {len(there)} values, expected at least one on each side")
+        raise ValueError(f"{len(here)} and {len(there)} values: pass at least one on each side")
     if paired and len(here) != len(there):
-        raise ValueError(f"found {len(here)} and {len(there)} values, expected as many on both sides to pair them")
+        raise ValueError(f"{len(here)} and {len(there)} values do not pair: pass as many on both sides")
     x, y = np.asarray(here, dtype=float), np.asarray(there, dtype=float)
     estimate = float(x.mean() - y.mean())
     if min(len(x), len(y)) < LEAST_CAMPAIGNS:

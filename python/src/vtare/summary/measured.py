@@ -58,7 +58,4 @@ def refuse_empty(measured: MeasuredStore) -> None:
         return
     problems = measured.samples.problems
     why = f"; {len(problems)} cannot be used, such as {problems[0].reason}" if problems else ""
-    raise BadInput(
-        f"{measured.store}: found no finished run, expected at least one{why}; make them with `vtare resume "
-        f"{measured.store}`"
-    )
+    raise BadInput(f"{measured.store}: no run is finished{why}; make them with `vtare resume {measured.store}`")

@@ -22,6 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from vtare.errors import bad_value
 from vtare.platforms import network
 from vtare.platforms.lacks import together
 from vtare.platforms.network import NetworkError, Step
@@ -69,7 +70,7 @@ class ForwardingTopology(Topology):
             NetworkError: more guests than there are addresses for, or none.
         """
         if not 1 <= guests <= MOST_GUESTS:
-            raise NetworkError(f"guests: found {guests}, expected from 1 to {MOST_GUESTS}")
+            raise NetworkError(f"guests {bad_value(guests, f'1 to {MOST_GUESTS}')}")
         self.owner = owner
         self.tester = f"{owner}-g"
         # Another name than those of `links`: one plan may have both topologies.

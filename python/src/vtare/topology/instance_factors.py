@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from vtare.errors import bad_value
 from vtare.platforms.protocol import DEFAULT_RESOURCES, Resources
-from vtare.quantities import QuantityError, parse, pattern_of, unit_of
+from vtare.quantities import parse, pattern_of, unit_of
 
 AFFINITY: Final = "affinity"
 RESOURCE_FACTORS: Final = ("vcpus", "memory", AFFINITY, "nic", "guest_clock", "disk")
@@ -68,11 +69,20 @@ class Background:
 NO_BACKGROUND: Final = Background()
 
 
+class BadLevel(ValueError):
+    """A level that cannot be used. The message follows its key path: `is VALUE: use WHAT`."""
+
+    def __init__(self, value: object, use: str) -> None:
+        """`use`: what to use instead of `value`."""
+        super().__init__(bad_value(value, use))
+
+
 def read_level(factor: str, found: Any) -> tuple[str, Any]:
     """Return the label and the value of one level of one of these factors (but for names of platforms and sides).
 
     Raises:
-        ValueError: with the value found and the values wanted.
+        BadLevel: it cannot be used.
+        QuantityError: it is no quantity.
     """
     return _LEVELS[factor][0](found)
 
@@ -109,7 +119,7 @@ def background_of(values: Mapping[str, Any]) -> Background:
 def _integer(low: int, high: int) -> Callable[[Any], tuple[str, Any]]:
     def read(found: Any) -> tuple[str, Any]:
         if isinstance(found, bool) or not isinstance(found, int) or not low <= found <= high:
-            raise ValueError(f"found {found!r}, expected an integer from {low} to {high}")
+            raise BadLevel(found, f"an integer from {low} to {high}")
         return str(found), found
 
     return read
@@ -118,22 +128,23 @@ def _integer(low: int, high: int) -> Callable[[Any], tuple[str, Any]]:
 def _memory(found: Any) -> tuple[str, Any]:
     unit = unit_of("memory_byte")
     if not isinstance(found, str) or unit is None:
-        raise ValueError(f'found {found!r}, expected a size such as "256 MiB"')
+        raise BadLevel(found, 'a size such as "256 MiB"')
     size = parse(found, unit)
     if size != int(size) or not 1 << 20 <= size <= 1 << 44:
-        raise QuantityError(f"found {found!r}, expected 1 MiB to 16 TiB")
+        raise BadLevel(found, "1 MiB to 16 TiB")
     return " ".join(found.split()), int(size)
 
 
 def _disk(found: Any) -> tuple[str, Any]:
     if found == NO_DISK:
         return NO_DISK, 0
+    refusal = BadLevel(found, f'a size from 32 MiB to 16 TiB, or "{NO_DISK}"')
     try:
         label, byte = _memory(found)
     except ValueError as error:
-        raise ValueError(f'{error}, or "{NO_DISK}"') from error
+        raise refusal from error
     if byte < LEAST_DISK_BYTE:
-        raise QuantityError(f'found {found!r}, expected 32 MiB to 16 TiB, or "{NO_DISK}"')
+        raise refusal
     return label, byte
 
 
@@ -143,13 +154,13 @@ def _affinity(found: Any) -> tuple[str, Any]:
     if isinstance(found, str) and _CPUS.fullmatch(found.replace(" ", "")):
         cpus = tuple(int(word) for word in found.split(","))
         return f"CPU {','.join(map(str, cpus))}", cpus
-    raise ValueError(f'found {found!r}, expected "off" or CPUs of the host such as "0" or "0,1"')
+    raise BadLevel(found, '"off" or CPUs of the host such as "0" or "0,1"')
 
 
 def _name(found: Any) -> tuple[str, Any]:
     """A name that the platform checks; `default` is the one that it takes by itself."""
     if not isinstance(found, str) or not _NAME.fullmatch(found):
-        raise ValueError(f'found {found!r}, expected a name such as "virtio" or "tsc", or "default"')
+        raise BadLevel(found, 'a name such as "virtio" or "tsc", or "default"')
     return found, None if found == _DEFAULT else found
 
 

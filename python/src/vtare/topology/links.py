@@ -92,7 +92,7 @@ class TwoHosts(Hosts):
 
     def shape(self, path: PathSpec) -> None:
         """Refuse: a plain link has no bottleneck."""
-        raise NetworkError("a plain link between two hosts takes no shape; expected `RoutedHosts`")
+        raise NetworkError("a plain link between two hosts takes no shape: use `RoutedHosts`")
 
     def counted(self, binary: Path) -> list[CountingPlace]:
         """Nowhere: a plain link has no bottleneck."""

@@ -145,7 +145,7 @@ class NamedHosts(Hosts):
         if self.inward == self.outward:
             raise MachineCannot(
                 f"{egress[0].name}: {self.outward} leads to the sender and to the responder, so that both ways would "
-                "share one queue; expected a router with a device for each, or other ones by `inward` and `outward`"
+                "share one queue: use a router with a device for each, or other ones by `inward` and `outward`"
             )
         queues = [egress, *ends] if path.delay_ns or path.loss_fraction else [egress]
         if path.bottleneck == "link":
@@ -281,7 +281,7 @@ def _shown(server: Server, *words: str) -> dict[str, Any]:
         return dict(entry)
     except (ValueError, TypeError) as error:
         raise PlatformFailed(
-            f"{server.name}: `ip -j {' '.join(words)}` answered {printable(text[:80])!r}, expected a list of one "
+            f"{server.name}: `ip -j {' '.join(words)}` answered {printable(text[:80])!r}, not a list of one "
             "entry; run `vtare resume`"
         ) from error
 

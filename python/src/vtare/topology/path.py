@@ -135,7 +135,7 @@ def read_steps(text: str) -> tuple[Phase, ...]:
             raise QuantityError(f"'{part.strip()}' is no RATE:TIME, such as \"2 Gbit/s:10 s\"")
         phases.append(Phase(read_rate(rate.strip(), least=1000), int(_parse_seconds(duration.strip()) * 10**9)))
     if len(phases) < 2 or all(a.bit_per_s == b.bit_per_s for a, b in pairwise(phases)):
-        raise QuantityError(f"'{text}' does not change; expected at least two rates, or 'capacity' for a steady one")
+        raise QuantityError(f"'{text}' does not change: use at least two rates, or 'capacity' for a steady one")
     return tuple(phases)
 
 
@@ -143,7 +143,7 @@ def _parse_seconds(text: str) -> Decimal:
     assert _SECOND is not None
     value = parse(text, _SECOND)
     if value < Decimal("0.001"):
-        raise QuantityError(f"'{text}' is too short, expected 1 ms or more")
+        raise QuantityError(f"'{text}' is too short: use 1 ms or more")
     return value
 
 
@@ -152,7 +152,7 @@ def read_rate(text: str, *, least: int) -> int:
     assert _RATE is not None
     value = parse(text, _RATE)
     if value != int(value) or value < least:
-        raise QuantityError(f"'{text}': expected whole bit/s, {least} or more")
+        raise QuantityError(f"'{text}' is not a rate in whole bit/s: use {least} or more")
     return int(value)
 
 

@@ -273,7 +273,7 @@ def read_capacity(directory: Path, path: PathSpec) -> tuple[Cumulative | None, C
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadInput(f"{log}: damaged, or not left by the shaper ({error})") from error
     if not changes:
-        raise BadInput(f"{log}: no change is in it, expected at least the first")
+        raise BadInput(f"{log}: it has no change, not even the first")
     # The change fell somewhere between the two times, which are a few ms apart. The last rate holds to the run's end,
     # which comes before its time is over.
     origin = changes[0][0]

@@ -62,7 +62,7 @@ class History:
         """
         self._path = store / NAME
         if (read_only or kind_of(self._path) is not None) and kind_of(self._path) != "file":
-            raise BadInput(f"{self._path}: found no file, expected the history of `vtare watch --store {store}`")
+            raise BadInput(f"{self._path}: there is no history here: make one with `vtare watch --store {store}`")
         try:
             uri = f"{self._path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
             self._connection = sqlite3.connect(uri, uri=True, timeout=30)
@@ -77,7 +77,9 @@ class History:
         except sqlite3.Error as error:
             raise self._damaged(error) from error
         if found is None or found[0] != SCHEMA:
-            raise BadInput(f"{self._path}: found schema {found and found[0]!r}, expected '{SCHEMA}'")
+            raise BadInput(
+                f"{self._path}: its schema is {found and found[0]!r}, not '{SCHEMA}': use the vtare that wrote it"
+            )
 
     def _damaged(self, error: Exception) -> BadInput:
         return BadInput(f"{self._path}: cannot be read as the history of `vtare watch` ({error})")

@@ -32,5 +32,5 @@ def over_time(store: Path) -> OverTime:
             f"{store}: every figure is only a bound ({found.bounds[0]}): raise the limit that its runs end at"
         )
     if not found.series:
-        raise BadInput(f"{store}: found no figure, expected those of at least one round or run")
+        raise BadInput(f"{store}: it has no figure yet: wait for the first round or run")
     return found

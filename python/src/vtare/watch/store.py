@@ -84,8 +84,8 @@ def room(store: Path) -> None:
     free = Files().free_byte(store)
     if free < _ROOM_BYTE:
         raise CampaignStopped(
-            f"{store}: {os.strerror(errno.ENOSPC)}: found {free / 1e6:.0f} MB free, "
-            f"expected {_ROOM_BYTE / 1e6:.0f} MB: free space, or shorten --keep"
+            f"{store}: {os.strerror(errno.ENOSPC)}: {free / 1e6:.0f} MB are free, {_ROOM_BYTE / 1e6:.0f} MB needed: "
+            "free space, or shorten --keep"
         )
 
 

@@ -120,7 +120,7 @@ impl AbacusSettings {
             [("first_packets", self.first_packets), ("points", self.points), ("search_points", self.search_points)]
         {
             if found < 8 {
-                return error(what, found.into(), "at least 8: fewer show no slope");
+                return error(what, found.into(), "8 or more: fewer show no slope");
             }
         }
         Ok(())

@@ -97,10 +97,10 @@ fn attack_a_key_file_that_others_can_read_or_that_is_none_is_refused() {
     let fifo = place.file("fifo");
     assert!(Command::new("mkfifo").arg(&fifo).status().expect("mkfifo is there").success());
     let fifo = fifo.to_str().expect("plain");
-    vtare_line(&format!("serve --key-file {fifo}")).refused(2, &["a FIFO", "expected a regular file", "VTARE_KEY"]);
+    vtare_line(&format!("serve --key-file {fifo}")).refused(2, &["a FIFO", "not a regular file", "VTARE_KEY"]);
     vtare_line("serve --key-file /dev/zero").refused(2, &["a device"]);
     vtare_line("serve --key-file /tmp").refused(2, &["a directory"]);
     let three = format!("serve --key-file {path} --key-file {path} --key-file {path}");
-    vtare_line(&three).refused(2, &["found 3", "at most 2"]);
+    vtare_line(&three).refused(2, &["names 3 keys", "use 2 or fewer"]);
     survived("exposed_key_files", "7 of 7 refused");
 }

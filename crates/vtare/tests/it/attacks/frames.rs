@@ -102,7 +102,7 @@ fn attack_channel_that_ends_within_a_frame_or_has_none() {
     for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0; 100_000], b"vtG2vtG2vtG2vtG2vtG2vtG2"] {
         let mut agent = Agent::below(place.path());
         agent.send(garbage);
-        let byte = format!("found {} B, none of them a frame", garbage.len());
+        let byte = format!("carries {} B, none of them a frame", garbage.len());
         agent.closed().refused(2, &["the control channel", &byte, "docs/internals/guests.md"]);
     }
     let silent = Agent::below(place.path()).closed();
@@ -130,7 +130,7 @@ fn attack_frames_that_are_too_long_in_the_wrong_order_or_without_end() {
     }
     agent.ask(Kind::Data, 4, "x");
     agent.ask(Kind::Whole, 4, r#"{"byte": 2}"#);
-    assert!(agent.heard(Kind::Failed, 4).contains("1 B came, expected 2 B"));
+    assert!(agent.heard(Kind::Failed, 4).contains("1 B came instead of 2 B"));
     agent.ask(Kind::Signal, 5, r#"{"signal": "term"}"#);
     assert!(agent.heard(Kind::Failed, 5).contains("does not run"));
     for kind in [Kind::Hello, Kind::Answer, Kind::Exited, Kind::Stdout] {

@@ -98,7 +98,7 @@ def stated(paper: str, claim: str) -> Stated:
     """
     rows = rows_where(f"{paper}_statements", claim=claim)
     if not rows:
-        raise LookupError(f"{paper}_statements: found no row of claim {claim!r}, expected at least one")
+        raise LookupError(f"{paper}_statements: there is no row of claim {claim!r}")
     places = dict.fromkeys(row["source"].split(" ", 1)[1] for row in rows)
     numbers = {row["part"]: float(row["value"]) for row in rows if row["value"].strip()}
     words = {row["part"]: row["words"] for row in rows if row["words"].strip()}

@@ -124,5 +124,5 @@ def _exit_code(how: dict[str, Any]) -> int:
         return -signal.SIGKILL
     found, sign, largest = (number, -1, _LARGEST_SIGNAL) if code is None else (code, 1, _LARGEST_CODE)
     if type(found) is not int or not 0 <= found <= largest:
-        raise GuestFailed(f"a program that ended with {printable(found)}, expected a number from 0 to {largest}")
+        raise GuestFailed(f"a program that ended with {printable(found)}, not a number from 0 to {largest}")
     return sign * found

@@ -37,7 +37,7 @@ def image_for(
     program = binary.read_bytes()
     if is_dynamic(program):
         raise MachineCannot(
-            f"{binary} needs shared libraries, which a micro guest does not have; expected the static binary, "
+            f"{binary} needs shared libraries, which a micro guest does not have: use the static binary, "
             "as `make install` and the wheel have it"
         )
     card = [NIC_DRIVERS[nic]] if nic is not None else []

@@ -179,5 +179,5 @@ def settled_facts(agent: Agent, name: str, clock_source: str | None) -> dict[str
         if time.monotonic() > deadline:
             there = printable(facts.get("clock_sources_available") or "none")
             wanted = clock_source or "one that it stays with"
-            raise MachineCannot(f"guest {name}: its kernel keeps time by {found}, expected {wanted}; it offers {there}")
+            raise MachineCannot(f"guest {name}: its kernel keeps time by {found}, not {wanted}; it offers {there}")
         time.sleep(_LOOK_S)

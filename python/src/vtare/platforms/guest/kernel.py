@@ -104,7 +104,7 @@ def _named() -> Kernel | None:
         if image.is_file() and modules.is_dir():
             return Kernel(bootable(image, cache_directory() / "kernels"), modules)
     raise MachineCannot(
-        f"VTARE_GUEST_KERNEL: found {image}, expected a kernel vmlinuz-RELEASE whose modules are in "
+        f"VTARE_GUEST_KERNEL is {image}: use a kernel vmlinuz-RELEASE whose modules are in "
         f"/lib/modules/RELEASE or in {image.parent.parent}/lib/modules/RELEASE"
     )
 

@@ -66,7 +66,7 @@ def found_manager() -> Manager:
     except libvirt.libvirtError as error:
         return Manager(None, None, f"libvirt at {uri} does not answer: {error}")
     if kind != "QEMU":
-        return Manager(None, None, f"libvirt at {uri} runs {kind}, expected QEMU; set {URI_VARIABLE}")
+        return Manager(None, None, f"libvirt at {uri} runs {kind}, not QEMU; set {URI_VARIABLE}")
     version = f"{number // 1_000_000}.{number // 1000 % 1000}.{number % 1000}"
     return Manager(uri, version, f"libvirt {version} answers at {uri}")
 

@@ -51,7 +51,7 @@ class Output:
             name = kind.name.lower()
             figures = sent.get(name)
             if not isinstance(figures, dict) or not {"byte", "crc32"} <= figures.keys():
-                return f"its agent does not report {name}: found {printable(figures)}, expected byte and crc32"
+                return f"its agent reports {printable(figures)} of {name}, not byte and crc32"
             sent_byte = printable(figures["byte"])
             if figures.get("error") is not None:
                 wrong.append(f"its agent could not read {name} behind {sent_byte} B: {printable(figures['error'])}")

@@ -66,7 +66,7 @@ def _passes(row: Mapping[str, Any]) -> Known:
     """What is known of a cell's throughput."""
     known = known_of(row, "median")
     if known is None:
-        raise ValueError(f"found a cell without throughput ({row['experiment']}), expected one that has it or a bound")
+        raise ValueError(f"a cell has no throughput ({row['experiment']}): pass one that has it or a bound")
     return known
 
 

@@ -33,7 +33,7 @@ final class Library {
         int found = vtare_clock_abi_version();
         if (found != ABI_VERSION) {
             throw new UnsatisfiedLinkError(
-                    name + " has binary interface " + found + ", expected " + ABI_VERSION
+                    name + " has binary interface " + found + ", not " + ABI_VERSION
                             + ": use library and binding of one version of vtare");
         }
     }

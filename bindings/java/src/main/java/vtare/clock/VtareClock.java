@@ -57,7 +57,7 @@ public final class VtareClock {
      */
     public static void sleepNs(long spanNs) {
         if (spanNs < 0) {
-            throw new IllegalArgumentException("found a span of " + spanNs + " ns, expected 0 or more");
+            throw new IllegalArgumentException("the span is " + spanNs + " ns: use 0 or more");
         }
         long now = nowNs();
         sleepUntilNs(spanNs > Long.MAX_VALUE - now ? Long.MAX_VALUE : now + spanNs);
@@ -71,7 +71,7 @@ public final class VtareClock {
      */
     public static void sleepUntilNs(long deadlineNs) {
         if (deadlineNs < 0) {
-            throw new IllegalArgumentException("found a deadline of " + deadlineNs + " ns, expected 0 or more");
+            throw new IllegalArgumentException("the deadline is " + deadlineNs + " ns: use 0 or more");
         }
         // The virtual machine uses signals of its own; they do not end a sleep.
         while (Library.vtare_sleep_until_ns(deadlineNs) != 0) {
