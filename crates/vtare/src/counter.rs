@@ -11,6 +11,7 @@
 mod answer;
 mod caller;
 mod cause;
+mod cell;
 mod function;
 mod image;
 mod language;
@@ -22,7 +23,6 @@ mod variance;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
-use serde::Serialize;
 use vtare_sys::proc::Snapshot;
 use vtare_units::{Random, Span};
 
@@ -37,6 +37,7 @@ use crate::standstill::{self, Cause as StandstillCause, Outage, Watch};
 use crate::table::{Table, percent, spread, time};
 use caller::Caller;
 use cause::{Cause, CauseShares, Evidence};
+pub(crate) use cell::CounterCell;
 use function::Call;
 use language::Language;
 use parameters::Parameters;
@@ -63,46 +64,6 @@ pub(crate) struct CounterArguments {
     /// Choose --unit-ms so that everything takes about this time
     #[arg(long, value_name = "S", value_parser = positive, conflicts_with = "unit_ms")]
     seconds: Option<f64>,
-}
-
-/// How evenly one argument ran.
-#[derive(Clone, Debug, Default, Serialize, schemars::JsonSchema)]
-pub(crate) struct CounterCell {
-    /// The language of the counter function.
-    pub(crate) language: &'static str,
-    /// The argument a, a power of two.
-    pub(crate) argument: u64,
-    /// Steps of the counter function that this argument makes on this machine: the argument times the machine speed
-    /// index.
-    pub(crate) steps: u64,
-    /// Run time, in ns.
-    pub(crate) runtime_ns: Figures,
-    /// Coefficient of variation of the run time, as published.
-    pub(crate) cv: Option<f64>,
-    /// Its part inside batches.
-    pub(crate) cv_within: Option<f64>,
-    /// Its part between batches.
-    pub(crate) cv_between: Option<f64>,
-    /// CV of the thread's CPU time.
-    pub(crate) cv_thread_cpu: Option<f64>,
-    /// Its part inside batches.
-    pub(crate) cv_thread_cpu_within: Option<f64>,
-    /// Its part between batches.
-    pub(crate) cv_thread_cpu_between: Option<f64>,
-    /// CV of the run time without the gaps.
-    pub(crate) cv_gap_corrected: Option<f64>,
-    /// Its part inside batches.
-    pub(crate) cv_gap_corrected_within: Option<f64>,
-    /// Its part between batches.
-    pub(crate) cv_gap_corrected_between: Option<f64>,
-    /// The single gaps, in ns, to [`GAP_STEP_NS`].
-    pub(crate) gap_ns: Figures,
-    /// What most of the variance comes from; null where there is none to explain.
-    pub(crate) dominant_cause: Option<Cause>,
-    /// Shares of the variance of the run time; they add up to 1.
-    pub(crate) cause_share: CauseShares,
-    /// Calls in which this process was stopped or its machine stalled. No other figure includes them.
-    pub(crate) outages: Vec<Outage>,
 }
 
 /// The instrument.

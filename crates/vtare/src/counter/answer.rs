@@ -1,7 +1,7 @@
 //! What the run times of equal work answer: how much they vary, and what most of that comes from.
 
-use super::CounterCell;
 use super::cause::Cause;
+use super::cell::CounterCell;
 use crate::answer::Answer;
 use crate::instrument::Outcome;
 use crate::table::{percent, time};

@@ -1,6 +1,6 @@
 //! What the gaps of a busy loop answer: how much of its time each CPU lost, and to what.
 
-use super::NoiseCell;
+use super::cell::NoiseCell;
 use crate::answer::Answer;
 use crate::instrument::Outcome;
 use crate::table::{percent, time};

@@ -6,13 +6,13 @@
 
 mod answer;
 mod causes;
+mod cell;
 mod decades;
 mod spin;
 
 use serde::{Deserialize, Serialize};
 use vtare_sys::proc::{Difference, Snapshot};
 use vtare_sys::{clocks, counter, sched};
-use vtare_units::figures::Figures;
 use vtare_units::{Monotonic, Span};
 
 use crate::answer::{Answer, CommandLine};
@@ -27,7 +27,8 @@ use crate::table::{Table, percent, spread, time};
 use vtare_clock::Clock;
 
 pub(crate) use causes::Causes;
-use decades::{Decade, decades, picture};
+pub(crate) use cell::NoiseCell;
+use decades::{decades, picture};
 pub(crate) use spin::Spin;
 
 /// Room for gaps of one CPU: 64 MiB. At the default threshold it cannot fill in less than 40 s.
@@ -58,27 +59,6 @@ impl Default for NoiseParameters {
     fn default() -> Self {
         Self { seconds: 10.0, threshold_ns: 10_000, cpu: None }
     }
-}
-
-/// What was seen on one CPU.
-#[derive(Clone, Debug, Default, Serialize, schemars::JsonSchema)]
-pub(crate) struct NoiseCell {
-    /// The CPU.
-    pub(crate) cpu: usize,
-    /// Lengths of the gaps in ns; of those for which there was room.
-    pub(crate) gap_ns: Figures,
-    /// How many gaps there were.
-    pub(crate) gaps: u64,
-    /// The sum of all gaps as a share of the time.
-    pub(crate) lost_fraction: Option<f64>,
-    /// Gaps in a second.
-    pub(crate) gaps_per_s: Option<f64>,
-    /// What took the time, as far as the system accounts for it.
-    pub(crate) causes: Causes,
-    /// The gaps by length, a class for each power of ten.
-    pub(crate) decades: Vec<Decade>,
-    /// Times in which this process was stopped or its machine stalled. They are no gaps.
-    pub(crate) outages: Vec<Outage>,
 }
 
 /// The instrument.
