@@ -281,7 +281,7 @@ fn nobody_there_is_exit_code_4_and_bad_input_2() {
         unanswered.refused(4, &["peer lost", "127.0.0.1:9"]);
     }
     vtare_line("rtt").refused(2, &["<PEER>"]);
-    vtare_line("rtt 127.0.0.1 --size 17").refused(2, &["size_byte is 17: use a whole number from 18"]);
+    vtare_line("rtt 127.0.0.1 --size 17").refused(2, &["size_byte (--size) is 17: use a whole number from 18"]);
     vtare_line("rtt 127.0.0.1 --cpu 4000").refused(2, &["cpu is 4000"]);
     vtare_line("rtt 127.0.0.1 --peers /nonexistent").refused(2, &["/nonexistent"]);
     let responder = Responder::on_loopback();
