@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from html import unescape
 from typing import Any
 
+import polars as pl
 import pytest
 from conftest import Reported
 from synthetic_store import CLOCK, MACHINE
 
 from vtare.report import needs
 from vtare.report.facts import Fact, facts_of
+from vtare.report.method import paragraph_for_a_paper
 from vtare.summary.model import MachineFacts
 
 
@@ -92,3 +95,14 @@ def test_a_cell_with_runs_of_two_kinds_is_named_once(five_runs: Reported) -> Non
     names = [line.split(":")[0] for line in lines]
     assert len(names) == len(set(names)) == 6
     assert "sleeps, load idle, method usleep" in names
+
+
+def test_a_paragraph_for_a_paper_states_version_plan_seed_and_runs(five_runs: Reported) -> None:
+    summary = five_runs.summary
+    text = paragraph_for_a_paper(summary)
+    done = summary.design.filter(pl.col("status") == "done").height
+    assert text.startswith("Measured with vtare ")
+    for part in (f"plan {summary.plan.name}, seed {summary.seed}", f"{done} runs in {summary.plan.blocks} randomised"):
+        assert part in text
+    assert "adjusted by Holm" in text
+    assert text in unescape(five_runs.html)

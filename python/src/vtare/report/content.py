@@ -17,7 +17,7 @@ from vtare.report.inference import effect_figure, inference_figures
 from vtare.report.inference_tables import control_table, inference_tables
 from vtare.report.layout import layout_of
 from vtare.report.main_table import main_tables
-from vtare.report.method import caveats_of, method_of
+from vtare.report.method import caveats_of, method_of, paragraph_for_a_paper
 from vtare.report.over_time import change_question
 from vtare.report.pages import page_for
 from vtare.report.parts import Block, Code, Facts, Heading, Notes, Question, Section, Table, Text
@@ -218,7 +218,10 @@ def _steadiness(summary: Summary, *, figures: bool) -> Section:
 def _method(summary: Summary, layouts: Mapping[str, Layout]) -> Section:
     method, caveats = ([(line,) for line in lines(summary, layouts)] for lines in (method_of, caveats_of))
     kept_in_mind = Heading("What is to be kept in mind?")
-    return Section("method", "How was it measured?", (Notes(tuple(method)), kept_in_mind, Notes(tuple(caveats))))
+    paper = (Heading("A paragraph for a paper"), Text(paragraph_for_a_paper(summary)))
+    return Section(
+        "method", "How was it measured?", (Notes(tuple(method)), kept_in_mind, Notes(tuple(caveats)), *paper)
+    )
 
 
 def _machines(summary: Summary) -> Section:

@@ -108,6 +108,34 @@ def method_of(summary: Summary, layouts: Mapping[str, Layout]) -> tuple[str, ...
     return tuple(lines)
 
 
+def paragraph_for_a_paper(summary: Summary) -> str:
+    """What a paper says of how the figures were made, to be pasted and shortened."""
+    plan = summary.plan
+    versions = sorted({str(one.program.get("version", "unknown")) for one in summary.machines})
+    done = summary.design.filter(pl.col("status") == "done").height
+    kernels = sorted({str(one.machine.get("kernel")) for one in summary.machines if one.machine.get("kernel")})
+    models = sorted({str(one.machine.get("cpu_model")) for one in summary.machines if one.machine.get("cpu_model")})
+    where = ", ".join([*models, *(f"Linux {kernel}" for kernel in kernels)])
+    return " ".join(
+        [
+            f"Measured with vtare {', '.join(versions) or 'unknown'} (plan {plan.name}, seed {summary.seed}):",
+            f"{text.plural(done, 'run')} in {text.plural(plan.blocks, 'randomised complete block')}"
+            + (f" on {where}." if where else "."),
+            "The unit of inference is the run, a fresh start of the instrument; figures are medians over runs with "
+            "intervals by exact order statistics.",
+            *([_comparisons_for_a_paper(summary)] if summary.comparisons else []),
+        ]
+    )
+
+
+def _comparisons_for_a_paper(summary: Summary) -> str:
+    analysis = summary.plan.analysis
+    return (
+        f"Comparisons are ratios of geometric means with {_compared_by(summary)}; p-values are adjusted by Holm over "
+        f"all comparisons of a factor (alpha {analysis.alpha:g}, margin of equivalence {analysis.margin_percent:g} %)."
+    )
+
+
 def _whole_plots(names: Sequence[str]) -> str:
     """How factors that are randomised apart were, and what tests of them take for the error."""
     if not names:
