@@ -58,7 +58,7 @@ FAILURES = [
     ({"cannot": "spin"}, "skipped", 3, "this machine cannot do it: no invariant counter on this CPU"),
     ({"garbage": "spin"}, "failed", None, "damaged, or not written by vtare"),
     ({"silent": "spin"}, "failed", None, "reported it measured but left no samples.parquet"),
-    ({"foreign": "spin"}, "failed", None, "belongs to run '0000000000000000', expected"),
+    ({"foreign": "spin"}, "failed", None, "belongs to run '0000000000000000', not '"),
     ({"hang": "spin"}, "failed", None, "did not end within 12 s and was killed; raise `run_timeout` in the plan"),
     ({"crash": "spin"}, "failed", -11, "the instrument ended with signal 11"),
     ({"stopped": "spin"}, "failed", 130, "a signal from outside interrupted the instrument"),

@@ -160,7 +160,7 @@ def test_an_agent_that_does_not_count_is_not_believed(tmp_path: Path, figures: o
     with guest(answer) as agent:
         child = agent.start(["measure"], directory=tmp_path, stdout=tmp_path / "o", stderr=tmp_path / "e")
         assert child.wait(30) == OUTPUT_LOST
-        assert "does not report stdout" in (tmp_path / "e").read_text()
+        assert "of stdout, not byte and crc32" in (tmp_path / "e").read_text()
 
 
 def test_output_that_cannot_be_kept_is_no_success(tmp_path: Path) -> None:

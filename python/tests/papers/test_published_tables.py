@@ -186,7 +186,7 @@ def test_a_labelled_load_is_placed_by_its_kind() -> None:
     )
 
 
-def _relabelled(standing: papers.Standing | None) -> papers.Standing:
+def _relabelled(standing: papers.StandingDocument | None) -> papers.StandingDocument:
     from dataclasses import replace
 
     assert standing is not None

@@ -387,7 +387,7 @@ def document(outcome: Outcome) -> comparisons.Ab:
     """The comparison as one JSON document (docs/guide/change.md)."""
     found = outcome.found
 
-    def of(finding: Finding) -> comparisons.Finding:
+    def of(finding: Finding) -> comparisons.FindingDocument:
         return {
             "command": letter(finding.command), "against": letter(0), "figure": finding.figure.name,
             "ratio": finding.ratio, "ratio_low": finding.low, "ratio_high": _finite(finding.high),

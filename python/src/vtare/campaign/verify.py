@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from vtare.campaign.store import Tidied
     from vtare.design import Run
-    from vtare.records.campaigns import Verification as Verified
+    from vtare.records.campaigns import VerificationDocument as Verified
 
 
 @dataclass(frozen=True, slots=True)

@@ -431,7 +431,7 @@ def _write_report(store: Path) -> tuple[Path, list[str], list[str]]:
         return path, [plain(sentence) for sentence in found.sentences], list(found.limits)
 
 
-def _result_document(store: Path, result: CampaignResult) -> records.Campaign:
+def _result_document(store: Path, result: CampaignResult) -> records.CampaignDocument:
     from vtare.campaign.objects import named
 
     return {

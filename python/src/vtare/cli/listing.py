@@ -34,7 +34,7 @@ def _instruments() -> list[str]:
     return [*load_contract().instruments, *KINDS]
 
 
-def _command(path: str, command: click.Command) -> programs.Command:
+def _command(path: str, command: click.Command) -> programs.CommandDocument:
     below = command.commands if isinstance(command, click.Group) else {}
     return {
         "name": command.name,

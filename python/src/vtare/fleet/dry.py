@@ -63,7 +63,7 @@ class DryRun:
         """Whether nothing was lost, counted twice or on one host at a time."""
         return not (self.left or self.overlaps or self.twice or self.unsound)
 
-    def document(self) -> fleets.DryRun:
+    def document(self) -> fleets.DryRunDocument:
         """The document `vtare.dry_run/1`."""
         return {
             "schema": "vtare.dry_run/1",

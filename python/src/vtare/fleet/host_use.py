@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vtare.campaign.journal import HostEvent
-    from vtare.records.fleets import SimulatedHost
+    from vtare.records.fleets import SimulatedHostDocument
 
 #: How many overlaps are listed: one is too many already.
 _LISTED: Final = 20
@@ -30,7 +30,7 @@ class HostUse:
     lost: int
     holder: str | None
 
-    def document(self) -> SimulatedHost:
+    def document(self) -> SimulatedHostDocument:
         """As in JSON."""
         return {
             "host": self.host,

@@ -14,7 +14,7 @@ class StoppedBy(TypedDict):
     reason: str
 
 
-class Campaign(TypedDict):
+class CampaignDocument(TypedDict):
     """`vtare run` and `vtare resume`."""
 
     schema: Literal["vtare.campaign/1"]
@@ -61,7 +61,7 @@ class Status(TypedDict):
     runs: list[OpenRun]
 
 
-class Verification(TypedDict):
+class VerificationDocument(TypedDict):
     """`vtare verify`."""
 
     schema: Literal["vtare.verify/1"]
@@ -114,7 +114,7 @@ class MeshOfPlan(TypedDict):
     expected_s: Annotated[float, "with the rounds one after the other on the hosts"]
 
 
-class StopRule(TypedDict):
+class StopRuleDocument(TypedDict):
     """When a campaign may stop early."""
 
     precision_percent: float
@@ -167,7 +167,7 @@ class PlanCheck(TypedDict):
     blocks: int
     whole_plots: Annotated[list[str], "factors that change between whole plots only"]
     mesh: MeshOfPlan | None
-    stop: StopRule | None
+    stop: StopRuleDocument | None
     runs: int
     expected_s: Annotated[float, "time that the campaign takes on one machine"]
     most_byte: Annotated[int, "what all samples may take"]

@@ -22,7 +22,7 @@ class FigureOfRuns(TypedDict):
     more_is_better: Annotated[bool | None, "null where nothing states it"]
 
 
-class Finding(TypedDict):
+class FindingDocument(TypedDict):
     """A figure of one command against that of A. Ratios are of the command over A."""
 
     command: str
@@ -61,7 +61,7 @@ class CountedRun(TypedDict):
     stopped_ns: Annotated[int, "time in which it was stopped, alone or with this machine"]
 
 
-class Pair(TypedDict):
+class PairDocument(TypedDict):
     """Runs that are compared with each other, and what went on beside them."""
 
     order: Annotated[list[str], "in which the commands ran"]
@@ -93,10 +93,10 @@ class Ab(TypedDict):
     elapsed_s: float
     void_pairs: int
     figures: list[FigureOfRuns]
-    findings: Annotated[list[Finding], "of the figure that is judged"]
-    other_findings: list[Finding]
+    findings: Annotated[list[FindingDocument], "of the figure that is judged"]
+    other_findings: list[FindingDocument]
     noise: Annotated[dict[str, float | None], "what went on beside the pairs, median and most"]
-    pairs: list[Pair]
+    pairs: list[PairDocument]
 
 
 class ChangedFact(TypedDict):
@@ -107,7 +107,7 @@ class ChangedFact(TypedDict):
     after: str
 
 
-class LoneCell(TypedDict):
+class LoneCellDocument(TypedDict):
     """A cell that one side alone has, with its levels by the names of their factors."""
 
     experiment: str
@@ -172,8 +172,8 @@ class Compare(TypedDict):
     changed: list[ChangedFact]
     cells: list[ComparedCell]
     tails: list[ComparedTail]
-    only_before: list[LoneCell]
-    only_after: list[LoneCell]
+    only_before: list[LoneCellDocument]
+    only_after: list[LoneCellDocument]
     left_out_before: list[str]
     left_out_after: list[str]
 
@@ -231,7 +231,7 @@ class JudgedChange(SaidChange):
     alert: bool
 
 
-class OverTime(TypedDict):
+class OverTimeDocument(TypedDict):
     """`vtare compare --over-time`."""
 
     schema: Literal["vtare.over_time/1"]

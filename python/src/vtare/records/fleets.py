@@ -27,7 +27,7 @@ class Fleet(TypedDict):
     differing: Annotated[dict[str, dict[str, list[str]]], "facts that differ: each value with its hosts"]
 
 
-class SimulatedHost(TypedDict):
+class SimulatedHostDocument(TypedDict):
     """What became of one host."""
 
     host: str
@@ -37,7 +37,7 @@ class SimulatedHost(TypedDict):
     lost: int
 
 
-class UsedHost(SimulatedHost):
+class UsedHost(SimulatedHostDocument):
     """What became of one host, and which run has it now."""
 
     holder: str | None
@@ -52,7 +52,7 @@ class FleetUse(TypedDict):
     hosts: list[UsedHost]
 
 
-class DryRun(TypedDict):
+class DryRunDocument(TypedDict):
     """`vtare run PLAN --on simulated:HOSTS`. Times are simulated."""
 
     schema: Literal["vtare.dry_run/1"]
@@ -69,4 +69,4 @@ class DryRun(TypedDict):
     overlaps: Annotated[list[str], "where two runs were on one host"]
     counted_twice: Annotated[list[str], "run ids"]
     unsound: Annotated[list[str], "what a check of the store found"]
-    hosts: list[SimulatedHost]
+    hosts: list[SimulatedHostDocument]

@@ -17,7 +17,7 @@ class CheckedClaim(TypedDict):
     why: str
 
 
-class Reanalysis(TypedDict):
+class ReanalysisDocument(TypedDict):
     """`vtare papers NAME --claims`."""
 
     schema: Literal["vtare.reanalysis/2"]
@@ -33,7 +33,7 @@ class StandingTable(TypedDict):
     rows: Annotated[list[dict[str, float | str | None]], "a value for each column, in the unit of its name"]
 
 
-class Standing(TypedDict):
+class StandingDocument(TypedDict):
     """`vtare papers NAME --store STORE`."""
 
     schema: Literal["vtare.standing/2"]

@@ -56,7 +56,7 @@ class CommandParameter(TypedDict):
     hidden: bool
 
 
-class Command(TypedDict):
+class CommandDocument(TypedDict):
     """A command of the lab."""
 
     name: str | None
@@ -65,7 +65,7 @@ class Command(TypedDict):
     hidden: bool
     examples: Annotated[list[list[str]], "a line, and what it does"]
     parameters: list[CommandParameter]
-    commands: Annotated[list[Command], "subcommands"]
+    commands: Annotated[list[CommandDocument], "subcommands"]
 
 
 class Commands(TypedDict):
@@ -73,7 +73,7 @@ class Commands(TypedDict):
 
     schema: Literal["vtare.commands/1"]
     words: Annotated[dict[str, list[str]], "the words that stand for plans and instruments"]
-    commands: list[Command]
+    commands: list[CommandDocument]
 
 
 class Error(TypedDict):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vtare.plots import Drawing
-    from vtare.records.papers import Standing
+    from vtare.records.papers import StandingDocument
     from vtare.report.layout import Layout
     from vtare.report.parts import Question
     from vtare.summary import Summary
@@ -46,7 +46,7 @@ class Overlay:
         """The figures of all questions."""
         return [panel.drawing for question in self.questions for panel in question.panels]
 
-    def document(self) -> Standing:
+    def document(self) -> StandingDocument:
         """The whole as one JSON-ready document of schema `vtare.standing/2`, in the units of its columns' names."""
         return {
             "schema": "vtare.standing/2",

@@ -53,7 +53,7 @@ class OverTime:
             return "unknown"
         return "worse" if any(made[-1].worse for one in self.series if (made := self.of(one.key))) else "not worse"
 
-    def document(self, store: Path, margin: float) -> comparisons.OverTime:
+    def document(self, store: Path, margin: float) -> comparisons.OverTimeDocument:
         """As JSON, schema `vtare.over_time/1`."""
         alerts = self.alerts(margin)
         return {

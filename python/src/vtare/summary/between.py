@@ -167,8 +167,8 @@ class Between:
             "changed": [cast("comparisons.ChangedFact", asdict(row)) for row in self.changed],
             "cells": [_document(row) for row in self.cells],
             "tails": [cast("comparisons.ComparedTail", _document(row)) for row in self.tails],
-            "only_before": [cast("comparisons.LoneCell", values_of(row)) for row in self.only_before],
-            "only_after": [cast("comparisons.LoneCell", values_of(row)) for row in self.only_after],
+            "only_before": [cast("comparisons.LoneCellDocument", values_of(row)) for row in self.only_before],
+            "only_after": [cast("comparisons.LoneCellDocument", values_of(row)) for row in self.only_after],
             "left_out_before": list(self.left_out_before),
             "left_out_after": list(self.left_out_after),
         }

@@ -48,7 +48,7 @@ class Reanalysis:
         """How many claims have each outcome."""
         return Counter(claim.outcome for claim in self.claims)
 
-    def document(self) -> papers.Reanalysis:
+    def document(self) -> papers.ReanalysisDocument:
         """The whole as one JSON-ready document of schema `vtare.reanalysis/2`."""
         return {
             "schema": "vtare.reanalysis/2",
