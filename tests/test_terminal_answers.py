@@ -98,8 +98,8 @@ def of_rtt(text: str, rows: pl.DataFrame) -> Figures:
 
 COMMANDS: dict[str, tuple[str, Callable[[str, pl.DataFrame], Figures]]] = {
     "sleep": ("sleep -v --method usleep,adaptive --target 1ms,200us --samples 300", of_sleep),
-    "noise": ("noise --seconds 1", of_noise),
-    "counter": ("counter --batches 3 --calls 20 --max-exponent 6 --unit-ms 0.05", of_counter),
+    "noise": ("noise -v --seconds 1", of_noise),
+    "counter": ("counter -v --batches 3 --calls 20 --max-exponent 6 --unit-ms 0.05", of_counter),
 }
 
 
