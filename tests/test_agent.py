@@ -107,7 +107,7 @@ def test_only_a_few_commands_of_its_own_are_started_and_only_files_in_reach_are_
         for path in (tmp_path / "secret", tmp_path / "in" / ".." / "secret", Path("relative")):
             with pytest.raises(GuestFailed, match="path is "):
                 content_of(agent, path, tmp_path)
-        with pytest.raises(GuestFailed, match="see --directory"):
+        with pytest.raises(GuestFailed, match="the --directory"):
             agent.put(tmp_path / "new", b"x")
         with pytest.raises(GuestFailed, match="No such file"):
             content_of(agent, tmp_path / "in" / "none", tmp_path)
