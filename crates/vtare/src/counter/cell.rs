@@ -36,7 +36,7 @@ pub(crate) struct CounterCell {
     pub(crate) cv_gap_corrected_within: Option<f64>,
     /// Its part between batches.
     pub(crate) cv_gap_corrected_between: Option<f64>,
-    /// The single gaps, in ns, to [`GAP_STEP_NS`].
+    /// The single gaps, in ns, in steps of `GAP_STEP_NS`.
     pub(crate) gap_ns: Figures,
     /// What most of the variance comes from; null where there is none to explain.
     pub(crate) dominant_cause: Option<Cause>,
