@@ -12,7 +12,7 @@ pub(super) fn of(outcome: &Outcome<TimerCell>) -> Answer {
         outcome.cells.iter().filter_map(|cell| Some((cell.source?, cell.read_cost_ns.median?, cell))).collect();
     known.sort_by(|a, b| a.1.total_cmp(&b.1));
     let cost = |source: Source| known.iter().find(|(own, ..)| *own == source).map(|(_, cost, _)| time(Some(*cost)));
-    let (Some(cheapest), Some(dearest)) = (known.first(), known.last()) else {
+    let (Some(cheapest), Some(most_expensive)) = (known.first(), known.last()) else {
         return Answer::none("Not one clock was read, so nothing is known of their cost.");
     };
     let mut answer = Answer::new(match (cost(Source::ClockMonotonic), cost(Source::Vtare)) {
@@ -24,8 +24,8 @@ pub(super) fn of(outcome: &Outcome<TimerCell>) -> Answer {
             "The cheapest reading is {} ({}), the most expensive {} ({}).",
             cheapest.0,
             time(Some(cheapest.1)),
-            dearest.0,
-            time(Some(dearest.1))
+            most_expensive.0,
+            time(Some(most_expensive.1))
         ),
     });
     for (source, cost, cell) in &known {
