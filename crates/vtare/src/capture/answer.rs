@@ -15,7 +15,7 @@ pub(super) fn of(outcome: &Outcome<CaptureCell>) -> Answer {
     };
     if cell.packets == 0 {
         let mut answer = Answer::none(format!("No probe passed {}.", cell.source));
-        cell.passed_over().into_iter().for_each(|text| answer.figure(text));
+        cell.other_frames().into_iter().for_each(|text| answer.figure(text));
         return answer;
     }
     let mut answer = Answer::new(match (cell.rtt_ns.median, cell.rtt_ns.p99) {
@@ -45,6 +45,7 @@ pub(super) fn of(outcome: &Outcome<CaptureCell>) -> Answer {
             None => format!("{ends}: {} requests, {} replies, {} one-way", flow.requests, flow.replies, flow.one_way),
         });
     }
+    cell.other_frames().into_iter().for_each(|text| answer.figure(text));
     match cell.lost {
         Some(0) => {}
         Some(lost) => answer.limit(format!("{lost} probes were seen and lost for want of room.")),

@@ -148,10 +148,14 @@ impl CaptureCell {
         (self.merged, self.unsplit, self.unread) = (tally.merged, tally.unsplit, tally.unread);
     }
 
-    /// The frames of a file that can be no probes, for people.
-    pub(super) fn passed_over(&self) -> Option<String> {
-        let facts = self.file.as_ref().filter(|facts| !facts.passed_over.is_empty())?;
-        Some(format!("Frames passed over: {}.", named(&facts.passed_over)))
+    /// Frames of a file that came in tunnels, and those that can be no probes, a line each for people.
+    pub(super) fn other_frames(&self) -> Vec<String> {
+        let Some(facts) = &self.file else { return Vec::new() };
+        [("Frames in tunnels", &facts.tunnels), ("Frames passed over", &facts.passed_over)]
+            .into_iter()
+            .filter(|(_, frames)| !frames.is_empty())
+            .map(|(words, frames)| format!("{words}: {}.", named(frames)))
+            .collect()
     }
 
     /// What people see below the table.
@@ -195,15 +199,10 @@ impl CaptureCell {
             self.chosen_because,
             self.stamp_clock.to_uppercase()
         ));
-        if let Some(facts) = &self.file {
-            if !facts.tunnels.is_empty() {
-                text.push_str(&format!("\nframes in tunnels: {}", named(&facts.tunnels)));
-            }
-            if !facts.passed_over.is_empty() {
-                text.push_str(&format!("\nframes passed over: {}", named(&facts.passed_over)));
-            }
-        }
         text.push_str(&self.stamp_error_ns.map_or_else(String::new, |error| format!(", right to {error} ns")));
+        for line in self.other_frames() {
+            text.push_str(&format!("\n{}", line.trim_end_matches('.')));
+        }
         text.push('\n');
         text
     }
