@@ -379,5 +379,5 @@ def test_check_on_a_machine_behind_ssh_uses_the_accounts_and_keys_of_the_user(vt
         )
         assert done.returncode == 0, done.stdout + done.stderr
         (host,) = json.loads(done.stdout)["hosts"]
-        assert host["check"]["status"] in ("good", "usable", "not_now")
+        assert (host["reason"], host["status"] in ("good", "usable", "not_now")) == (None, True)
         wait_until("nothing is left there", lambda: machine.processes() == [])
