@@ -32,15 +32,15 @@ pytestmark = [pytest.mark.attack, pytest.mark.e2e, pytest.mark.platform]
 SOURCE = Path(__file__).parents[1] / "hostile" / "guest.c"
 #: The attacks of guest.c in their order, and a part of the reason that the journal then holds.
 ATTACKS = {
-    "OTHER_FILE": "damaged, or not written by vtare (found no Parquet file",
+    "OTHER_FILE": "damaged, or not written by vtare (not a Parquet file",
     "ENDLESS_FILE": "are the most that this run can produce",
     "ENDLESS_OUTPUT": "more than 16777216 B on stdout of a program",
     "NOISE": "B that nobody asked for, 4194304 B are allowed",
     "SILENCE": "3 B of a file came within",
     "BOMB": "1000000000 rows, 10 are the most that this run can produce",
     "DEEP_HELLO": "nested too deep",
-    "EXIT_CODE": "expected a number from 0 to 255",
-    "CONSOLE": "damaged, or not written by vtare (found no Parquet file",
+    "EXIT_CODE": "not a number from 0 to 255",
+    "CONSOLE": "damaged, or not written by vtare (not a Parquet file",
     "UNASKED": "B that nobody asked for, 4194304 B are allowed",
 }
 PLAN = f"""
