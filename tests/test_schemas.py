@@ -199,3 +199,9 @@ def test_documents_of_a_store_are_as_their_schemas_state(root: Path, vtare: Path
     done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=True, timeout=120)
     found = json.loads(done.stdout[done.stdout.index("{") :])
     validate(found)
+
+
+def test_records_of_cells_take_levels_as_keys_and_no_others_do() -> None:
+    found = schemas()["vtare.compare/2"]
+    open_ones = {name for name, one in found["$defs"].items() if one.get("additionalProperties")}
+    assert open_ones == {"ComparedCell", "ComparedTail", "LoneCellDocument"}

@@ -101,7 +101,7 @@ def strings_of(path: Path) -> list[str]:
     return rust_source.strings(text) if path.suffix in (".rs", ".c", ".h", ".java", ".go") else text.split("\n")
 
 
-# "found X, expected Y", in either order: nobody says it (a message has what is wrong, the value and the fix).
+# "found X, expected Y", in either order. A message has what is wrong, the value and the fix.
 UNSAID = re.compile(r"\bfound\b[^.]*?[,;:] expected\b|\bexpected\b[^.]*?[,;:] found\b")
 
 

@@ -68,7 +68,7 @@ def test_failing_cells_end_with_1_and_status_shows_why_and_resume_mends_it(
     shown = lab("status", store)
     assert "4 runs: 2 done, 2 failed" in shown.stdout
     assert "method spin: the instrument ended with exit code 4: cannot open the counter device" in shown.stdout
-    assert f"go on with: vtare resume {store}" in shown.stdout
+    assert f"resume with: vtare resume {store}" in shown.stdout
     listed = json.loads(lab("status", store, "--json").stdout)
     assert (listed["done"], listed["failed"], len(listed["runs"])) == (2, 2, 2)
     fake.behave()

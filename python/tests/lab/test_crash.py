@@ -189,7 +189,7 @@ def test_one_stop_signal_ends_cleanly_and_states_how_to_go_on(
     out, err = lab.communicate(timeout=30)
     assert lab.returncode == 130
     assert out == b""
-    assert f"go on with: vtare resume {tmp_path / 'store'}" in err.decode()
+    assert f"resume with: vtare resume {tmp_path / 'store'}" in err.decode()
     assert b"Traceback" not in err
     # The load ended in order: it removed its own mark.
     assert not list(fake.directory.glob("load-*.pid"))

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats as scipy_stats
 
 from vtare import stats
 
@@ -91,6 +92,26 @@ def test_stopping_on_precision_leaves_the_a_a_rate_alone_and_stopping_on_p_does_
     hunting = stats.self_test(lambda rng: campaign(rng, True), trials=600, seed=1)
     assert precise.low <= 0.07
     assert hunting.share > 0.09
+
+
+@pytest.mark.parametrize("spread", [0.02, 0.03, 0.04, 0.05, 0.07])
+def test_repeating_an_experiment_until_it_is_precise_finds_little_that_is_not_there(spread: float) -> None:
+    """As `[repeat]` of the quick plans does: pairs from 10 to 24 blocks, half of a margin of 5 %."""
+    quantiles = [float(scipy_stats.t.ppf(0.975, n - 1)) for n in range(2, 25)]
+
+    def finds_a_difference(rng: np.random.Generator) -> bool:
+        logs = rng.normal(0.0, spread, 24)
+        for n in range(10, 25):
+            mean = float(logs[:n].mean())
+            half = quantiles[n - 2] * float(logs[:n].std(ddof=1)) / math.sqrt(n)
+            judged = stats.stop(
+                math.exp(mean - half), math.exp(mean + half), runs=n, target=math.log(1.025), least=10, most=24
+            )
+            if judged.word != "go on":
+                return abs(mean) > half
+        raise AssertionError("24 blocks are the most")
+
+    assert stats.self_test(finds_a_difference, trials=2000, seed=7).share <= 0.08
 
 
 @pytest.mark.parametrize("paired", [True, False])

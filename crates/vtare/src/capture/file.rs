@@ -150,8 +150,8 @@ fn remarks(facts: &FileFacts, strange: &[u16], there_byte: Option<u64>) -> Vec<N
     if !strange.is_empty() {
         let list: Vec<String> = strange.iter().map(u16::to_string).collect();
         let text = format!(
-            "frames of link type {} were left out, as they are not Ethernet (1), raw IP (101), Linux cooked (113, 276) \
-             or loopback (0, 108)",
+            "frames of link type {} were left out: vtare reads Ethernet (1), raw IP (101), Linux cooked (113, 276) and \
+             loopback (0, 108)",
             list.join(", ")
         );
         notes.push(Note::new("link_type_unknown", text));

@@ -331,7 +331,7 @@ def _work(
         except VtareError as error:
             if error.exit_code == 130:
                 _LOG.info(
-                    f"stopped: the running cell was dropped, finished runs are kept; go on with: vtare resume {shown}"
+                    f"stopped: the running cell was dropped, finished runs are kept; resume with: vtare resume {shown}"
                 )
             raise
     document = _result_document(shown, result)

@@ -20,7 +20,7 @@ from typing import (
 from vtare.records import campaigns, comparisons, fleets, papers, programs
 
 #: Records with more keys than are declared: the levels of a cell, by the names of its factors.
-_OPEN: Final = frozenset({"ComparedCell", "ComparedTail", "LoneCell"})
+_OPEN: Final = (comparisons.ComparedCell, comparisons.ComparedTail, comparisons.LoneCellDocument)
 _NAMES: Final = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 
 
@@ -68,7 +68,7 @@ def _object(record: type, definitions: dict[str, Any]) -> dict[str, Any]:
         "type": "object",
         "properties": {key: _value(hint, definitions) for key, hint in hints.items()},
         "required": sorted(hints),
-        **({"additionalProperties": True} if record.__name__ in _OPEN else {}),
+        **({"additionalProperties": True} if record in _OPEN else {}),
     }
 
 

@@ -232,7 +232,7 @@ def show_status(console: Console, store: Path, state: State) -> None:
             for line in entry.log_tail.splitlines()[-5:]:
                 console.print(f"    {line}")
     if words["pending"] or words["failed"]:
-        console.print(f"go on with: vtare resume {store}", soft_wrap=True)
+        console.print(f"resume with: vtare resume {store}", soft_wrap=True)
 
 
 def show_verification(console: Console, found: Verification) -> None:
