@@ -2,7 +2,7 @@
 //!
 //! They were set on 120 random paths (`tests/it/path_on_sim.rs`, seeds 20000 to 20119); that test judges on others.
 //! `Half` and `double` are measured by its `sensitivity` on 24 of them (20060 to 20083, round trips at 90 %, trains as
-//! sent). With these numbers: 24 values, 19 within 10 %,
+//! sent). Today 24 values, 19 within 10 %,
 //! 24 intervals hold, the ends of one in ten are a factor of more than 4.5 apart. That was with paced trains of 0.13 of
 //! the time; with those of 0.04, 20 of the values are within 10 % and 20 intervals hold.
 
@@ -121,7 +121,7 @@ impl Default for ModelTuning {
 
 /// The numbers of the trains, and of what a train shows of the queue. What half and double of them do is printed by
 /// `benchmark_train_sensitivity` there (24 paths, seeds 34000 to 34023, on which nothing was set, 96 queues of six
-/// other kinds, and 8 pairs of directions). With these numbers: depth 24 of 24 within 10 %, its interval 24; round trips
+/// other kinds, and 8 pairs of directions). Today depth 24 of 24 within 10 %, its interval 24; round trips
 /// 24, 20 and 23; queues 96 of 96; both at once 8 of 8; 1.23 MB.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TrainTuning {

@@ -1,8 +1,8 @@
 //! Every number of the method: its unit, why it is there, and what half and double of it do.
 //!
 //! `Half` and `double` are measured, by `bench/avb/sensitivity --write`, on paths and troubles that nothing was set on
-//! (400 random paths from seed 31415926; 48 troubles, 10 seeds each). With these numbers: 32.2 % of the estimates off by
-//! more than 3 %, cover 97.2 %, 0.5 % beyond three half-widths, 1614 kB, 9 troubles missed. Numbers came from the method
+//! (400 random paths from seed 31415926; 48 troubles, 10 seeds each). Today 32.2 % of the estimates off by more
+//! than 3 %; cover 97.2 %, 0.5 % beyond three half-widths, 1614 kB, 9 troubles missed. Numbers came from the method
 //! before, where they were set on the 100 cells of `bench/avb` with seeds 1 to 200, or were set on random paths drawn
 //! anew, never on those that the answers are from. Eight numbers that showed nothing were deleted in mid-run: those of
 //! the narrow and the tight link and `HELD_SHARE` are measured after it (30.8 %, 97.2 %, 0.5 %, 1596 kB, 8 troubles).
