@@ -217,6 +217,9 @@ def test_commands_and_report_show_of_the_stop(tmp_path: Path, undrawn: None) -> 
     lab("report", store)
     page = (store / "report.html").read_text(encoding="utf-8")
     assert "Stopped after block 10: narrow enough." in page
+    # The runs that it spared are not missing.
+    assert page.count("20 of 20 runs") == 2
+    assert "of 22 runs" not in page
 
 
 def lab(*arguments: object) -> Any:

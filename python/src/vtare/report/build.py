@@ -12,6 +12,7 @@ from vtare.report import text
 from vtare.report.content import Content, content_of
 from vtare.report.facts import own_kernels
 from vtare.report.frame import lab_version
+from vtare.report.method import needed_runs
 from vtare.report.page import HtmlPage
 from vtare.report.page import render as render_page
 from vtare.summary.quality import HIDES, flawed
@@ -77,7 +78,7 @@ def _where(summary: Summary) -> str:
     done = summary.design.filter(pl.col("status") == "done").height
     if len(names) > _MOST_MACHINES:
         names = [*names[:_MOST_MACHINES], f"{len(names) - _MOST_MACHINES} more"]
-    return f"{'; '.join(names)} · {done} of {text.plural(summary.design.height, 'run')}"
+    return f"{'; '.join(names)} · {done} of {text.plural(needed_runs(summary), 'run')}"
 
 
 def versions(summary: Summary) -> list[str]:

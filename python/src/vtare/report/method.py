@@ -36,6 +36,11 @@ _COMPARED_BY = {
 }
 
 
+def needed_runs(summary: Summary) -> int:
+    """How many runs the campaign had to make: those that its stopping rule spared are none of them."""
+    return summary.design.filter(pl.col("status") != "not_needed").height
+
+
 def method_of(summary: Summary, layouts: Mapping[str, Layout]) -> tuple[str, ...]:
     """How the figures were made, one statement each."""
     plan = summary.plan
@@ -44,7 +49,7 @@ def method_of(summary: Summary, layouts: Mapping[str, Layout]) -> tuple[str, ...
         f"Design: {text.plural(plan.blocks, 'randomised complete block')}, each a pass over all cells in a fresh "
         "random order from seed "
         f"{summary.seed}; {_whole_plots(plan.whole_plots)}{done} of "
-        f"{text.plural(summary.design.height, 'run')} finished."
+        f"{text.plural(needed_runs(summary), 'run')} finished."
     ]
     if plan.stop is not None:
         lines.append(_stopping(summary, plan.stop))
