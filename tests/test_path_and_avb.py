@@ -19,8 +19,6 @@ pytestmark = [pytest.mark.e2e, pytest.mark.alone]
 
 HERE, THERE = "10.117.0.1", "10.117.0.2"
 KEY = "5a" * 32
-#: A lower bound is the rate of the second half of a burst of 5 ms.
-BOUND_S = 0.0025
 #: Bytes of an Ethernet frame, which a shaper counts, with 1500 bytes of IP.
 FRAME_BYTE = 1514
 
@@ -48,15 +46,15 @@ def forward(here: str, vtare: str, command: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("rate", "burst_kib", "latency"),
-    [("100mbit", 16, "50ms"), ("1gbit", 1024, "10ms"), ("2gbit", 256, "5ms"), ("10gbit", 1024, "10ms")],
+    ("rate", "burst", "latency"),
+    [("100mbit", "16k", "50ms"), ("1gbit", "1m", "10ms"), ("2gbit", "256k", "5ms"), ("10gbit", "1m", "10ms")],
 )
 def test_no_answer_claims_more_than_a_shaper_lets_pass(
-    ends: tuple[str, str], rate: str, burst_kib: int, latency: str
+    ends: tuple[str, str], rate: str, burst: str, latency: str
 ) -> None:
     """A token bucket passes the first bytes as fast as they come: what they show is not free."""
     here, vtare = ends
-    shape = f"rate {rate} burst {burst_kib}k latency {latency}"
+    shape = f"rate {rate} burst {burst} latency {latency}"
     network.run_tool(("tc", "-n", here, "qdisc", "add", "dev", "va", "root", "tbf", *shape.split()))
     unit = {"m": 1e6, "g": 1e9}[rate[-4]]
     truth = float(rate[:-4]) * unit * 1500 / FRAME_BYTE
@@ -69,15 +67,8 @@ def test_no_answer_claims_more_than_a_shaper_lets_pass(
             assert free is None or capacity is None or free <= capacity, (command, cell)
         # One run in some ten is disturbed by the machine.
         known = [(cell["avb_bit_per_s"], cell[at_least]) for cell in cells if cell["avb_bit_per_s"] is not None]
-        # A sender hardly faster than the shaper does not empty the bucket in that time; others do.
-        most = truth + 8 * 1024 * burst_kib / BOUND_S if rate == "10gbit" else truth
-        values = [free for free, bound in known if not bound]
         if known:
-            assert statistics.median_low([free for free, _ in known]) <= 1.03 * most, (command, cells)
-        if values:
-            assert statistics.median_low(values) <= 1.03 * truth, (command, cells)
-        for bound in (free for free, is_bound in known if is_bound):
-            assert bound <= 1.03 * (truth + 8 * 1024 * burst_kib / BOUND_S), (command, cells)
+            assert statistics.median_low([free for free, _ in known]) <= 1.03 * truth, (command, cells)
         if rate == "100mbit" and not any(bound for _, bound in known):
             assert statistics.median_high([free for free, _ in known]) >= 0.9 * truth, (command, cells)
 

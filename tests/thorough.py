@@ -49,6 +49,9 @@ THOROUGH: Final[dict[str, tuple[str, ...]]] = {
         f"{PAPERS}claims.py::test_the_platform", f"{PAPERS}claims.py::test_kirovas",
         f"{PAPERS}claims.py::test_every_figure_of",
     ),
+    "sends as fast as the shaper passes, which takes the optimized program": (
+        "tests/test_path_and_avb.py::test_no_answer_claims_more_than_a_shaper_lets_pass[10gbit",
+    ),
     "follows a page of docs/ step by step, drawing all figures": (
         f"{LAB}add_a_platform.py", f"{LAB}add_a_plot.py", f"{LAB}add_an_instrument.py", f"{PAPERS}add_a_claim.py",
     ),
