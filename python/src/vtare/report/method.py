@@ -89,9 +89,9 @@ def method_of(summary: Summary, layouts: Mapping[str, Layout]) -> tuple[str, ...
             f"Comparisons: ratio and difference of geometric means of run figures with {_compared_by(summary)}, "
             "Cliff's delta beside them; p-values adjusted by Holm over all comparisons of a factor. Verdict: "
             f"equivalent when the interval of the ratio lies inside the margin of {plan.analysis.margin_percent:g} %, "
-            f"higher or lower when the adjusted p is at most {plan.analysis.alpha:g} (the interval then leaves out 1), "
-            "else inconclusive; the verdict's tip names the reason. Degrees of freedom: blocks less 1 where paired, "
-            "Welch's where not."
+            f"higher or lower when the adjusted p is at most {plan.analysis.alpha:g} (the interval, adjusted likewise, "
+            "then leaves out 1), else inconclusive; the verdict's tip names the reason. Degrees of freedom: blocks "
+            "less 1 where paired, Welch's where not."
         )
     lines += _tests(summary)
     for instrument in dict.fromkeys(layout.experiment.instrument for layout in layouts.values()):
@@ -136,8 +136,9 @@ def paragraph_for_a_paper(summary: Summary) -> str:
 def _comparisons_for_a_paper(summary: Summary) -> str:
     analysis = summary.plan.analysis
     return (
-        f"Comparisons are ratios of geometric means with {_compared_by(summary)}; p-values are adjusted by Holm over "
-        f"all comparisons of a factor (alpha {analysis.alpha:g}, margin of equivalence {analysis.margin_percent:g} %)."
+        f"Comparisons are ratios of geometric means with {_compared_by(summary)}; p-values and intervals are adjusted "
+        f"by Holm over all comparisons of a factor (alpha {analysis.alpha:g}, margin of equivalence "
+        f"{analysis.margin_percent:g} %)."
     )
 
 

@@ -206,7 +206,7 @@ def against_baseline(
     differ = [(level, row) for level, row in rows if row.verdict.is_different]
     pieces: list[str | FigureText] = []
     for level, row in differ:
-        pieces += [f"{', ' if pieces else ''}{level} ", ratio_figure(row.ratio or 0.0, row.ratio_low, row.ratio_high)]
+        pieces += [f"{', ' if pieces else ''}{level} ", ratio_figure(row.ratio or 0.0, row.judged_low, row.judged_high)]
         pieces += [" as much time late"] if row.quantity == LATE else []
     margin = f" within {summary.plan.analysis.margin_percent:g} %"
     for verdict, ending in ((Verdict.EQUIVALENT, margin), (Verdict.INCONCLUSIVE, "")):
