@@ -93,6 +93,8 @@ $(DONE)/venv:
 	@tools/need '$(PYTHON)' $(if $(WHEEL),wheel)
 	$(call say,creating $(VENV))
 	@$(PYTHON) -m venv --clear $(VENV)
+	@# Python 3.11 puts it there; nothing of the lab imports it.
+	@$(PIP) uninstall --yes setuptools 2>/dev/null
 	@mkdir -p $(DONE) && touch $@
 
 $(DONE)/dependencies: python/requirements/run.txt $(DONE)/venv
