@@ -174,6 +174,8 @@ lint-python: $(DONE)/dev
 	$(call say,spelling and words)
 	@git ls-files -- '*.md' '*.py' '*.rs' '*.toml' '*.c' '*.h' '*.java' '*.j2' | \
 	  xargs $(BIN)/codespell -D - -D tools/words.txt
+	@git ls-files -- 'docs/*.md' README.md CHANGELOG.md bench/README.md | \
+	  xargs $(BIN)/proselint check --config tools/proselint.json
 	$(call say,the tree: widths and rooms and words and pages)
 	@$(BIN)/python -m pytest -q -m 'not e2e and not platform' $(TREE_TESTS)
 	$(call say,directions of imports)
