@@ -16,6 +16,7 @@ use crate::instrument::{self, Instrument};
 use crate::output::{print, print_json, to_json};
 use crate::parameters::Arguments;
 use crate::quantities::positive;
+use crate::sentences::torture as words;
 use crate::table::Table;
 use crate::timer::Timer;
 
@@ -283,21 +284,16 @@ fn page(seen: &Seen, info: &ClockInfo, threads: usize, elapsed_s: f64) -> String
         ]);
     }
     let path = to_json(&info.path);
-    let mut text = format!(
-        "clock {} ({}), {threads} threads, {elapsed_s:.1} s\n{}\n",
-        info.source,
-        path.as_str().unwrap_or("unknown path"),
-        table.render().trim_end(),
-    );
-    text.push_str(&format!(
-        "outside the kernel's own readings before and after by at most {} ns\n",
-        seen.farthest_from_kernel_ns
-    ));
+    let path = path.as_str().unwrap_or("unknown path");
+    let mut lines = vec![
+        words::head(info.source, path, threads, elapsed_s),
+        table.render().trim_end().to_owned(),
+        words::outside(seen.farthest_from_kernel_ns),
+    ];
     for counted in &info.events {
-        let event = to_json(&counted.event);
-        text.push_str(&format!("event: {}, {} times\n", event.as_str().unwrap_or("unknown"), counted.count));
+        lines.push(words::event(to_json(&counted.event).as_str().unwrap_or("unknown"), counted.count));
     }
-    text
+    lines.join("\n") + "\n"
 }
 
 #[cfg(test)]

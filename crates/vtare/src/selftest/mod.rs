@@ -27,6 +27,7 @@ use crate::instrument::fresh_seed;
 use crate::nearest::instead_of;
 use crate::output::{print, print_json, to_json};
 use crate::quantities::show_bit_rate;
+use crate::sentences::selftest as words;
 use crate::table::{Table, percent, time};
 use crate::terminal;
 use bench::Bench;
@@ -310,7 +311,7 @@ pub(crate) fn command(arguments: &SelftestArguments, context: &Context) -> Resul
     if linked && !arguments.isolated {
         match namespaces() {
             Ok(flags) => return isolated(flags),
-            Err(reason) => no_network = Some(format!("no network namespaces here: {reason}")),
+            Err(reason) => no_network = Some(words::no_namespaces(reason)),
         }
     }
     if arguments.isolated && !process::end_with_parent()? {
@@ -463,7 +464,7 @@ fn attempt(fault: &Fault, mut bench: Bench<'_>) -> Row {
                 interval: Some(trial.interval),
                 ..row(fault, if trial.is_found() { Verdict::Found } else { Verdict::Missed }, attempts, None)
             },
-            Ok(None) => row(fault, Verdict::Missed, attempts, Some("the instrument gave no interval".to_owned())),
+            Ok(None) => row(fault, Verdict::Missed, attempts, Some(words::no_interval())),
             Err(failure) => row(fault, Verdict::Missed, attempts, Some(failure.to_string())),
         };
         if last.verdict == Verdict::Found || bench.context.stop_requested() {
@@ -475,7 +476,7 @@ fn attempt(fault: &Fault, mut bench: Bench<'_>) -> Row {
     if let Some(share) = taken.filter(|share| *share > MOST_TAKEN) {
         let (cpu, share) = (bench.cpu, percent(Some(share)));
         last.verdict = Verdict::Skipped;
-        last.reason = Some(format!("other programs used {share} of CPU {cpu}: end them, or start this as root"));
+        last.reason = Some(words::cpu_taken(share, cpu));
     }
     last
 }
@@ -497,12 +498,13 @@ fn page(rows: &[Row], seed: u64, elapsed_s: f64) -> String {
     let mut text = table.render_within(terminal::width());
     for row in rows {
         if let Some(reason) = &row.reason {
-            text.push_str(&format!("{}: {reason}\n", row.name));
+            text.push_str(&words::reason(row.name, reason.trim_end_matches('.')));
+            text.push('\n');
         }
     }
     let count = |verdict| rows.iter().filter(|row| row.verdict == verdict).count();
     let [found, missed, skipped] = [Verdict::Found, Verdict::Missed, Verdict::Skipped].map(count);
-    text + &format!("{found} found, {missed} missed, {skipped} skipped in {elapsed_s:.1} s; seed {seed}\n")
+    text + &words::summary(found, missed, skipped, elapsed_s, seed) + "\n"
 }
 
 #[cfg(test)]
@@ -551,7 +553,7 @@ mod tests {
             text.contains("theft  noise     29.5 % to 30.5 %  30.1 %  29.9 % to 30.3 %  found (2 attempts)"),
             "{text}"
         );
-        assert!(text.contains("delay: no network namespaces here\n"), "{text}");
+        assert!(text.contains("delay: no network namespaces here.\n"), "{text}");
         assert!(text.ends_with("1 found, 0 missed, 1 skipped in 1.2 s; seed 5\n"), "{text}");
     }
 }
