@@ -214,6 +214,7 @@ sentences! {
     path {
         free_and_rise(way, rate, idle, loaded) =
             "{way}: {rate} is free; using more raises the round trip from {idle} to {loaded}.";
+        free_and_no_rise(way, rate, idle) = "{way}: {rate} is free; the probes did not raise the round trip of {idle}.";
         free_and_added(way, rate, added) = "{way}: {rate} is free; using more adds {added}.";
         free(way, rate) = "{way}: {rate} is free.";
         rise(way, idle, loaded) = "{way}: using more raises the round trip from {idle} to {loaded}.";

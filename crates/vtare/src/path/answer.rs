@@ -93,10 +93,19 @@ fn figures(answer: &mut Answer, cells: &[PathCell]) {
     }
 }
 
+/// A round trip that is less than this many times the idle one has not risen.
+const UNCHANGED: f64 = 1.1;
+
 /// One direction as a sentence.
 fn direction(cell: &PathCell) -> Option<String> {
     let (way, idle) = (way(cell.direction), cell.idle_rtt_ns.map(|idle| time(Some(idle))));
     let free = cell.avb_bit_per_s.map(|rate| bounded(megabits(Some(rate)), cell.avb_at_least));
+    // A bound that is no more than the idle round trip says nothing about what a full buffer does.
+    if let (Some(free), Some(idle), Some(over), true) = (&free, cell.idle_rtt_ns, cell.rtt_at_110_ns, cell.depth_at_least)
+        && over < UNCHANGED * idle
+    {
+        return Some(words::free_and_no_rise(way, free, time(Some(idle))));
+    }
     let loaded = match (&idle, cell.rtt_at_110_ns, cell.loaded.last()) {
         (Some(_), over, _) => over,
         (None, _, over) => over.map(|over| over.added_ns),
@@ -267,6 +276,9 @@ mod tests {
         assert!(text.contains("from 12.0 ms to at least 60.0 ms"), "{text}");
         assert!(text.contains("queued 48.0 ms and did not fill the buffer"), "{text}");
         assert!(text.contains("      vtare path a --max-bytes 20000000\n"), "{text}");
+        let unfilled = PathCell { depth_at_least: true, ..cell("up", 80.0) };
+        let text = shown(vec![unfilled.with_idle(Some(3_710.0))]);
+        assert!(text.contains("50.0 Mbit/s is free; the probes did not raise the round trip of 3.71 us."), "{text}");
     }
 
     #[test]
