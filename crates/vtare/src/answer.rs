@@ -136,6 +136,16 @@ impl Answer {
         }
     }
 
+    /// The sentence alone, coloured, as the first line of a screen.
+    pub(crate) fn first_line(&self, shape: Shape) -> String {
+        shape.verdict(&self.sentence, self.level(), "")
+    }
+
+    /// What limits it.
+    pub(crate) fn limits(&self) -> &[String] {
+        &self.limits
+    }
+
     /// The sentence, the figures, the limits and the changes as text, which ends with an empty line.
     pub(crate) fn render(&self, shape: Shape) -> String {
         let changes = self.changes.iter().map(|(text, command)| shape.change(text, command)).collect();

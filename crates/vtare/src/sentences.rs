@@ -663,10 +663,16 @@ sentences! {
 
     /// `vtare selftest`.
     selftest {
+        all_found(faults) = "All {faults} faults were found.";
+        found_but_skipped(found, skipped) = "All {found} faults that could be injected here were found, {skipped} could \
+            not be.";
+        some_missed(missed, injected, names) = "{missed} of {injected} faults were missed: {names}.";
+        none_injected() = "No fault could be injected here, so there is no answer.";
         summary(found, missed, skipped, elapsed, seed) =
             "{found} found, {missed} missed, {skipped} skipped in {elapsed:.1} s; seed {seed}";
         reason(fault, why) = "{fault}: {why}.";
         no_interval() = "the instrument gave no interval";
+        not_held() = "the interval does not hold what was injected, or holds the value without the fault";
         no_namespaces(why) = "no network namespaces here: {why}";
         cpu_taken(share, cpu) = "other programs used {share} of CPU {cpu}: stop them, or start this as root";
         taken_back(times) = "other threads took the CPU back {times:.1} times a burst, so sleeps did not wait for its \
@@ -737,6 +743,10 @@ sentences! {
 
     /// `vtare torture`.
     torture {
+        never_backward(readings, threads) =
+            "The clock never went backward in {readings} readings by {threads} threads.";
+        backward(times, readings, threads, worst) = "The clock went backward {times} times in {readings} readings by \
+            {threads} threads, by {worst} at most.";
         head(source, path, threads, seconds) = "clock {source} ({path}), {threads} threads, {seconds:.1} s";
         outside(ns) = "outside the kernel's own readings before and after by at most {ns} ns";
         event(event, times) = "event: {event}, {times} times";

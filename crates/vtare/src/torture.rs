@@ -10,14 +10,16 @@ use vtare_sys::facts::MachineFacts;
 use vtare_sys::{clocks, sched};
 use vtare_units::{Monotonic, Span, Timestamp};
 
+use crate::answer::{Answer, Change, Shape, VerdictLevel};
 use crate::context::Context;
+use crate::document::AnswerDocument;
 use crate::failure::{Exit, Failure};
 use crate::instrument::{self, Instrument};
 use crate::output::{print, print_json, to_json};
 use crate::parameters::Arguments;
 use crate::quantities::positive;
 use crate::sentences::torture as words;
-use crate::table::Table;
+use crate::table::{Table, time};
 use crate::timer::Timer;
 
 /// Readings between two checks of the stop flag and the kernel's clock.
@@ -122,6 +124,7 @@ pub(crate) const SCHEMA: &str = "vtare.torture/1";
 #[derive(Serialize, schemars::JsonSchema)]
 pub(crate) struct Document<'d> {
     schema: &'static str,
+    answer: AnswerDocument<VerdictLevel, Change>,
     machine: &'d MachineFacts,
     clock: &'d ClockInfo,
     /// How the clock was read.
@@ -177,6 +180,7 @@ fn torture(seconds: f64, path: Path, json: bool, context: &Context) -> Result<Ex
         let machine = MachineFacts::read();
         let document = Document {
             schema: SCHEMA,
+            answer: answer(&seen, threads).document(),
             machine: &machine,
             clock: &info,
             path,
@@ -269,6 +273,21 @@ fn read_until(clock: &Clock, latest: &AtomicU64, done: &AtomicBool) -> Seen {
     seen
 }
 
+/// Whether the clock ever went backward.
+fn answer(seen: &Seen, threads: usize) -> Answer {
+    let all = seen.unordered.add(seen.ordered).add(seen.across_threads);
+    if all.readings == 0 {
+        return Answer::none(crate::sentences::timer::none());
+    }
+    if all.backward == 0 {
+        return Answer::new(words::never_backward(all.readings, threads));
+    }
+    let worst = time(Some(all.worst_ns as f64));
+    let mut answer = Answer::new(words::backward(all.backward, all.readings, threads, &worst));
+    answer.limit(words::outside(seen.farthest_from_kernel_ns));
+    answer
+}
+
 fn page(seen: &Seen, info: &ClockInfo, threads: usize, elapsed_s: f64) -> String {
     let mut table = Table::new(&["readings", "compared", "backward", "worst step"], 1);
     for (name, steps) in [
@@ -286,6 +305,7 @@ fn page(seen: &Seen, info: &ClockInfo, threads: usize, elapsed_s: f64) -> String
     let path = to_json(&info.path);
     let path = path.as_str().unwrap_or("unknown path");
     let mut lines = vec![
+        answer(seen, threads).first_line(Shape::here()).trim_end().to_owned(),
         words::head(info.source, path, threads, elapsed_s),
         table.render().trim_end().to_owned(),
         words::outside(seen.farthest_from_kernel_ns),

@@ -20,8 +20,9 @@ use vtare_sys::proc::Snapshot;
 use vtare_sys::{clocks, process, sched};
 use vtare_units::{Monotonic, Span, Wall};
 
+use crate::answer::{Answer, Change, Shape, VerdictLevel};
 use crate::context::Context;
-use crate::document::Program;
+use crate::document::{AnswerDocument, Program};
 use crate::failure::{Exit, Failure};
 use crate::instrument::fresh_seed;
 use crate::nearest::instead_of;
@@ -278,6 +279,7 @@ pub(crate) const SCHEMA: &str = "vtare.selftest/1";
 #[derive(Serialize, schemars::JsonSchema)]
 pub(crate) struct Document<'d> {
     schema: &'static str,
+    answer: AnswerDocument<VerdictLevel, Change>,
     program: Program,
     machine: &'d MachineFacts,
     /// Seed of every random order.
@@ -354,6 +356,7 @@ pub(crate) fn command(arguments: &SelftestArguments, context: &Context) -> Resul
     if arguments.json {
         print_json(&to_json(&Document {
             schema: SCHEMA,
+            answer: answer(&rows).document(),
             program: Program::OWN,
             machine: &MachineFacts::read(),
             seed,
@@ -481,6 +484,25 @@ fn attempt(fault: &Fault, mut bench: Bench<'_>) -> Row {
     last
 }
 
+/// Whether the instruments found what they should.
+fn answer(rows: &[Row]) -> Answer {
+    let of = |verdict| rows.iter().filter(move |row| row.verdict == verdict);
+    let [found, missed, skipped] =
+        [Verdict::Found, Verdict::Missed, Verdict::Skipped].map(|verdict| of(verdict).count());
+    let names: Vec<&str> = of(Verdict::Missed).map(|row| row.name).collect();
+    let mut answer = match (found, missed, skipped) {
+        (0, 0, _) => Answer::none(words::none_injected()),
+        (_, 0, 0) => Answer::new(words::all_found(found)),
+        (_, 0, _) => Answer::new(words::found_but_skipped(found, skipped)),
+        _ => Answer::new(words::some_missed(missed, found + missed, names.join(", "))),
+    };
+    for row in rows.iter().filter(|row| row.reason.is_some() || row.verdict == Verdict::Missed) {
+        let reason = row.reason.clone().unwrap_or_else(words::not_held);
+        answer.limit(words::reason(row.name, reason.trim_end_matches('.')));
+    }
+    answer
+}
+
 fn page(rows: &[Row], seed: u64, elapsed_s: f64) -> String {
     let mut table = Table::new(&["fault", "found by", "injected", "found", "interval", "verdict"], 2);
     for row in rows {
@@ -495,12 +517,11 @@ fn page(rows: &[Row], seed: u64, elapsed_s: f64) -> String {
         let (name, instrument) = (row.name.to_owned(), row.instrument.to_owned());
         table.row(vec![name, instrument, range(row.injected), found, range(row.interval), verdict]);
     }
-    let mut text = table.render_within(terminal::width());
-    for row in rows {
-        if let Some(reason) = &row.reason {
-            text.push_str(&words::reason(row.name, reason.trim_end_matches('.')));
-            text.push('\n');
-        }
+    let answer = answer(rows);
+    let mut text = answer.first_line(Shape::here()) + &table.render_within(terminal::width());
+    for limit in answer.limits() {
+        text.push_str(limit);
+        text.push('\n');
     }
     let count = |verdict| rows.iter().filter(|row| row.verdict == verdict).count();
     let [found, missed, skipped] = [Verdict::Found, Verdict::Missed, Verdict::Skipped].map(count);
