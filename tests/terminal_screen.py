@@ -34,6 +34,21 @@ def on_a_terminal(command: str, columns: int = 80, **environment: str) -> str:
 
 
 def settled(text: str) -> str:
-    """The lines that stay on a terminal: without progress that was written over, and without colours."""
-    lines = (line.split("\r")[-1].rstrip() for line in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text).splitlines())
-    return "\n".join(lines).strip("\n") + "\n"
+    """The lines that stay on a terminal once progress has been written over, without colours."""
+    lines, row, column = [""], 0, 0
+    for piece in re.findall(r"\x1b\[[0-9;?]*[A-Za-z]|[\r\n]|[^\x1b\r\n]+|\x1b", text):
+        if piece == "\n":
+            row, column = row + 1, 0
+            lines += [""] * (row + 1 - len(lines))
+        elif piece == "\r":
+            column = 0
+        elif not piece.startswith("\x1b"):
+            lines[row] = lines[row][:column].ljust(column) + piece + lines[row][column + len(piece) :]
+            column += len(piece)
+        elif piece.endswith("A"):
+            row = max(0, row - int(piece[2:-1] or 1))
+        elif piece.endswith("K"):
+            lines[row] = "" if piece == "\x1b[2K" else lines[row][:column]
+        elif piece.endswith("J"):
+            lines[row:] = [lines[row][:column]]
+    return "\n".join(line.rstrip() for line in lines).strip("\n") + "\n"

@@ -20,7 +20,6 @@ mod program;
 mod tools;
 mod variance;
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
 
 use vtare_sys::proc::Snapshot;
@@ -262,10 +261,10 @@ impl Instrument for Counter {
     }
 }
 
-/// Shows how long it will take, before it starts: always on a terminal, elsewhere where it is more than a minute.
+/// Shows how long it will take, before it starts, where it is more than a minute.
 fn announce(parameters: &Parameters) {
     let seconds = parameters.estimated_s();
-    if std::io::stderr().is_terminal() || seconds > 60.0 {
+    if seconds > 60.0 {
         let Parameters { batches, calls, max_exponent, unit_ms, .. } = parameters;
         let span = duration(seconds);
         message!(
