@@ -17,8 +17,8 @@ from vtare.report.claims import answer
 from vtare.report.content import layouts_of
 from vtare.report.inference import interaction_figures
 from vtare.report.pages import avb as bandwidth
-from vtare.report.sentences import plain
 from vtare.report.text import NO_BREAK
+from vtare.sentences.template import plain
 from vtare.summary import Summary, summarise
 from vtare.summary.bandwidth import occupied_shares
 from vtare.summary.cells import Cell, compared_figure

@@ -17,7 +17,7 @@ from vtare import stats
 from vtare.instruments import instrument
 from vtare.report.content import Content, content_of
 from vtare.report.plain import markdown
-from vtare.report.sentences import plain as words_of
+from vtare.sentences.template import plain as words_of
 from vtare.summary import Summary, completion, summarise
 
 METHODS = '["usleep", "clock_nanosleep", "two_phase", "adaptive", "spin"]'

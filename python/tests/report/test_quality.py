@@ -15,8 +15,8 @@ from synthetic_store import SMALL, Recipe, write_store
 from vtare.report.build import build
 from vtare.report.claims import Answer, answer
 from vtare.report.content import content_of, layouts_of
-from vtare.report.sentences import plain
 from vtare.report.text import NO_BREAK
+from vtare.sentences.template import plain
 from vtare.summary import Summary, summarise
 
 

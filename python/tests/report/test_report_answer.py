@@ -185,7 +185,7 @@ def test_a_timer_is_drawn_and_tabled_by_its_read_cost_and_its_differences_are_na
 def test_timers_of_a_store_without_read_costs_are_shown_by_their_medians(five_runs: Reported) -> None:
     from dataclasses import replace
 
-    from vtare.report.sentences import plain as words
+    from vtare.sentences.template import plain as words
 
     cells = five_runs.summary.cells
     empty = {name: pl.lit(None, pl.Float64) for name in ("read_cost_ns", "read_cost_low_ns", "read_cost_high_ns")}
@@ -254,7 +254,7 @@ def test_a_drifted_control_is_shown_on_the_first_screen(five_runs: Reported) -> 
 
 def answer_to(directory: Path, plan_text: str) -> tuple[list[str], str]:
     """The sentences of the answer, and how certain it is."""
-    from vtare.report.sentences import plain as words
+    from vtare.sentences.template import plain as words
     from vtare.summary import summarise
 
     summary = summarise(write_store(directory / "store", Recipe(blocks=3, plan_text=plan_text)))
@@ -466,7 +466,7 @@ def test_runs_that_agree_to_the_digit_are_called_the_same_and_the_clocks_step_is
 ) -> None:
     from dataclasses import replace
 
-    from vtare.report.sentences import plain as words
+    from vtare.sentences.template import plain as words
 
     frozen = pl.when(pl.col("method") == "adaptive").then(60.0)
     columns = {name: frozen.otherwise(name) for name in ("median", "median_low", "median_high")}
@@ -478,7 +478,7 @@ def test_runs_that_agree_to_the_digit_are_called_the_same_and_the_clocks_step_is
 
 def test_an_early_wake_up_is_called_early(five_runs: Reported) -> None:
     from vtare.report.sentences import main_figure
-    from vtare.report.sentences import plain as words
+    from vtare.sentences.template import plain as words
 
     layout = layouts_of(five_runs.summary)["sleeps"]
     row = {"experiment": "sleeps", "median": -50.0, "median_low": -60.0, "median_high": -40.0}

@@ -16,7 +16,7 @@ from vtare.report.claims import answer
 from vtare.report.content import Content, content_of, layouts_of
 from vtare.report.main_table import main_rows
 from vtare.report.pages.rtt import PAGE, PIECE_NAMES, stack_figures
-from vtare.report.sentences import plain
+from vtare.sentences.template import plain
 from vtare.summary import Summary, summarise
 
 

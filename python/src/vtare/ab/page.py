@@ -13,8 +13,10 @@ from vtare.report import text
 from vtare.report.facts import facts_of_machine
 from vtare.report.frame import lab_version
 from vtare.report.page import HtmlPage, render
-from vtare.report.parts import Column, Facts, FigureText, Notes, Panel, Question, Section, Table
+from vtare.report.parts import Column, Facts, Notes, Panel, Question, Section, Table
 from vtare.report.text import Shown, missing, words
+from vtare.sentences.template import FigureText
+from vtare.sentences.words import listing
 from vtare.summary.shift import ORDER, shift_function
 from vtare.summary.shift import figures as run_quantiles
 
@@ -66,7 +68,7 @@ def _title(found: Compared) -> str:
     more = [letter(k) for k in range(1, len(found.commands))]
     figure = found.primary[0].figure
     worse = figure.word(higher=not figure.more_is_better)
-    return f"{'Is' if len(more) == 1 else 'Are'} {text.listing(more)} {worse} than {letter(0)} in {figure.name}?"
+    return f"{'Is' if len(more) == 1 else 'Are'} {listing(more)} {worse} than {letter(0)} in {figure.name}?"
 
 
 def _answer(outcome: Outcome, shown: Written) -> list[str]:

@@ -421,8 +421,8 @@ def _write_report(store: Path) -> tuple[Path, list[str], list[str]]:
     from vtare.plots.processes import drawing_processes
     from vtare.report.claims import answer
     from vtare.report.content import layouts_of
-    from vtare.report.sentences import plain
     from vtare.report.write import REPORT_NAME, write_summary
+    from vtare.sentences.template import plain
 
     with drawing_processes():
         summary = summary_of(store)

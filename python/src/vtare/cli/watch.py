@@ -74,7 +74,7 @@ def watch(
     from vtare.campaign.stop import StopRequest
     from vtare.campaign.store import DEFAULT_PARENT
     from vtare.plan.files import find_plan, load_plan
-    from vtare.terminal.stores import plural
+    from vtare.sentences.words import plural
     from vtare.terminal.tables import duration
     from vtare.watch import loop
     from vtare.watch.alerts import Webhook

@@ -14,8 +14,9 @@ from vtare.report import text
 from vtare.report.facts import quantum_of
 from vtare.report.limits import last_sentence, limits_of
 from vtare.report.pages import page_for
-from vtare.report.parts import FigureText, Sentence
 from vtare.report.sentences import SAME, answered_rows
+from vtare.sentences.template import FigureText, Sentence
+from vtare.sentences.words import plural
 from vtare.summary.quality import HIDES, flawed, sound
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ def _key(summary: Summary, sentences: list[Sentence]) -> str:
         return "Each figure is that of one run, without an interval." if runs == [1] else (
             f"Medians of {runs[-1]} runs at most, without intervals."
         )  # fmt: skip
-    span = f"{runs[0]} to {runs[-1]} runs" if runs[0] != runs[-1] else text.plural(runs[0], "run")
+    span = f"{runs[0]} to {runs[-1]} runs" if runs[0] != runs[-1] else plural(runs[0], "run")
     key = f"Medians over {span}; in brackets their {text.levels_text(summary.cells)} intervals over runs."
     if any(piece.interval == SAME for piece in figures):
         quantum = quantum_of(summary.machines)

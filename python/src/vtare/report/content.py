@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from vtare.report import layers, shifts, text
+from vtare.report import layers, shifts
 from vtare.report.cell_table import cell_table
 from vtare.report.claims import Answer, answer
 from vtare.report.facts import facts_of, load_facts, quantum_of
@@ -23,6 +23,7 @@ from vtare.report.pages import page_for
 from vtare.report.parts import Block, Code, Facts, Heading, Notes, Question, Section, Table, Text
 from vtare.report.placement import OTHER_MACHINES, placement_figures, placement_tables
 from vtare.report.tables import absent_tables, test_table, verdict_table
+from vtare.sentences.words import listing, plural
 from vtare.stats import WORDS, Verdict
 from vtare.summary.quality import sound
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from vtare.plots import Drawing
     from vtare.report.layout import Layout
-    from vtare.report.parts import Sentence
+    from vtare.sentences.template import Sentence
     from vtare.summary import Summary
 
 
@@ -227,7 +228,7 @@ def _method(summary: Summary, layouts: Mapping[str, Layout]) -> Section:
 def _machines(summary: Summary) -> Section:
     blocks: list[Block] = []
     for at, one in enumerate(summary.machines, 1):
-        blocks.append(Heading(f"{one.hostname} ({one.platform}, {text.plural(one.runs, 'run')})"))
+        blocks.append(Heading(f"{one.hostname} ({one.platform}, {plural(one.runs, 'run')})"))
         blocks.append(Facts(f"machine-{at}", "fact", facts_of(one)))
     loads = load_facts(summary.loads)
     if loads:
@@ -250,7 +251,7 @@ def verdict_counts(summary: Summary) -> str:
         for word in WORDS
         if counts[word]
     )
-    return f"Of {text.plural(counts.total(), 'comparison')}: {listed}."
+    return f"Of {plural(counts.total(), 'comparison')}: {listed}."
 
 
 def flagged_text(summary: Summary) -> str:
@@ -259,7 +260,7 @@ def flagged_text(summary: Summary) -> str:
         return "No block could be flagged: there is no control run."
     if not summary.flagged_blocks:
         return "No block is flagged: the control cell stayed within its limit in every block that was measured."
-    blocks = text.listing([str(block) for block in summary.flagged_blocks])
+    blocks = listing([str(block) for block in summary.flagged_blocks])
     many = len(summary.flagged_blocks) > 1
     which, whose = ("blocks", "Their") if many else ("block", "Its")
     return f"Flagged: {which} {blocks}. {whose} runs are kept in every figure."
@@ -269,7 +270,7 @@ def pending_text(summary: Summary) -> str:
     """How many runs are still to be made, in a sentence; empty where none."""
     if not summary.pending_runs:
         return ""
-    return f"{text.plural(summary.pending_runs, 'run')} of the plan not yet made: vtare resume goes on."
+    return f"{plural(summary.pending_runs, 'run')} of the plan not yet made: vtare resume goes on."
 
 
 def _questions(summary: Summary, layout: Layout, cells: pl.DataFrame) -> tuple[Question | None, list[Question]]:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from vtare.report.layout import figure_name
 from vtare.report.pages.model import Answered, Page
-from vtare.report.parts import Sentence
 from vtare.report.sentences import cell_rows, load_phrase, main_figure, scene_of
+from vtare.sentences.template import Sentence
 
 if TYPE_CHECKING:
     from vtare.report.layout import Layout

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from vtare.report import text
-from vtare.report.parts import Sentence
 from vtare.report.sentences import Scene, completed_words, is_capped, late_figure, load_phrase, main_figure
+from vtare.sentences.template import Sentence
+from vtare.sentences.words import listing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,7 +41,7 @@ def _best(summary: Summary, scene: Scene, load: str | None) -> list[Sentence]:
     verb = "ends" if sleep else "costs"
     ties = _ties(scene, best, rows)
     if best[layout.series] not in (scene.system, scene.ours) and scene.ours not in ties:
-        extra = f"; its interval meets that of {text.listing(ties)}" if ties else ""
+        extra = f"; its interval meets that of {listing(ties)}" if ties else ""
         start = f"{phrase}, the least {'miss' if sleep else 'cost'} is that of {best[layout.series]}: it {verb} "
         found.append((start, main_figure(layout, best), f"{extra}."))
     unloaded = [row for row in scene.at(scene.loads[0]) if row[layout.series] != "clock_monotonic_coarse"]
@@ -65,7 +65,7 @@ def _least_late(summary: Summary, scene: Scene, load: str | None, rows: list[dic
     ends = best["late_fraction_high"]
     ties = [str(row[series]) for row in known if row is not best and ends is not None
             and row["late_fraction_low"] is not None and row["late_fraction_low"] <= ends]  # fmt: skip
-    extra = f"; its interval meets that of {text.listing(ties)}" if ties else ""
+    extra = f"; its interval meets that of {listing(ties)}" if ties else ""
     start = f"{load_phrase(summary, load)}, the least time late is that of {best[series]}: "
     return [(start, late_figure(best), f"{extra}.")]
 

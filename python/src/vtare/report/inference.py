@@ -17,6 +17,7 @@ from vtare.report.layout import ERROR, figure_name, key_name
 from vtare.report.pages import page_of
 from vtare.report.parts import Panel, Question
 from vtare.report.tables import change_text, place_text, where_of
+from vtare.sentences.words import plural
 from vtare.stats import Verdict
 from vtare.summary.cells import OutlierRow
 from vtare.summary.contrasts import ComparisonRow
@@ -43,7 +44,7 @@ def _of(frame: pl.DataFrame, layout: Layout) -> pl.DataFrame:
 
 
 def _cut(left: int) -> str:
-    return f" {text.plural(left, 'row')} more in the table." if left > 0 else ""
+    return f" {plural(left, 'row')} more in the table." if left > 0 else ""
 
 
 def effect_figure(summary: Summary, layouts: Mapping[str, Layout]) -> Question | None:
@@ -171,7 +172,7 @@ def percentile_figures(summary: Summary, layout: Layout) -> Question | None:
         for name, heading, lines in made
     )  # fmt: skip
     left = len(groups) - len(panels)
-    more = f" {text.plural(left, 'series', 'series')} more in the table." if left else ""
+    more = f" {plural(left, 'series', 'series')} more in the table." if left else ""
     caption = (
         "Medians over runs of each run's median, p99 and p99.9. Lines that part to the right: the factor moves the "
         f"tail more than the middle. All panels share one axis.{more}"
@@ -301,7 +302,7 @@ def outlier_figures(summary: Summary, layout: Layout) -> Question | None:
     worst = ordered[0][0]
     total = sum(row.outliers or 0 for row, _ in ordered)
     caption = (
-        f"{text.plural(total, 'reading')} with a robust z beyond 3.5 inside their own cell, by cell; most in "
+        f"{plural(total, 'reading')} with a robust z beyond 3.5 inside their own cell, by cell; most in "
         f"{scenario_name(layout, worst.labels)} ({percent_text(worst.fraction or 0.0)} of its readings). They are "
         "counted and never deleted."
     )

@@ -10,6 +10,7 @@ from vtare.report.layout import figure_name
 from vtare.report.parts import Column, Table
 from vtare.report.tables import change_text, p_shown, where_of, why_no_ratio
 from vtare.report.text import Shown, missing
+from vtare.sentences.words import listing
 from vtare.stats import Verdict
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def words(summary: Summary) -> str:
     if not platforms or title(summary) != _COSTS:
         return _MEANING
     are = "is" if len(platforms) == 1 else "are"
-    return f"{_MEANING} {text.listing(platforms)} {are} emulated in software (TCG), not virtualized."
+    return f"{_MEANING} {listing(platforms)} {are} emulated in software (TCG), not virtualized."
 
 
 def verdict_of(summary: Summary, row: ComparisonRow) -> Shown:

@@ -14,8 +14,10 @@ from vtare.report import text
 from vtare.report.figures import slug
 from vtare.report.layout import figure_name, key_text
 from vtare.report.pages.model import Answered, Page
-from vtare.report.parts import Column, FigureText, Panel, Question, Sentence, Table, in_words
+from vtare.report.parts import Column, Panel, Question, Table, in_words
 from vtare.report.text import Shown
+from vtare.sentences.template import FigureText, Sentence
+from vtare.sentences.words import listing, plural
 from vtare.stats import write_p
 
 if TYPE_CHECKING:
@@ -93,9 +95,7 @@ def _clusters_sentence(summary: Summary, one: MeshFound) -> Sentence:
 
 def _names(one: MeshFound, hosts: tuple[int, ...]) -> str:
     names = [one.hosts[host] for host in hosts[:_MOST_NAMES]]
-    return (
-        text.listing(names) if len(hosts) <= _MOST_NAMES else f"{', '.join(names)} and {len(hosts) - len(names)} more"
-    )
+    return listing(names) if len(hosts) <= _MOST_NAMES else f"{', '.join(names)} and {len(hosts) - len(names)} more"
 
 
 def _odd_sentence(one: MeshFound) -> Sentence:
@@ -104,11 +104,11 @@ def _odd_sentence(one: MeshFound) -> Sentence:
         return ("No pair was looked at for being odd: there are too few of each kind.",)
     if found.blocks_needed is not None:
         return (
-            f"No pair could be found odd with {text.plural(one.blocks, 'block')}: it takes {found.blocks_needed} or "
+            f"No pair could be found odd with {plural(one.blocks, 'block')}: it takes {found.blocks_needed} or "
             "more, whatever was measured.",
         )
     if not found.odd:
-        return (f"None of {text.plural(found.tested, 'pair')} is odd.",)
+        return (f"None of {plural(found.tested, 'pair')} is odd.",)
     listed = [
         f"{one.hosts[odd.first]} to {one.hosts[odd.second]} ({ratio_text(odd.ratio)})"
         for odd in found.odd[:_MOST_NAMES]
@@ -117,8 +117,8 @@ def _odd_sentence(one: MeshFound) -> Sentence:
     is_odd = "is" if len(found.odd) == 1 else "are"
     return (
         FigureText(str(len(found.odd))),
-        f" of {text.plural(found.tested, 'pair')} {is_odd} odd, in brackets against the pairs of the same kind: "
-        f"{text.listing(listed)}{more}.",
+        f" of {plural(found.tested, 'pair')} {is_odd} odd, in brackets against the pairs of the same kind: "
+        f"{listing(listed)}{more}.",
     )
 
 
@@ -150,7 +150,7 @@ def _questions(summary: Summary, layout: Layout) -> list[Question]:
         )
         ways = "from the host of the row to that of the column" if one.one_way else "the two hosts of a pair"
         caption = (
-            f"Median over {text.plural(one.blocks, 'block')} of each pair's {figure_name(one.quantity)}, {ways}. Hosts "
+            f"Median over {plural(one.blocks, 'block')} of each pair's {figure_name(one.quantity)}, {ways}. Hosts "
             "that see the others alike stand beside each other, with a line between two clusters. A frame marks a "
             "pair that is far from those of its kind in block after block. The tint is the ratio to the median of all "
             "pairs."
@@ -265,7 +265,7 @@ def _about(summary: Summary, layout: Layout) -> str:
     absent = max((one.absent for one in found), default=0)
     if not absent:
         return ""
-    return f"Of {text.plural(found[0].pairs, 'pair')} up to {absent} have no finished run and are left out."
+    return f"Of {plural(found[0].pairs, 'pair')} up to {absent} have no finished run and are left out."
 
 
 PAGE: Final = Page(

@@ -16,6 +16,7 @@ from vtare.report.families import false_claims
 from vtare.report.layout import key_name
 from vtare.report.pages import page_of
 from vtare.report.ranges import said_once
+from vtare.sentences.words import listing, plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,10 +47,10 @@ def method_of(summary: Summary, layouts: Mapping[str, Layout]) -> tuple[str, ...
     plan = summary.plan
     done = summary.design.filter(pl.col("status") == "done").height
     lines = [
-        f"Design: {text.plural(plan.blocks, 'randomised complete block')}, each a pass over all cells in a fresh "
+        f"Design: {plural(plan.blocks, 'randomised complete block')}, each a pass over all cells in a fresh "
         "random order from seed "
         f"{summary.seed}; {_whole_plots(plan.whole_plots)}{done} of "
-        f"{text.plural(needed_runs(summary), 'run')} finished."
+        f"{plural(needed_runs(summary), 'run')} finished."
     ]
     if plan.stop is not None:
         lines.append(_stopping(summary, plan.stop))
@@ -76,7 +77,7 @@ def method_of(summary: Summary, layouts: Mapping[str, Layout]) -> tuple[str, ...
     if named:
         levels = text.levels_text(summary.cells)
         lines.append(
-            f"Intervals of medians ({levels}): over run medians, by {text.listing(named)}; none below 3 runs."
+            f"Intervals of medians ({levels}): over run medians, by {listing(named)}; none below 3 runs."
             + (
                 " The exact method knows only a few levels: with 3, 4 and 5 runs 75, 87.5 and 93.75 %, from 6 on at "
                 "least 95 %."
@@ -124,7 +125,7 @@ def paragraph_for_a_paper(summary: Summary) -> str:
     return " ".join(
         [
             f"Measured with vtare {', '.join(versions) or 'unknown'} (plan {plan.name}, seed {summary.seed}):",
-            f"{text.plural(done, 'run')} in {text.plural(plan.blocks, 'randomised complete block')}"
+            f"{plural(done, 'run')} in {plural(plan.blocks, 'randomised complete block')}"
             + (f" on {where}." if where else "."),
             "The unit of inference is the run, a fresh start of the instrument; figures are medians over runs with "
             "intervals by exact order statistics.",
@@ -146,7 +147,7 @@ def _whole_plots(names: Sequence[str]) -> str:
     if not names:
         return ""
     return (
-        f"runs with the same {text.listing([key_name(name) for name in names])} stand together (a whole plot), these "
+        f"runs with the same {listing([key_name(name) for name in names])} stand together (a whole plot), these "
         "groups in random order too, and the error of what is compared between them is that of whole plots; "
     )
 
@@ -171,7 +172,7 @@ def _compared_by(summary: Summary) -> str:
     """What gave the intervals and p-values of the comparisons."""
     made = {row.inference for row in summary.comparisons}
     named = [words for method, words in _COMPARED_BY.items() if method in made]
-    return text.listing(named) if named else "no interval (too few runs)"
+    return listing(named) if named else "no interval (too few runs)"
 
 
 def _tests(summary: Summary) -> list[str]:
@@ -184,14 +185,13 @@ def _tests(summary: Summary) -> list[str]:
         _ADJUSTMENTS.get(str(a), str(a)) for a in made.get_column("adjustment").drop_nulls().unique().to_list()
     )
     line = (
-        f"Tests: {text.listing(names)} on figures of runs, p-values adjusted inside each family "
-        f"({text.listing(adjustments)})."
+        f"Tests: {listing(names)} on figures of runs, p-values adjusted inside each family ({listing(adjustments)})."
         if names
         else ""
     )
     if refused:
         were = "was" if refused == 1 else "were"
-        line += f" {text.plural(refused, 'test')} {were} refused, with the reason in the table."
+        line += f" {plural(refused, 'test')} {were} refused, with the reason in the table."
     return [line.strip()]
 
 
@@ -213,7 +213,7 @@ def caveats_of(summary: Summary, layouts: Mapping[str, Layout]) -> tuple[str, ..
     for note, merged in said_once(summary.notes):
         if note.id in _TOLD_ELSEWHERE:
             continue
-        runs = f" ({text.plural(note.runs, 'time' if merged > 1 else 'run')})" if note.runs else ""
+        runs = f" ({plural(note.runs, 'time' if merged > 1 else 'run')})" if note.runs else ""
         sentence = note.text.rstrip(".")
         found.append(f"{sentence[:1].upper()}{sentence[1:]}{runs}.")
     for instrument in dict.fromkeys(experiment.instrument for experiment in summary.plan.experiments):
@@ -255,7 +255,7 @@ def _machine(summary: Summary) -> list[str]:
             )
         online = machine.machine.get("cpus_online")
         if isinstance(online, int) and online < 4:
-            cpus = text.plural(online, "CPU")
+            cpus = plural(online, "CPU")
             found.append(
                 f"{machine.hostname} has {cpus}: kernel, instrument and load share {'it' if online == 1 else 'them'}."
             )

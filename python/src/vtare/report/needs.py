@@ -9,8 +9,8 @@ import polars as pl
 from vtare import stats
 from vtare.plan.cells import counterpart
 from vtare.plots.format import significant
-from vtare.report import text
 from vtare.report.layout import key_text
+from vtare.sentences.words import listing, plural
 from vtare.stats import MOST_RUNS
 from vtare.summary.contrasts import ComparisonRow
 
@@ -37,7 +37,7 @@ def inconclusive(summary: Summary) -> tuple[str, str] | None:
     left = [row for row in rows if row.verdict is stats.Verdict.INCONCLUSIVE]
     if not left:
         return None
-    total = text.plural(len(summary.comparisons), "comparison")
+    total = plural(len(summary.comparisons), "comparison")
     short = f"{len(left)} of {total} {'is' if len(left) == 1 else 'are'} inconclusive"
     needed = _needed(summary, left)
     return f"{short}; {needed}", (
@@ -85,8 +85,8 @@ def power_caveats(summary: Summary) -> list[str]:
         runs, alpha=summary.plan.analysis.alpha, comparisons=size, wanted_power=_CHANCE, paired=paired
     )
     of = "the differences inside blocks" if paired else "runs"
-    count = text.plural(runs, "block" if paired else "run")
-    family = text.plural(size, "comparison")
+    count = plural(runs, "block" if paired else "run")
+    family = plural(size, "comparison")
     if shift is None:
         return [f"With {count} and {family} in a family no difference is found with {100 * _CHANCE:g} %."]
     return [
@@ -101,7 +101,7 @@ def unfinished(summary: Summary) -> list[str]:
     if not summary.pending_runs:
         return []
     return [
-        f"{text.plural(summary.pending_runs, 'run')} of the plan not made yet: intervals and p-values hold at the "
+        f"{plural(summary.pending_runs, 'run')} of the plan not made yet: intervals and p-values hold at the "
         "planned end, not where they are read after each block and the first difference ends the campaign "
         "(docs/methods/statistics.md). Column 'at every look' holds then; or stop on precision ([stop] in the plan)."
     ]
@@ -114,12 +114,12 @@ def sensitive(summary: Summary) -> list[str]:
     fragile = [row for row in compared if row.fragile]
     if fragile:
         named = list(dict.fromkeys(row.decided_by for row in fragile if row.decided_by))
-        shown = text.listing(named[:_LISTED])
+        shown = listing(named[:_LISTED])
         more = f" and {len(named) - _LISTED} others" if len(named) > _LISTED else ""
         which = f" (without {shown}{more})" if named else ""
         verb = "changes" if len(fragile) == 1 else "change"
         found.append(
-            f"{text.plural(len(fragile), 'verdict')} {verb} when a single run or block is left out{which}: marked in "
+            f"{plural(len(fragile), 'verdict')} {verb} when a single run or block is left out{which}: marked in "
             "the table of comparisons, with the ratio by ranks in the tip."
         )
     found += _in_order(compared)
@@ -134,7 +134,7 @@ def dependent_tails(summary: Summary) -> list[str]:
         few = summary.cells.filter(pl.col(column).is_not_null() & (pl.col("n_eff") < needed))
         if few.height:
             found.append(
-                f"{name}{STAR}: in {text.plural(few.height, 'cell')} readings follow each other, and a run amounts to "
+                f"{name}{STAR}: in {plural(few.height, 'cell')} readings follow each other, and a run amounts to "
                 f"fewer than the {needed} independent ones that {name} needs: the true {name} may be higher. Measure "
                 "longer."
             )
@@ -149,14 +149,14 @@ def _in_order(compared: Sequence[ComparisonRow]) -> list[str]:
     if seen:
         most = max(row.block_memory or 0.0 for row in seen)
         found.append(
-            f"In {len(seen)} of {text.plural(len(tested), 'comparison')} each block resembles the one before (memory "
+            f"In {len(seen)} of {plural(len(tested), 'comparison')} each block resembles the one before (memory "
             f"up to {significant(most, 2)}; about 1 in 10 shows one by chance): their intervals are wider by what it "
             "costs. Longer pauses between blocks, or a campaign on another day, make blocks independent."
         )
     drifting = [row for row in tested if row.p_trend is not None and row.p_trend <= _TREND / len(tested)]
     if drifting:
         found.append(
-            f"In {len(drifting)} of {text.plural(len(tested), 'comparison')} the difference grows or shrinks from "
+            f"In {len(drifting)} of {plural(len(tested), 'comparison')} the difference grows or shrinks from "
             "block to block: the ratio is that of this time, not a constant of the platform."
         )
     return found

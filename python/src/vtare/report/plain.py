@@ -11,8 +11,8 @@ from vtare.report import text
 from vtare.report.build import versions
 from vtare.report.method import caveats_of, method_of
 from vtare.report.parts import Code, Facts, Heading, Notes, Section, Table, Text
-from vtare.report.sentences import plain
 from vtare.report.tables import json_value
+from vtare.sentences.template import plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

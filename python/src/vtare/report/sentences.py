@@ -7,18 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from vtare.plots.format import (
-    count_text,
-    percent_range_text,
-    percent_text,
-    ratio_range_text,
-    ratio_text,
-)
+from vtare.plots.format import percent_range_text, percent_text, ratio_range_text, ratio_text
 from vtare.plots.quantity import quantity_of
-from vtare.report import text
 from vtare.report.layout import LATE, described_level, fixed_parts
 from vtare.report.pages import page_of
-from vtare.report.parts import FigureText, Sentence
+from vtare.sentences.template import FigureText
+from vtare.sentences.words import count_text, listing
 from vtare.stats import Verdict
 from vtare.summary.contrasts import ComparisonRow
 from vtare.summary.rows import known_of
@@ -28,14 +22,6 @@ if TYPE_CHECKING:
 
     from vtare.report.layout import Layout
     from vtare.summary import Summary
-
-
-def plain(sentence: Sentence) -> str:
-    """The words of a sentence, intervals in brackets."""
-    return "".join(
-        piece if isinstance(piece, str) else f"{piece.value} ({piece.interval})" if piece.interval else piece.value
-        for piece in sentence
-    )
 
 
 SAME: Final = "the same in all runs"
@@ -212,7 +198,7 @@ def against_baseline(
     for verdict, ending in ((Verdict.EQUIVALENT, margin), (Verdict.INCONCLUSIVE, "")):
         levels = [level for level, row in rows if row.verdict is verdict]
         if levels:
-            pieces.append(f"{'; ' if pieces else ''}{text.listing(levels)} {verdict}{ending}")
+            pieces.append(f"{'; ' if pieces else ''}{listing(levels)} {verdict}{ending}")
     return pieces
 
 

@@ -17,6 +17,7 @@ from vtare.report.figures import slug
 from vtare.report.parts import Column, Panel, Question, Table
 from vtare.report.tables import change_text, where_of
 from vtare.report.text import Shown
+from vtare.sentences.words import plural
 from vtare.stats import QuantileShift, Verdict
 from vtare.summary.cells import rng_for
 from vtare.summary.completion import is_capped
@@ -99,7 +100,7 @@ def shift_figure(summary: Summary, layout: Layout, found: Shifts) -> Question | 
         margin_ratio=summary.plan.analysis.margin_ratio,
     )  # fmt: skip
     left = len(found.known) - _MOST_DRAWN
-    more = f" {text.plural(left, 'comparison')} more in the table." if left > 0 else ""
+    more = f" {plural(left, 'comparison')} more in the table." if left > 0 else ""
     caption = (
         "Each quantile of a run's readings against that of the runs at the baseline: ratio of geometric means inside "
         f"blocks. Bars: one band, which holds all quantiles of {_of_all(found)} at once with {_level(summary)}. "
@@ -143,7 +144,7 @@ def _of_all(found: Shifts) -> str:
 def _left_out(found: Shifts) -> str:
     """How many comparisons are not in the figure, by reason; empty where there are none."""
     counts = Counter(why for _, why in found.left_out)
-    return "".join(f" Not drawn: {text.plural(count, 'comparison')} ({why})." for why, count in counts.items())
+    return "".join(f" Not drawn: {plural(count, 'comparison')} ({why})." for why, count in counts.items())
 
 
 def _cell(shift: QuantileShift | None, why: str) -> Shown:

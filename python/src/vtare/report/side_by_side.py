@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vtare.report.parts import FigureText
 from vtare.report.sentences import against_baseline, completed_words, is_capped, late_figure, main_figure
+from vtare.sentences.template import FigureText
 
 if TYPE_CHECKING:
     from vtare.report.sentences import Scene

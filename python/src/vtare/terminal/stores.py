@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vtare.plan.mesh import PAIR
 from vtare.quantities import unit_of, write
+from vtare.sentences.words import plural
 from vtare.terminal.progress import run_words
 from vtare.terminal.tables import duration
 
@@ -145,11 +146,6 @@ def show_lacking(
         console.print(f"  {plural(lack.runs, 'run')}, the first: {run_words(lack.first)}: {lack.reason}")
         if lack.command is not None:
             console.print(f"    {lack.command}", soft_wrap=True)
-
-
-def plural(number: int, word: str) -> str:
-    """A count with its word: `1 run`, `2 runs`."""
-    return f"{number} {word}{'' if number == 1 else 's'}"
 
 
 def _size(byte: float) -> str:

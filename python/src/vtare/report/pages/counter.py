@@ -20,9 +20,11 @@ from vtare.plots.format import percent_range_text, percent_text, time_text
 from vtare.report import text
 from vtare.report.layout import fixed_parts, key_name
 from vtare.report.pages.model import READINGS, RUNS, Answered, Page, Placement
-from vtare.report.parts import Column, FigureText, Sentence, Table, in_words
+from vtare.report.parts import Column, Table, in_words
 from vtare.report.sentences import cell_rows, load_phrase, ratio_figure
 from vtare.report.tables import p_shown
+from vtare.sentences.template import FigureText, Sentence
+from vtare.sentences.words import plural
 
 if TYPE_CHECKING:
     from vtare.report.layout import Layout
@@ -96,10 +98,10 @@ def _ranking_sentence(summary: Summary, layout: Layout, ranking: _Ranking) -> Se
         pieces += [", " if at else "", ratio_figure(level.ratio, level.low, level.high), f" with {name}"]
     sure = ranking.p is not None and ranking.p.adjusted is not None
     if ranking.p is None or not sure:
-        return (*pieces, f"; too few for a test of ranks: {text.plural(ranking.sets, 'matched set')}.")
+        return (*pieces, f"; too few for a test of ranks: {plural(ranking.sets, 'matched set')}.")
     differs = (ranking.p.adjusted or 0.0) <= summary.plan.analysis.alpha
     word = "the levels differ" if differs else "the ranks do not show a difference between the levels"
-    return (*pieces, f"; {word} (ranks of {text.plural(ranking.sets, 'matched set')}, {p_word(ranking.p)}).")
+    return (*pieces, f"; {word} (ranks of {plural(ranking.sets, 'matched set')}, {p_word(ranking.p)}).")
 
 
 def p_word(p: stats.PValue) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from vtare.report.pages.model import READINGS, RUNS, Answered, Page
-from vtare.report.parts import FigureText
 from vtare.report.sentences import cell_rows, load_phrase, main_figure
+from vtare.sentences.template import FigureText
 
 if TYPE_CHECKING:
     from vtare.report.layout import Layout

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from vtare.report import text
 from vtare.report.pages.model import READINGS, RUNS, Answered, Page
-from vtare.report.parts import FigureText, Sentence
 from vtare.report.sentences import answered_rows, main_figure
+from vtare.sentences.template import FigureText, Sentence
 from vtare.summary.rows import known_of
 
 if TYPE_CHECKING:

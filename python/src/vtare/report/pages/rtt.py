@@ -9,13 +9,15 @@ import polars as pl
 from vtare import plots
 from vtare.overhead.figures import PIECES
 from vtare.plan.factors import CAPTURE_OFF
-from vtare.plots.format import count_text, significant, time_range_text, time_text
+from vtare.plots.format import significant, time_range_text, time_text
 from vtare.report.facts import emulated
 from vtare.report.figures import slug
 from vtare.report.overlay_tables import share_standing
 from vtare.report.pages.model import READINGS, RUNS, Page
-from vtare.report.parts import FigureText, Panel, Question, Sentence
+from vtare.report.parts import Panel, Question
 from vtare.report.sentences import cell_rows, load_phrase, main_figure
+from vtare.sentences.template import FigureText, Sentence
+from vtare.sentences.words import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

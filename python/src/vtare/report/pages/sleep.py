@@ -11,9 +11,9 @@ from vtare.papers import place_sleep_miss
 from vtare.plots.format import percent_text
 from vtare.report.details import details_of
 from vtare.report.pages.model import READINGS, RUNS, Answered, Page, Placement
-from vtare.report.parts import FigureText, Sentence
 from vtare.report.sentences import Scene, comparison, load_phrase, ratio_figure, scene_of
 from vtare.report.side_by_side import by_time, completed, platform_changes, side_by_side
+from vtare.sentences.template import FigureText, Sentence
 from vtare.stats import Verdict
 from vtare.summary.contrasts import ComparisonRow
 

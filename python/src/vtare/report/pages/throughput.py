@@ -9,12 +9,13 @@ import polars as pl
 
 from vtare import plots
 from vtare.plots.format import packet_rate_range_text, packet_rate_text, time_text
-from vtare.report import text
 from vtare.report.figures import slug
 from vtare.report.overlay_throughput import throughput_standing
 from vtare.report.pages.model import Page
-from vtare.report.parts import Column, FigureText, Panel, Question, Sentence
+from vtare.report.parts import Column, Panel, Question
 from vtare.report.sentences import answered_rows
+from vtare.sentences.template import FigureText, Sentence
+from vtare.sentences.words import plural
 from vtare.summary.rows import known_of
 from vtare.summary.throughput import loads_frame
 
@@ -123,11 +124,11 @@ def _trust(rows: Sequence[Mapping[str, Any]]) -> Sentence:
     trials, void, disturbed, censored = (
         sum(row[name] or 0 for row in rows) for name in ("trials", "void_trials", "disturbed_trials", "censored_runs")
     )
-    pieces = [f"{text.plural(trials, 'trial')} counted, {void} were void and made again"]
+    pieces = [f"{plural(trials, 'trial')} counted, {void} were void and made again"]
     if disturbed:
         pieces.append(f"{disturbed} counted under disturbed conditions, since they were no better when made again")
     if censored:
-        pieces.append(f"{text.plural(censored, 'run')} ended at what the generator or the plan allows: a lower bound")
+        pieces.append(f"{plural(censored, 'run')} ended at what the generator or the plan allows: a lower bound")
     return ("; ".join(pieces) + ".",)
 
 

@@ -11,9 +11,10 @@ from vtare.report import text
 from vtare.report.details import details_of
 from vtare.report.facts import quantum_of
 from vtare.report.pages.model import READINGS, RUNS, Answered, Page, Placement
-from vtare.report.parts import FigureText, Sentence
 from vtare.report.sentences import Scene, comparison, load_phrase, ratio_figure, scene_of
 from vtare.report.side_by_side import platform_changes, side_by_side
+from vtare.sentences.template import FigureText, Sentence
+from vtare.sentences.words import plural
 from vtare.stats import Verdict
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def _load_changes(summary: Summary, scene: Scene) -> list[str | FigureText]:
         return ["; the data do not show that load changes that"]
     rest = len(rows) - same
     return [
-        f"; load changes that by less than {margin} in {same} of {text.plural(len(rows), 'comparison')}, "
+        f"; load changes that by less than {margin} in {same} of {plural(len(rows), 'comparison')}, "
         f"{rest} {'is' if rest == 1 else 'are'} inconclusive"
     ]
 

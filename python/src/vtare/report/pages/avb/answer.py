@@ -8,10 +8,10 @@ import polars as pl
 
 from vtare.plan.factors import PATH_FACTORS
 from vtare.plots.format import byte_text, percent_points, rate_range_text, rate_text, time_text
-from vtare.report import text
 from vtare.report.pages.avb.rows import estimates_of, rows_at_baseline, rows_described
-from vtare.report.parts import FigureText, Sentence
 from vtare.report.sentences import answered_rows
+from vtare.sentences.template import FigureText, Sentence
+from vtare.sentences.words import plural
 from vtare.summary.bandwidth import reasons
 from vtare.summary.rows import known_of
 
@@ -75,12 +75,12 @@ def _all_paths(layout: Layout, estimates: pl.DataFrame) -> Sentence:
     found.sort(key=lambda it: float(f"{it[0]:.3g}"))
     pieces: list[str | FigureText] = ["Over all paths half of the estimates are off by at most "]
     for at, (error, method, count, bounds) in enumerate(found):
-        apart = f", beside {text.plural(bounds, 'lower bound')}" if bounds else ""
+        apart = f", beside {plural(bounds, 'lower bound')}" if bounds else ""
         joint = "" if at == 0 else " and " if at == len(found) - 1 else ", "
         pieces += [
             joint,
             FigureText(percent_points(error, signed=False)),
-            f" with {method} ({text.plural(count, 'estimate')}{apart})",
+            f" with {method} ({plural(count, 'estimate')}{apart})",
         ]
     return (*pieces, ".")
 
@@ -132,11 +132,11 @@ def _coverage(layout: Layout, estimates: pl.DataFrame) -> Sentence:
         open_ones = own.height - known.height
         pieces += ["; " if pieces else ""]
         if not known.height:
-            pieces += [f"no interval of {method} excludes anything ({text.plural(open_ones, 'estimate')})"]
+            pieces += [f"no interval of {method} excludes anything ({plural(open_ones, 'estimate')})"]
             continue
         median_width = float(known["width_percent"].median())  # type: ignore[arg-type]
         width = FigureText(percent_points(median_width, signed=False))
-        apart = f", beside {text.plural(open_ones, 'interval')} that excluded nothing" if open_ones else ""
+        apart = f", beside {plural(open_ones, 'interval')} that excluded nothing" if open_ones else ""
         pieces += [
             f"the interval of {method} held the truth in ",
             FigureText(f"{known['covered'].sum()} of {known.height}"),

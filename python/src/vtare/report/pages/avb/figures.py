@@ -16,6 +16,7 @@ from vtare.report.layout import described_level
 from vtare.report.pages.avb.rows import estimates_of, rows_at_baseline
 from vtare.report.parts import Panel, Question
 from vtare.report.sentences import answered_rows
+from vtare.sentences.words import plural
 from vtare.summary.bandwidth import truth_line
 
 if TYPE_CHECKING:
@@ -201,7 +202,7 @@ def _over_time(summary: Summary, layout: Layout, estimates: pl.DataFrame) -> Que
         chart = partial(plots.estimates_chart, edges, line.bit_per_s, marks, limit=limit)
         panels.append(Panel(", ".join(words) or layout.experiment.title, drawing, chart))
     left = len(_cells(layout, estimates)) - len(panels)
-    more = f" {text.plural(left, 'cell')} more in the other figures." if left > 0 else ""
+    more = f" {plural(left, 'cell')} more in the other figures." if left > 0 else ""
     caption = (
         "One run of each cell. Dark line: the truth. Markers: estimates, in the middle of the window that they are the "
         f"mean of, bars: their intervals. A triangle at the upper edge lies beyond. {_HOLLOW}{more}"
