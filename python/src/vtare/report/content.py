@@ -21,10 +21,12 @@ from vtare.report.method import caveats_of, method_of, paragraph_for_a_paper
 from vtare.report.over_time import change_question
 from vtare.report.pages import page_for
 from vtare.report.parts import Block, Code, Facts, Heading, Notes, Question, Section, Table, Text
-from vtare.report.placement import OTHER_MACHINES, placement_figures, placement_tables
+from vtare.report.placement import placement_figures, placement_tables
 from vtare.report.tables import absent_tables, test_table, verdict_table
-from vtare.sentences.words import listing, plural
-from vtare.stats import WORDS, Verdict
+from vtare.sentences import captions
+from vtare.sentences.caveats import OTHER_MACHINES
+from vtare.sentences.words import plural
+from vtare.stats import WORDS
 from vtare.summary.quality import sound
 
 if TYPE_CHECKING:
@@ -149,12 +151,12 @@ def _experiment(
     about = page.about(summary, layout) if page.about is not None else ""
     fixed = layout.fixed_text()
     blocks: list[Block] = [
-        *([Text(f"Held fixed: {fixed}.", caption=True)] if fixed else []),
+        *([Text(captions.held_fixed(fixed), caption=True)] if fixed else []),
         *([Text(about)] if about else []),
         *([Notes(notes, details=True)] if notes else []),
         *shown,
         Heading("What are the figures of each cell?"),
-        Text("Medians over runs of each run's figure.", caption=True),
+        Text(captions.CELLS, caption=True),
         table,
         *(replace(one, folded=True, long=_LONG) for one in tables),
     ]
@@ -175,14 +177,12 @@ def _differences(summary: Summary, layouts: Mapping[str, Layout], *, figures: bo
         return None
     effects = effect_figure(summary, layouts) if figures else None
     tests = test_table(summary)
-    about = "Does the factor matter at all at this place? The test answers whether, the ratio above how much."
-    start = "Effect first: each row sets a cell beside the one that differs from it in a single factor."
     drawn: list[Block] = [] if effects is None else [effects, Heading("Which comparisons were made?")]
     blocks = [
-        Text(f"{start} {verdict_counts(summary)}"),
+        Text(f"{captions.EFFECTS} {verdict_counts(summary)}"),
         *drawn,
         replace(table, choice=True),
-        *([replace(tests, folded=True, about=about, long=_LONG)] if tests is not None else []),
+        *([replace(tests, folded=True, about=captions.FACTOR_TESTS, long=_LONG)] if tests is not None else []),
     ]
     return Section("verdicts", "What differs from what?", tuple(blocks))
 
@@ -201,10 +201,9 @@ def _steadiness(summary: Summary, *, figures: bool) -> Section:
     changes = change_question(summary) if figures else None
     controls = control_table(summary)
     absent = absent_tables(summary)
-    none = "The plan has no control cell: a change of the machine between blocks would not be seen."
     pending = pending_text(summary)
     blocks: list[Block] = [
-        *([drift] if drift is not None else [Text(none)] if controls is None else []),
+        *([drift] if drift is not None else [Text(captions.NO_CONTROL_CELL)] if controls is None else []),
         Text(flagged_text(summary)),
         *([changes] if changes is not None else []),
         *([replace(controls, folded=True)] if controls is not None else []),
@@ -212,7 +211,7 @@ def _steadiness(summary: Summary, *, figures: bool) -> Section:
     for one in absent:
         what = "failed" if one.id == "failed" else "were skipped"
         blocks += [Heading(f"Which runs {what}? ({len(one.rows)})", one.id), replace(one, long=_LONG)]
-    ending = " ".join(piece for piece in ("" if absent else "No run failed or was skipped.", pending) if piece)
+    ending = " ".join(piece for piece in ("" if absent else captions.NO_RUN_ABSENT, pending) if piece)
     return Section("steadiness", "Did the machine stay the same?", (*blocks, *([Text(ending)] if ending else [])))
 
 
@@ -237,40 +236,28 @@ def _machines(summary: Summary) -> Section:
 
 
 def _plan(summary: Summary) -> Section:
-    drawn = "" if summary.plan.seed is not None else " (drawn when the campaign began: the plan names none)"
-    words = f"Seed {summary.seed}{drawn}. The plan this store was made from:"
+    words = captions.seed_of_plan(summary.seed, drawn=summary.plan.seed is None)
     return Section("plan", "What was the plan?", (Text(words), Code(summary.plan_text)))
 
 
 def verdict_counts(summary: Summary) -> str:
     """How many comparisons have each verdict, in a sentence."""
     counts = Counter(row.word for row in summary.comparisons)
-    margin = summary.plan.analysis.margin_percent
-    listed = ", ".join(
-        f"{counts[word]} {word}{f' (within {margin:g} %)' if word == Verdict.EQUIVALENT else ''}"
-        for word in WORDS
-        if counts[word]
+    return captions.verdicts(
+        {word: counts[word] for word in WORDS if counts[word]}, summary.plan.analysis.margin_percent
     )
-    return f"Of {plural(counts.total(), 'comparison')}: {listed}."
 
 
 def flagged_text(summary: Summary) -> str:
     """Which blocks are flagged, in a sentence."""
     if summary.controls.height == 0:
-        return "No block could be flagged: there is no control run."
-    if not summary.flagged_blocks:
-        return "No block is flagged: the control cell stayed within its limit in every block that was measured."
-    blocks = listing([str(block) for block in summary.flagged_blocks])
-    many = len(summary.flagged_blocks) > 1
-    which, whose = ("blocks", "Their") if many else ("block", "Its")
-    return f"Flagged: {which} {blocks}. {whose} runs are kept in every figure."
+        return captions.NO_CONTROL_RUN
+    return captions.flagged(summary.flagged_blocks) if summary.flagged_blocks else captions.NO_BLOCK_FLAGGED
 
 
 def pending_text(summary: Summary) -> str:
     """How many runs are still to be made, in a sentence; empty where none."""
-    if not summary.pending_runs:
-        return ""
-    return f"{plural(summary.pending_runs, 'run')} of the plan not yet made: vtare resume goes on."
+    return captions.pending(summary.pending_runs) if summary.pending_runs else ""
 
 
 def _questions(summary: Summary, layout: Layout, cells: pl.DataFrame) -> tuple[Question | None, list[Question]]:

@@ -17,7 +17,7 @@ from vtare.report.layout import ERROR, figure_name, key_name
 from vtare.report.pages import page_of
 from vtare.report.parts import Panel, Question
 from vtare.report.tables import change_text, place_text, where_of
-from vtare.sentences.words import plural
+from vtare.sentences import captions
 from vtare.stats import Verdict
 from vtare.summary.cells import OutlierRow
 from vtare.summary.contrasts import ComparisonRow
@@ -44,7 +44,7 @@ def _of(frame: pl.DataFrame, layout: Layout) -> pl.DataFrame:
 
 
 def _cut(left: int) -> str:
-    return f" {plural(left, 'row')} more in the table." if left > 0 else ""
+    return f" {captions.more_rows(left)}" if left > 0 else ""
 
 
 def effect_figure(summary: Summary, layouts: Mapping[str, Layout]) -> Question | None:
@@ -172,11 +172,7 @@ def percentile_figures(summary: Summary, layout: Layout) -> Question | None:
         for name, heading, lines in made
     )  # fmt: skip
     left = len(groups) - len(panels)
-    more = f" {plural(left, 'series', 'series')} more in the table." if left else ""
-    caption = (
-        "Medians over runs of each run's median, p99 and p99.9. Lines that part to the right: the factor moves the "
-        f"tail more than the middle. All panels share one axis.{more}"
-    )
+    caption = " ".join([captions.PERCENTILES, *([captions.more_series(left)] if left else [])])
     title = f"Which percentiles does {key_name(key)} move?"
     return Question(slug("percentiles", layout.experiment.name), title, caption, panels, folded=True)
 
@@ -193,15 +189,9 @@ def interaction_figures(summary: Summary, layout: Layout) -> Question | None:
             panels.append(panel)
     if not panels:
         return None
-    headings = "; ".join(panel.heading for panel in panels)
+    headings = [panel.heading for panel in panels]
     rates = quantity_of(layout.main.quantity).is_rate and all(row.figure != ERROR for row in found)
-    axis = "Lines that go up or down by the same factor mean" if rates else "On the log axis parallel lines mean"
-    others = "other lines" if rates else "lines that are not parallel"
-    caption = (
-        f"{headings}. Medians of cells, where there are further factors their geometric mean. {axis}: the one factor "
-        "has the same ratio at every level of the other. The test (ANOVA-type statistic of run figures, on logarithms) "
-        f"shows whether {others} may be chance."
-    )
+    caption = (captions.interactions_of_rates if rates else captions.interactions)(headings)
     title = "Does one factor change what another does?"
     return Question(slug("interactions", layout.experiment.name), title, caption, tuple(panels))
 
@@ -270,13 +260,10 @@ def level_figures(summary: Summary, layout: Layout) -> Question | None:
             ends=plots.Ends("lower with it", "higher with it", "significant (adjusted p)", None, "not significant"),
         )
         panels.append(Panel(place_text(summary, where) if where else layout.experiment.title, drawing))
-    caption = (
-        "Kendall's tau-b of a figure of each run with being at a level, over all other factors. The tint is tau-b over "
-        "the most it can reach there, about the root of 2 p (1 - p) for a level of share p: a level that one run in "
-        "four has cannot pass 0.61. Cliff's delta stands beside it in the table."
-    )
     title = "Which factor levels correlate with which metric?"
-    return Question(slug("levels", layout.experiment.name), title, caption, tuple(panels[:_MOST_PANELS]), folded=True)
+    return Question(
+        slug("levels", layout.experiment.name), title, captions.TAU_B, tuple(panels[:_MOST_PANELS]), folded=True
+    )
 
 
 def _level_name(layout: Layout, factor: str, level: str | None) -> str:
@@ -301,11 +288,7 @@ def outlier_figures(summary: Summary, layout: Layout) -> Question | None:
     )
     worst = ordered[0][0]
     total = sum(row.outliers or 0 for row, _ in ordered)
-    caption = (
-        f"{plural(total, 'reading')} with a robust z beyond 3.5 inside their own cell, by cell; most in "
-        f"{scenario_name(layout, worst.labels)} ({percent_text(worst.fraction or 0.0)} of its readings). They are "
-        "counted and never deleted."
-    )
+    caption = captions.outliers(total, scenario_name(layout, worst.labels), percent_text(worst.fraction or 0.0))
     title = "Where are the outliers?"
     return Question(slug("outliers", layout.experiment.name), title, caption,
                     (Panel(layout.experiment.title, drawing),), folded=True)  # fmt: skip

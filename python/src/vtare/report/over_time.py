@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from vtare.report.layout import figure_name, key_name
 from vtare.report.page import HtmlPage, render
 from vtare.report.parts import Column, Panel, Question, Section, Table
 from vtare.report.text import Shown
+from vtare.sentences import captions
 from vtare.series.over_time import answer, of_runs
 from vtare.series.sentences import WORDS, facts_text, since
 
@@ -25,11 +26,6 @@ if TYPE_CHECKING:
     from vtare.series.model import Change, Series, SeriesKey
     from vtare.series.over_time import OverTime
     from vtare.summary import Summary
-
-_CAPTION: Final = (
-    "Points: one for each {unit}. Lines: the median between two changes. Dashed: where the level changed (E-divisive "
-    "means on ranks; of 1,000 points at most one alarms falsely)."
-)
 
 
 def change_question(summary: Summary) -> Question | None:
@@ -42,7 +38,7 @@ def change_question(summary: Summary) -> Question | None:
     return Question(
         "changes",
         "Which figures changed while it was measured?",
-        _CAPTION.format(unit="run"),
+        captions.over_time("run"),
         tuple(_panel(found, one) for one in changed),
         folded=len(changed) > 2,
     )
@@ -71,7 +67,7 @@ def page(store: Path, found: OverTime) -> str:
     first = next((one for change in newest_first for one in found.series if one.key == change.key), None)
     changed = [one for one in found.series if found.of(one.key) and one is not first]
     rest = [one for one in found.series if not found.of(one.key)]
-    caption = _CAPTION.format(unit=found.unit)
+    caption = captions.over_time(found.unit)
     shown = [
         Question(name, title, caption, tuple(_panel(found, one) for one in series), folded=folded)
         for name, title, series, folded in (

@@ -13,9 +13,10 @@ from vtare.report.page import HtmlPage, render
 from vtare.report.pages import page_of
 from vtare.report.pages.model import Beside
 from vtare.report.parts import Notes, Section, Table
-from vtare.report.placement import OTHER_MACHINES, placement_figures, placement_tables, platform_table
+from vtare.report.placement import placement_figures, placement_tables, platform_table
 from vtare.report.tables import json_value
 from vtare.report.write import write_whole
+from vtare.sentences.caveats import OTHER_MACHINES
 from vtare.summary.context import NO_DEVICE
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from vtare.report.build import versions
 from vtare.report.method import caveats_of, method_of
 from vtare.report.parts import Code, Facts, Heading, Notes, Section, Table, Text
 from vtare.report.tables import json_value
+from vtare.sentences import captions
 from vtare.sentences.template import plain
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def _md_block(block: Block) -> list[str]:
             return [f"- {md(fact.name)}: {md(fact.value)} ({md(fact.meaning)})" for fact in block.rows]
         case Code():
             # Text of others, which a reader of Markdown might take for markup: it is in the store.
-            return ["Its text is in `plan.toml` of the store."]
+            return [captions.PLAN_IN_STORE]
         case Table():
             return [f"### {md(block.caption)}", *([md(block.about)] if block.about else []), "", *md_table(block)]
         case _:
