@@ -17,6 +17,7 @@ from vtare.report.page import HtmlPage, render
 from vtare.report.parts import Column, Panel, Question, Section, Table
 from vtare.report.text import Shown
 from vtare.sentences import captions
+from vtare.sentences import comparison as wording
 from vtare.series.over_time import answer, of_runs
 from vtare.series.sentences import WORDS, facts_text, since
 
@@ -95,11 +96,10 @@ def page(store: Path, found: OverTime) -> str:
 
 
 def _sentence(change: Change) -> str:
-    what = "Newest change for the worse" if change.worse else "Newest change"
-    number = quantity_of(change.key.quantity).text
+    newest, number = wording.NEWEST_WORSE if change.worse else wording.NEWEST, quantity_of(change.key.quantity).text
     share = f" ({_percent(change.ratio)})" if change.ratio is not None else ""
-    levels = f"from {number(change.before)} to {number(change.after)}{share}"
-    return f"{what}: {_name(change.key)}, {levels} since {since(change)}; {facts_text(change)}."
+    levels = (number(change.before), number(change.after), share)
+    return wording.newest_change(newest, _name(change.key), *levels, since(change), facts_text(change))
 
 
 def _percent(ratio: float) -> str:
