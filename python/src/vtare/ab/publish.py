@@ -44,7 +44,7 @@ def markdown(outcome: Outcome) -> str:
     ]
     for limit in outcome.limits:
         crossed = bool(limit.crossed(found.primary))
-        lines.append(f"\n{_cell(wording.fail_if(limit.text, crossed=crossed))}")
+        lines.append("\n" + wording.fail_if(f"`--fail-if '{limit.text}'`", crossed=crossed))
     lines += ["", "| figure | command | typical run (interval) | mean of all runs (interval) | verdict |",
               "|---|---|---|---|---|"]  # fmt: skip
     lines += [_row(finding) for finding in (*found.primary, *found.others)]

@@ -133,8 +133,8 @@ def seed(number: int) -> str:
     return f"Seed {number}."
 
 
-def fail_if(limit: str, *, crossed: bool) -> str:
-    return f"--fail-if '{limit}' is {'crossed' if crossed else 'not crossed'}."
+def fail_if(option: str, *, crossed: bool) -> str:
+    return f"{option} is {'crossed' if crossed else 'not crossed'}."
 
 
 # The page.

@@ -21,6 +21,7 @@ TIMER_HISTOGRAM: Final = (
     "readings above it can be shown in the order they were taken."
 )
 OTHER_MACHINES: Final = "The papers measured other hardware and kernels: compare orders of magnitude; this is no test."
+MAD: Final = "The paper's MAD is half the interquartile range."
 NO_PRINTED_CURVE: Final = (
     "Batalla et al. plot throughput and latency by frame size and by J and print a few figures only: no curve of "
     "theirs can be drawn here."

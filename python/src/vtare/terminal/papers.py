@@ -8,6 +8,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from vtare.papers.catalogue import PAPERS, find, load
+from vtare.sentences.caveats import MAD
 from vtare.terminal.tables import print_table
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def _show(console: Console, published: PublishedTable) -> None:
     sources = published.frame.get_column("source").unique(maintain_order=True).to_list()
     console.print(Text(f"Source: {'; '.join(str(source) for source in sources)}"))
     if any(col.name == "mad_ns" for col in shown):
-        console.print(Text("The paper's MAD is half the interquartile range."))
+        console.print(Text(MAD))
 
 
 def _cell(value: object) -> Text:
