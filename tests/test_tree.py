@@ -126,15 +126,13 @@ def test_the_form_that_nobody_says_is_found_across_the_parts_of_a_string(tmp_pat
 
 
 #: The rooms of the lab whose sentences stand in `vtare.sentences`.
-SPEAKING = (
-    "ab", "campaign", "cli", "doctor", "fleet", "instruments", "report", "series", "summary", "terminal", "watch",
-)  # fmt: skip
+SPEAKING = ("ab", "campaign", "cli", "doctor", "fleet", "report", "series", "summary", "terminal", "watch")
 #: Sentences that are left there, by file: comments in TeX, help of metrics. It may only get shorter.
 SENTENCES_LEFT = {"report/plain.py": 2, "watch/metrics.py": 10}
 
 
 def sentences(source: str) -> list[str]:
-    """The strings of five or more words that end with a full stop; none of docstrings, errors, and help of options."""
+    """Sentences and questions of five or more words, but those of docstrings, errors, and help of options."""
     found = []
     nodes: list[ast.AST] = [ast.parse(source)]
     while nodes:
@@ -145,7 +143,7 @@ def sentences(source: str) -> list[str]:
             continue
         parts = node.values if isinstance(node, ast.JoinedStr) else [node] if isinstance(node, ast.Constant) else []
         text = "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in parts).rstrip()
-        if text.endswith(".") and not text.endswith("...") and len(text.split()) >= 5:
+        if re.search(r"[\w)}%`]\.$|\w\?$", text) and len(text.split()) >= 5:
             found.append(text)
         nodes += [] if isinstance(node, ast.JoinedStr) else ast.iter_child_nodes(node)
     return found

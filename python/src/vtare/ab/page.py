@@ -16,6 +16,7 @@ from vtare.report.page import HtmlPage, render
 from vtare.report.parts import Column, Facts, Notes, Panel, Question, Section, Table
 from vtare.report.text import Shown, missing, words
 from vtare.sentences import ab as wording
+from vtare.sentences import titles
 from vtare.sentences.template import FigureText
 from vtare.summary.shift import ORDER, shift_function
 from vtare.summary.shift import figures as run_quantiles
@@ -51,13 +52,13 @@ def compared_page(outcome: Outcome) -> str:
         sentences=[(text.keep(line),) for line in _answer(outcome, shown)],
         headline=headline,
         main=_figures(shown),
-        main_title="What differs, and by how much?",
+        main_title=titles.DIFFERENCES,
         sections=(
-            Section("commands", "What was compared?", (commands,)),
+            Section("commands", titles.COMMANDS, (commands,)),
             *sections,
-            Section("pairs", "What was measured in each pair?", (replace(_pair_table(found), folded=True),)),
-            Section("method", "How was it measured?", (Notes(tuple((line,) for line in _method(outcome))),)),
-            Section("machine", "What was it measured on?",
+            Section("pairs", titles.PAIRS, (replace(_pair_table(found), folded=True),)),
+            Section("method", titles.METHOD, (Notes(tuple((line,) for line in _method(outcome))),)),
+            Section("machine", titles.MACHINE,
                     (Facts("machine-1", "fact", facts_of_machine(outcome.machine)),)),
         ),
         footer=[f"vtare {lab_version()}", f"seed {outcome.seed}"],
@@ -132,7 +133,7 @@ def _pairs(found: Compared, finding: Finding) -> list[Question]:
         changes, strips, name=name, label=f"change in {figure.name}", margin_ratio=1 + found.asked.margin
     )
     caption = wording.pair_changes(wording.HAD_WHICH_CPU if found.chosen.cpus else wording.CAME_FIRST)
-    return [Question(name, "What does each pair show, and what disturbed it?", caption, (Panel(name, drawing),))]
+    return [Question(name, titles.PAIR_CHANGES, caption, (Panel(name, drawing),))]
 
 
 def _order(found: Compared, pair: Pair, only: Sequence[int] | None = None) -> str:
@@ -165,7 +166,7 @@ def _shift(outcome: Outcome, finding: Finding) -> list[Question]:
         shifts = stats.quantile_shift(first, second, level=level, rng=rng)
     points = [(one.probability, one.ratio, one.low, one.high) for one in shifts]
     name = f"shift-{letter(command).lower()}"
-    title = "Which part of the distribution moves?"
+    title = titles.SHIFT
     if not points:
         short = wording.no_quantile(len(found.pairs), stats.LEAST_SHIFT_PAIRS)
         return [Question(name, title, short, ())]

@@ -15,6 +15,7 @@ from vtare.report.frame import lab_version
 from vtare.report.method import needed_runs
 from vtare.report.page import HtmlPage
 from vtare.report.page import render as render_page
+from vtare.sentences import titles
 from vtare.sentences.words import plural
 from vtare.summary.quality import HIDES, flawed
 
@@ -47,7 +48,7 @@ def render(content: Content, *, live: bool = False) -> str:
         headline=content.headline,
         headline_about=_headline_title(summary, found.headline),
         main=content.main,
-        main_title="What differs, and by how much?",
+        main_title=titles.DIFFERENCES,
         main_all=content.main_all,
         certainty=text.keep(found.certainty),
         limits=found.limits,

@@ -15,6 +15,7 @@ from vtare.report.page import HtmlPage, render
 from vtare.report.parts import Code, Column, Notes, Section, Table, Text, in_words
 from vtare.report.text import Shown, words
 from vtare.sentences import comparison as wording
+from vtare.sentences import titles
 from vtare.stats import Merit, Verdict, write_p
 from vtare.summary.between import to_decide
 from vtare.summary.campaigns import MOST_CAMPAIGNS
@@ -159,7 +160,7 @@ def compared_page(found: Between) -> str:
             title=f"{sides[1]} against {sides[0]}",
             origin="vtare compare",
             about=f"{sides[1]} against {sides[0]}",
-            question="What changed between the campaigns?",
+            question=titles.BETWEEN_CAMPAIGNS,
             sentences=[(answer_of(found),)],
             sections=sections,
             footer=[f"vtare {lab_version()}"],

@@ -23,7 +23,7 @@ from vtare.report.pages import page_for
 from vtare.report.parts import Block, Code, Facts, Heading, Notes, Question, Section, Table, Text
 from vtare.report.placement import placement_figures, placement_tables
 from vtare.report.tables import absent_tables, test_table, verdict_table
-from vtare.sentences import captions
+from vtare.sentences import captions, titles
 from vtare.sentences.caveats import OTHER_MACHINES
 from vtare.sentences.words import plural
 from vtare.stats import WORDS
@@ -155,7 +155,7 @@ def _experiment(
         *([Text(about)] if about else []),
         *([Notes(notes, details=True)] if notes else []),
         *shown,
-        Heading("What are the figures of each cell?"),
+        Heading(titles.CELLS),
         Text(captions.CELLS, caption=True),
         table,
         *(replace(one, folded=True, long=_LONG) for one in tables),
@@ -177,14 +177,14 @@ def _differences(summary: Summary, layouts: Mapping[str, Layout], *, figures: bo
         return None
     effects = effect_figure(summary, layouts) if figures else None
     tests = test_table(summary)
-    drawn: list[Block] = [] if effects is None else [effects, Heading("Which comparisons were made?")]
+    drawn: list[Block] = [] if effects is None else [effects, Heading(titles.COMPARISONS)]
     blocks = [
         Text(f"{captions.EFFECTS} {verdict_counts(summary)}"),
         *drawn,
         replace(table, choice=True),
         *([replace(tests, folded=True, about=captions.FACTOR_TESTS, long=_LONG)] if tests is not None else []),
     ]
-    return Section("verdicts", "What differs from what?", tuple(blocks))
+    return Section("verdicts", titles.VERDICTS, tuple(blocks))
 
 
 def _placement(summary: Summary, layouts: Mapping[str, Layout], *, figures: bool) -> Section | None:
@@ -193,7 +193,7 @@ def _placement(summary: Summary, layouts: Mapping[str, Layout], *, figures: bool
     if not questions and not tables:
         return None
     blocks = (Text(OTHER_MACHINES), *questions, *(replace(one, long=("published", "standing")) for one in tables))
-    return Section("placement", "Where does this machine stand among published platforms?", blocks)
+    return Section("placement", titles.PLACEMENT, blocks)
 
 
 def _steadiness(summary: Summary, *, figures: bool) -> Section:
@@ -210,18 +210,16 @@ def _steadiness(summary: Summary, *, figures: bool) -> Section:
     ]
     for one in absent:
         what = "failed" if one.id == "failed" else "were skipped"
-        blocks += [Heading(f"Which runs {what}? ({len(one.rows)})", one.id), replace(one, long=_LONG)]
+        blocks += [Heading(titles.absent_runs(what, len(one.rows)), one.id), replace(one, long=_LONG)]
     ending = " ".join(piece for piece in ("" if absent else captions.NO_RUN_ABSENT, pending) if piece)
-    return Section("steadiness", "Did the machine stay the same?", (*blocks, *([Text(ending)] if ending else [])))
+    return Section("steadiness", titles.STEADINESS, (*blocks, *([Text(ending)] if ending else [])))
 
 
 def _method(summary: Summary, layouts: Mapping[str, Layout]) -> Section:
     method, caveats = ([(line,) for line in lines(summary, layouts)] for lines in (method_of, caveats_of))
-    kept_in_mind = Heading("What is to be kept in mind?")
+    kept_in_mind = Heading(titles.CAVEATS)
     paper = (Heading("A paragraph for a paper"), Text(paragraph_for_a_paper(summary)))
-    return Section(
-        "method", "How was it measured?", (Notes(tuple(method)), kept_in_mind, Notes(tuple(caveats)), *paper)
-    )
+    return Section("method", titles.METHOD, (Notes(tuple(method)), kept_in_mind, Notes(tuple(caveats)), *paper))
 
 
 def _machines(summary: Summary) -> Section:
@@ -231,13 +229,13 @@ def _machines(summary: Summary) -> Section:
         blocks.append(Facts(f"machine-{at}", "fact", facts_of(one)))
     loads = load_facts(summary.loads)
     if loads:
-        blocks += [Heading("What background load was there?"), Facts("loads", "load", loads)]
-    return Section("machine", "What was it measured on?", tuple(blocks))
+        blocks += [Heading(titles.LOADS), Facts("loads", "load", loads)]
+    return Section("machine", titles.MACHINE, tuple(blocks))
 
 
 def _plan(summary: Summary) -> Section:
     words = captions.seed_of_plan(summary.seed, drawn=summary.plan.seed is None)
-    return Section("plan", "What was the plan?", (Text(words), Code(summary.plan_text)))
+    return Section("plan", titles.PLAN, (Text(words), Code(summary.plan_text)))
 
 
 def verdict_counts(summary: Summary) -> str:

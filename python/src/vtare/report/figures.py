@@ -14,7 +14,7 @@ from vtare.plots.format import percent_text
 from vtare.report import text
 from vtare.report.layout import figure_name
 from vtare.report.parts import Panel, Question
-from vtare.sentences import captions
+from vtare.sentences import captions, titles
 from vtare.summary.cells import ControlRow
 from vtare.summary.rows import rows_of
 from vtare.summary.work import PartBox
@@ -160,7 +160,7 @@ def _tail_figures(layout: Layout, drawn: Sequence[_Shapes]) -> Question:
         for (panel, group), some in lines.items()
         if scale is not None
     )  # fmt: skip
-    return Question(slug("tails", layout.experiment.name), "How bad can it get?", captions.TAILS, panels)
+    return Question(slug("tails", layout.experiment.name), titles.TAILS, captions.TAILS, panels)
 
 
 def _cells(layout: Layout, frame: pl.DataFrame) -> list[tuple[tuple[Any, ...], pl.DataFrame]]:
@@ -188,7 +188,7 @@ def _box_figures(layout: Layout, measured: pl.DataFrame) -> Question:
         for panel, some in rows.items()
     )  # fmt: skip
     name = slug("boxes", layout.experiment.name)
-    return Question(name, "Is it the same from run to run?", captions.BOXES, panels)
+    return Question(name, titles.BOXES, captions.BOXES, panels)
 
 
 def _violin_figures(layout: Layout, drawn: Sequence[_Shapes]) -> Question:
@@ -208,7 +208,7 @@ def _violin_figures(layout: Layout, drawn: Sequence[_Shapes]) -> Question:
     hidden = max(shape.hidden for some in rows.values() for shape in some)
     early = [captions.not_drawn_below_0(percent_text(hidden))] if hidden > 0 else []
     caption = " ".join([captions.VIOLINS, *early])
-    title = "How are the readings distributed?"
+    title = titles.VIOLINS
     return Question(slug("violins", layout.experiment.name), title, caption, panels, folded=True)
 
 
@@ -235,9 +235,7 @@ def _raw_figures(summary: Summary, layout: Layout) -> Question:
         panels.append(Panel(heading, plots.raw_samples(series, name=name, quantity=layout.quantity)))
     left_out = [] if step == 1 else [captions.some_cells(len(panels), len(chosen), step)]
     caption = " ".join([captions.RAW_READINGS, *left_out, captions.OWN_AXES])
-    return Question(
-        slug("raw", layout.experiment.name), "What do the raw readings look like?", caption, tuple(panels), folded=True
-    )
+    return Question(slug("raw", layout.experiment.name), titles.RAW_READINGS, caption, tuple(panels), folded=True)
 
 
 def _raw_series(summary: Summary, layout: Layout, row: dict[str, Any], run: dict[str, Any]) -> plots.RawSeries:
@@ -281,9 +279,7 @@ def cpu_figures(summary: Summary, layout: Layout) -> Question | None:
                     plots.share_bars(shares, name=name, label="CPU time per time slept", limit=limit),
                 )
             )
-    return Question(
-        slug("cpu", layout.experiment.name), "What does it cost in CPU time?", captions.CPU_TIME, tuple(panels)
-    )
+    return Question(slug("cpu", layout.experiment.name), titles.CPU_TIME, captions.CPU_TIME, tuple(panels))
 
 
 def drift_figure(summary: Summary) -> Question | None:
@@ -306,4 +302,4 @@ def drift_figure(summary: Summary) -> Question | None:
         panels.append(Panel(f"control cell: {what}", drawing))
     if not panels:
         return None
-    return Question("drift", "How did the control cell change from block to block?", captions.DRIFT, tuple(panels))
+    return Question("drift", titles.DRIFT, captions.DRIFT, tuple(panels))

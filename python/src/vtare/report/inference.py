@@ -17,7 +17,7 @@ from vtare.report.layout import ERROR, figure_name, key_name
 from vtare.report.pages import page_of
 from vtare.report.parts import Panel, Question
 from vtare.report.tables import change_text, place_text, where_of
-from vtare.sentences import captions
+from vtare.sentences import captions, titles
 from vtare.stats import Verdict
 from vtare.summary.cells import OutlierRow
 from vtare.summary.contrasts import ComparisonRow
@@ -60,12 +60,8 @@ def effect_figure(summary: Summary, layouts: Mapping[str, Layout]) -> Question |
             left += more
     if not panels:
         return None
-    caption = (
-        "One square for each comparison: the geometric mean of the runs' figures over that at the baseline level; the "
-        "table below names the figure of a run. Tint: how far from 1, on a log scale."
-        f"{_cut(left)}"
-    )
-    return Question("effects", "Where are the differences?", caption, tuple(panels))
+    caption = f"{captions.EFFECT_SQUARES}{_cut(left)}"
+    return Question("effects", titles.EFFECTS, caption, tuple(panels))
 
 
 def _effect_panel(layout: Layout, factor: str, rows: Sequence[tuple[ComparisonRow, float]]) -> tuple[Panel, int]:
@@ -130,12 +126,8 @@ def tail_figures(summary: Summary, layout: Layout) -> Question | None:
         panels.append(Panel(f"{layout.experiment.title}: {key_name(factor)}", drawing))
     if not panels:
         return None
-    caption = (
-        "Each run's p99 and p99.9 against those of the runs at the baseline: ratio of geometric means, by the "
-        "rule of all comparisons. Filled: the adjusted p is at most "
-        f"{summary.plan.analysis.alpha:g}. Band: the margin of equivalence.{_cut(left)}"
-    )
-    return Question(slug("tail-ratios", layout.experiment.name), "Do the tails differ?", caption, tuple(panels))
+    caption = f"{captions.tail_ratios(summary.plan.analysis.alpha)}{_cut(left)}"
+    return Question(slug("tail-ratios", layout.experiment.name), titles.TAIL_RATIOS, caption, tuple(panels))
 
 
 def percentile_figures(summary: Summary, layout: Layout) -> Question | None:
@@ -173,7 +165,7 @@ def percentile_figures(summary: Summary, layout: Layout) -> Question | None:
     )  # fmt: skip
     left = len(groups) - len(panels)
     caption = " ".join([captions.PERCENTILES, *([captions.more_series(left)] if left else [])])
-    title = f"Which percentiles does {key_name(key)} move?"
+    title = titles.percentiles(key_name(key))
     return Question(slug("percentiles", layout.experiment.name), title, caption, panels, folded=True)
 
 
@@ -192,7 +184,7 @@ def interaction_figures(summary: Summary, layout: Layout) -> Question | None:
     headings = [panel.heading for panel in panels]
     rates = quantity_of(layout.main.quantity).is_rate and all(row.figure != ERROR for row in found)
     caption = (captions.interactions_of_rates if rates else captions.interactions)(headings)
-    title = "Does one factor change what another does?"
+    title = titles.INTERACTIONS
     return Question(slug("interactions", layout.experiment.name), title, caption, tuple(panels))
 
 
@@ -260,7 +252,7 @@ def level_figures(summary: Summary, layout: Layout) -> Question | None:
             ends=plots.Ends("lower with it", "higher with it", "significant (adjusted p)", None, "not significant"),
         )
         panels.append(Panel(place_text(summary, where) if where else layout.experiment.title, drawing))
-    title = "Which factor levels correlate with which metric?"
+    title = titles.LEVELS
     return Question(
         slug("levels", layout.experiment.name), title, captions.TAU_B, tuple(panels[:_MOST_PANELS]), folded=True
     )
@@ -289,7 +281,7 @@ def outlier_figures(summary: Summary, layout: Layout) -> Question | None:
     worst = ordered[0][0]
     total = sum(row.outliers or 0 for row, _ in ordered)
     caption = captions.outliers(total, scenario_name(layout, worst.labels), percent_text(worst.fraction or 0.0))
-    title = "Where are the outliers?"
+    title = titles.OUTLIERS
     return Question(slug("outliers", layout.experiment.name), title, caption,
                     (Panel(layout.experiment.title, drawing),), folded=True)  # fmt: skip
 

@@ -10,7 +10,7 @@ from vtare.report.layout import figure_name
 from vtare.report.parts import Column, Table
 from vtare.report.tables import change_text, p_shown, where_of, why_no_ratio
 from vtare.report.text import Shown, missing
-from vtare.sentences import captions
+from vtare.sentences import captions, titles
 from vtare.stats import Verdict
 
 if TYPE_CHECKING:
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from vtare.summary import Summary
     from vtare.summary.contrasts import ComparisonRow
 
-_COSTS: Final = "What does the layer cost?"
+_COSTS: Final = titles.LAYER_COSTS
 
 
 def title(summary: Summary) -> str:
     """The heading of the section."""
     costs = any(row.kind == "cost" for row in summary.layers)
-    return _COSTS if costs else "What does load do to the tails?"
+    return _COSTS if costs else titles.LOAD_AND_TAILS
 
 
 def words(summary: Summary) -> str:

@@ -17,7 +17,7 @@ from vtare.report.pages.model import Answered, Page
 from vtare.report.parts import Column, Panel, Question, Table, in_words
 from vtare.report.text import Shown
 from vtare.sentences import answers as wording
-from vtare.sentences import captions
+from vtare.sentences import captions, titles
 from vtare.sentences.template import FigureText, Sentence
 from vtare.sentences.words import listing
 from vtare.stats import write_p
@@ -124,7 +124,7 @@ def _questions(summary: Summary, layout: Layout) -> list[Question]:
         )
         words = captions.one_way_mesh if one.one_way else captions.mesh
         caption = words(one.blocks, figure_name(one.quantity))
-        title = "Which hosts are alike, and which pair is odd?" if number == 0 else f"And for {_where(summary, one)}?"
+        title = titles.MESH if number == 0 else titles.mesh_of(_where(summary, one))
         made.append(Question(name, title, caption, (Panel(_where(summary, one), drawing),)))
     return made
 

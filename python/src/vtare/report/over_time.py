@@ -16,7 +16,7 @@ from vtare.report.layout import figure_name, key_name
 from vtare.report.page import HtmlPage, render
 from vtare.report.parts import Column, Panel, Question, Section, Table
 from vtare.report.text import Shown
-from vtare.sentences import captions
+from vtare.sentences import captions, titles
 from vtare.sentences import comparison as wording
 from vtare.series.over_time import answer, of_runs
 from vtare.series.sentences import WORDS, facts_text, since
@@ -38,7 +38,7 @@ def change_question(summary: Summary) -> Question | None:
         return None
     return Question(
         "changes",
-        "Which figures changed while it was measured?",
+        titles.CHANGES_WHILE_MEASURED,
         captions.over_time("run"),
         tuple(_panel(found, one) for one in changed),
         folded=len(changed) > 2,
@@ -72,9 +72,9 @@ def page(store: Path, found: OverTime) -> str:
     shown = [
         Question(name, title, caption, tuple(_panel(found, one) for one in series), folded=folded)
         for name, title, series, folded in (
-            ("newest", "How did it change?", [first] if first else [], False),
-            ("series", "How did the other figures change?", changed, False),
-            ("unchanged", "Which figures kept their level?", rest, bool(found.changes)),
+            ("newest", titles.CHANGE, [first] if first else [], False),
+            ("series", titles.OTHER_CHANGES, changed, False),
+            ("unchanged", titles.UNCHANGED, rest, bool(found.changes)),
         )
         if series
     ]
@@ -84,12 +84,12 @@ def page(store: Path, found: OverTime) -> str:
         title=f"{store.name} over time: vtare report",
         origin=f"vtare report · {store.name}",
         about=f"{len(found.series)} figures over at most {most} {found.unit}s",
-        question="Has this machine got worse?",
+        question=titles.WORSE,
         sentences=[(text.keep(line),) for line in (answer(found), *map(_sentence, newest_first[:1]))],
         headline=headline,
         headline_about=_name(first.key) if first else "",
         main=_table(found) if found.changes else None,
-        main_title="Which figures changed, and when?",
+        main_title=titles.CHANGES,
         sections=[Section("figures", "Every figure over time", tuple(shown))] if shown else [],
         footer=[f"vtare {lab_version()}"],
     ))  # fmt: skip

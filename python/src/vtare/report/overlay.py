@@ -16,6 +16,7 @@ from vtare.report.parts import Notes, Section, Table
 from vtare.report.placement import placement_figures, placement_tables, platform_table
 from vtare.report.tables import json_value
 from vtare.report.write import write_whole
+from vtare.sentences import titles
 from vtare.sentences.caveats import OTHER_MACHINES
 from vtare.summary.context import NO_DEVICE
 
@@ -115,7 +116,7 @@ def overlay_page(found: Overlay) -> str:
             title=f"{found.store} among published results",
             origin="vtare papers",
             about=f"{found.store} beside {', '.join(found.papers)}",
-            question="How do these results compare with the published ones?",
+            question=titles.AMONG_PAPERS,
             sentences=[(OTHER_MACHINES,)],
             sections=sections,
             footer=[f"vtare {lab_version()}"],

@@ -20,6 +20,7 @@ from vtare.report.pages.model import Beside
 from vtare.report.parts import Column, Panel, Question, Table
 from vtare.report.text import Shown
 from vtare.sentences import caveats as wording
+from vtare.sentences import titles
 from vtare.sentences.words import plural
 from vtare.summary.rows import known_of
 
@@ -78,7 +79,7 @@ def jain_questions(summary: Summary, layouts: Mapping[str, Layout]) -> list[Ques
                 lines, name=slug("standing-jain", layout.experiment.name),
                 x_label="share of the guests that are loaded strongly", y_label="Jain's index (1: all alike)",
             )  # fmt: skip
-            title = f"How evenly are the guests of {layout.experiment.name} loaded?"
+            title = titles.evenness(layout.experiment.name)
             found.append(Question(drawing.name, title, "", (Panel(layout.experiment.title, drawing),)))
     return found
 

@@ -12,7 +12,7 @@ from vtare.report.build import versions
 from vtare.report.method import caveats_of, method_of
 from vtare.report.parts import Code, Facts, Heading, Notes, Section, Table, Text
 from vtare.report.tables import json_value
-from vtare.sentences import captions
+from vtare.sentences import captions, titles
 from vtare.sentences.template import plain
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def markdown(content: Content) -> str:
         lines += [f"### {md(content.main.caption)}", "", *md_table(content.main), ""]
     lines += [md(content.answer.certainty), ""]
     if content.answer.limits:
-        lines += ["## What cannot be concluded?", "", *(f"- {md(limit)}" for limit in content.answer.limits)]
+        lines += [f"## {titles.LIMITS}", "", *(f"- {md(limit)}" for limit in content.answer.limits)]
     for section in content.sections:
         lines += ["", f"## {md(section.title)}", ""]
         if section.id == "verdicts" and content.main_all is not None:

@@ -17,7 +17,7 @@ from vtare.report.figures import slug
 from vtare.report.parts import Column, Panel, Question, Table
 from vtare.report.tables import change_text, where_of
 from vtare.report.text import Shown
-from vtare.sentences import captions
+from vtare.sentences import captions, titles
 from vtare.stats import QuantileShift, Verdict
 from vtare.summary.cells import rng_for
 from vtare.summary.completion import is_capped
@@ -102,7 +102,7 @@ def shift_figure(summary: Summary, layout: Layout, found: Shifts) -> Question | 
     left = len(found.known) - _MOST_DRAWN
     more = [captions.more_comparisons(left)] if left > 0 else []
     caption = " ".join([captions.shift_function(len(found.known), _level(summary)), *more, *_left_out(found)])
-    title = "Which part of the distribution moves?"
+    title = titles.SHIFT
     panel = Panel(layout.experiment.title, drawing)
     return Question(slug("shift", layout.experiment.name), title, caption, (panel,))
 

@@ -39,6 +39,10 @@ DRIFT: Final = (
     "the typical half interquartile range of a control run, never less than 3 clock quanta. A block with a point "
     "outside is flagged."
 )
+EFFECT_SQUARES: Final = (
+    "One square for each comparison: the geometric mean of the runs' figures over that at the baseline level; the "
+    "table below names the figure of a run. Tint: how far from 1, on a log scale."
+)
 PERCENTILES: Final = (
     "Medians over runs of each run's median, p99 and p99.9. Lines that part to the right: the factor moves the tail "
     "more than the middle. All panels share one axis."
@@ -54,6 +58,13 @@ def medians(what: str, levels: str) -> str:
     return (
         f"Marker: median over runs of each run's {what}. Bar: its {levels} interval over runs (a hollow marker has "
         "none: fewer than 3 runs; an arrow: it goes on). Ticks: single runs."
+    )
+
+
+def tail_ratios(alpha: float) -> str:
+    return (
+        "Each run's p99 and p99.9 against those of the runs at the baseline: ratio of geometric means, by the rule of "
+        f"all comparisons. Filled: the adjusted p is at most {alpha:g}. Band: the margin of equivalence."
     )
 
 

@@ -23,6 +23,7 @@ from vtare.errors import BadInput
 from vtare.plan.model import Analysis
 from vtare.records.answer import Answered, answered
 from vtare.sentences import comparison as wording
+from vtare.sentences.words import plural
 from vtare.stats import Merit, Verdict
 from vtare.summary.campaigns import LEAST_CAMPAIGNS, LEAST_PAIRS, Shift, campaigns_needed, interleaved, shift_between
 from vtare.summary.cells import Cell, compared_figure
@@ -190,7 +191,7 @@ def refuse_undecidable(before: Sequence[Path], after: Sequence[Path]) -> None:
     """
     if min(len(before), len(after)) < LEAST_CAMPAIGNS:
         raise BadInput(
-            f"--fail-on-regression: {_campaigns(len(before))} before and {len(after)} after are too few, use "
+            f"--fail-on-regression: {plural(len(before), 'campaign')} before and {len(after)} after are too few, use "
             f"{LEAST_CAMPAIGNS} or more on each side: {REFUSED.removeprefix('refused: ')}"
         )
 
@@ -499,10 +500,6 @@ def to_decide(rows: Sequence[BetweenRow], analysis: Analysis) -> str | None:
         return None
     count = f"{needs[0]}" if needs[0] == needs[-1] else f"{needs[0]} to {needs[-1]}"
     return wording.to_decide(len(needs), _new_campaigns(count, analysis))
-
-
-def _campaigns(count: int) -> str:
-    return f"{count} campaign{'' if count == 1 else 's'}"
 
 
 def _listed(stores: Sequence[Path]) -> str:

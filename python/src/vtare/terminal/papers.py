@@ -8,6 +8,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from vtare.papers.catalogue import PAPERS, find, load
+from vtare.sentences import titles
 from vtare.sentences.caveats import MAD
 from vtare.terminal.tables import print_table
 
@@ -78,7 +79,7 @@ def claims_page(found: Reanalysis) -> str:
             title=f"{found.paper}: what reproduces",
             origin="vtare papers",
             about=find(found.paper)[0].citation,
-            question="Which claims follow from the paper's own tables?",
+            question=titles.CLAIMS,
             sentences=[(f"{len(found.claims)} claims; {counts}.",)],
             sections=[
                 Section("method", "How it was checked", (Text(found.about), Text(found.method))),

@@ -17,7 +17,7 @@ from vtare.report.pages.model import READINGS, RUNS, Page
 from vtare.report.parts import Panel, Question
 from vtare.report.sentences import cell_rows, load_phrase, main_figure
 from vtare.sentences import answers as wording
-from vtare.sentences import captions
+from vtare.sentences import captions, titles
 from vtare.sentences import method as method_wording
 from vtare.sentences.template import FigureText, Sentence
 from vtare.sentences.words import count_text
@@ -172,7 +172,7 @@ def _first(summary: Summary, layout: Layout) -> Question | None:
         stacks, name=slug("answer", layout.experiment.name), names=PIECE_NAMES, label="share of the round trip",
         main=LAYER_PIECE,
     )  # fmt: skip
-    title = "How much of a round trip is the layer?"
+    title = titles.LAYER_SHARES
     panel = Panel(layout.experiment.title, drawing)
     return Question(slug("answer", layout.experiment.name), title, captions.LAYER_SHARES, (panel,))
 
@@ -210,7 +210,7 @@ def stack_figures(summary: Summary, layout: Layout) -> Question | None:
         for panel, some in panels.items()
     )
     caption = f"{captions.PIECES} {captions.ONE_AXIS if shared else captions.OWN_AXES}"
-    return Question(slug("pieces", layout.experiment.name), "Where does the time go?", caption, drawn)
+    return Question(slug("pieces", layout.experiment.name), titles.PIECES, caption, drawn)
 
 
 def _stack(row: Mapping[str, Any], label: str) -> plots.Stack:

@@ -15,7 +15,7 @@ from vtare.report.pages.model import Page
 from vtare.report.parts import Column, Panel, Question
 from vtare.report.sentences import answered_rows
 from vtare.sentences import answers as wording
-from vtare.sentences import captions
+from vtare.sentences import captions, titles
 from vtare.sentences import method as method_wording
 from vtare.sentences.template import FigureText, Sentence
 from vtare.summary.rows import known_of
@@ -133,10 +133,10 @@ def questions(summary: Summary, layout: Layout) -> list[Question]:
     rows = answered_rows(summary, layout)
     loads = loads_frame(summary.sample_set, layout.experiment.name, layout.keys)
     found = [
-        _over_jain(layout, rows, "median", _PASSES, "packet_rate", "How much passes, however the load is spread?"),
+        _over_jain(layout, rows, "median", _PASSES, "packet_rate", titles.OVER_JAIN),
         _over_frame(layout, rows),
         _over_jain(layout, rows, "latency_total_ns", "latency over the guests", "time",
-                   "How does latency depend on the spread of the load?"),
+                   titles.LATENCY_OVER_JAIN),
         _over_load(layout, loads),
     ]  # fmt: skip
     return [question for question in found if question is not None]
@@ -210,9 +210,7 @@ def _over_frame(layout: Layout, rows: Sequence[Mapping[str, Any]]) -> Question |
 
     axes: _Axes = {"x_label": "frame size, B", "y_label": "latency", "y_kind": "time"}
     panels = _panels(layout, known, "loaded", _FRAME, "latency-frame", axes, point)
-    return Question(
-        slug("frame", layout.experiment.name), "How long does a frame take, by its size?", captions.OVER_FRAME, panels
-    )
+    return Question(slug("frame", layout.experiment.name), titles.OVER_FRAME, captions.OVER_FRAME, panels)
 
 
 def _over_load(layout: Layout, loads: pl.DataFrame) -> Question | None:
@@ -233,9 +231,7 @@ def _over_load(layout: Layout, loads: pl.DataFrame) -> Question | None:
 
     axes: _Axes = {"x_label": "load", "y_label": "latency", "x_kind": "packet_rate", "y_kind": "time"}
     panels = _panels(layout, rows, "loaded", "", "latency-load", axes, point)
-    return Question(
-        slug("load", layout.experiment.name), "How does latency rise with load?", captions.OVER_LOAD, panels
-    )
+    return Question(slug("load", layout.experiment.name), titles.OVER_LOAD, captions.OVER_LOAD, panels)
 
 
 def _method(layouts: Sequence[Layout]) -> tuple[str, ...]:

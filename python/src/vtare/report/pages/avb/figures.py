@@ -16,7 +16,7 @@ from vtare.report.layout import described_level
 from vtare.report.pages.avb.rows import estimates_of, rows_at_baseline
 from vtare.report.parts import Panel, Question
 from vtare.report.sentences import answered_rows
-from vtare.sentences import captions
+from vtare.sentences import captions, titles
 from vtare.summary.bandwidth import truth_line
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def _over_truth(summary: Summary, layout: Layout) -> Question | None:
     drawing = plots.dot_intervals(dots, name=name, quantity=_OVER_TRUTH, label="estimate over truth", reference=1.0)
     at = [captions.at_levels(where)] if where else []
     caption = " ".join([*at, captions.over_truth(text.levels_text(summary.cells))])
-    return Question(name, "How near the truth is an estimate?", caption, (Panel(layout.experiment.title, drawing),))
+    return Question(name, titles.OVER_TRUTH, caption, (Panel(layout.experiment.title, drawing),))
 
 
 def _against_truth(layout: Layout, estimates: pl.DataFrame) -> Question | None:
@@ -119,9 +119,7 @@ def _against_truth(layout: Layout, estimates: pl.DataFrame) -> Question | None:
         drawing = plots.estimates_against_truth(_in_order(layout, _marks(part)), name=name, limit=limit)
         panels.append(Panel(heading or layout.experiment.title, drawing))
     caption = f"{captions.AGAINST_TRUTH} {captions.HOLLOW_ESTIMATE}"
-    return Question(
-        slug("against", layout.experiment.name), "How near its truth is each estimate?", caption, tuple(panels)
-    )
+    return Question(slug("against", layout.experiment.name), titles.AGAINST_TRUTH, caption, tuple(panels))
 
 
 def _split(layout: Layout, frame: pl.DataFrame, by: Sequence[str]) -> list[tuple[tuple[str, ...], pl.DataFrame]]:
@@ -155,7 +153,7 @@ def _errors(layout: Layout, known: pl.DataFrame) -> Question | None:
         Panel(heading, plots.error_boxes(rows, name=slug("errors", layout.experiment.name, heading), limits=limits))
         for heading, rows in by_panel.items()
     )
-    return Question(slug("errors", layout.experiment.name), "How far off, by method?", captions.ERRORS, panels)
+    return Question(slug("errors", layout.experiment.name), titles.ERRORS, captions.ERRORS, panels)
 
 
 def _over_time(summary: Summary, layout: Layout, estimates: pl.DataFrame) -> Question | None:
@@ -192,9 +190,7 @@ def _over_time(summary: Summary, layout: Layout, estimates: pl.DataFrame) -> Que
     left = len(_cells(layout, estimates)) - len(panels)
     more = [captions.cells_in_other_figures(left)] if left > 0 else []
     caption = " ".join([captions.COURSE, captions.HOLLOW_ESTIMATE, *more])
-    return Question(
-        slug("course", layout.experiment.name), "How do estimates follow the truth?", caption, tuple(panels)
-    )
+    return Question(slug("course", layout.experiment.name), titles.COURSE, caption, tuple(panels))
 
 
 def _rows(summary: Summary, layout: Layout, *needed: str) -> list[dict[str, Any]]:
@@ -229,7 +225,7 @@ def _intrusiveness(summary: Summary, layout: Layout) -> Question | None:
         panels.append(Panel(heading, plots.cost_against_error(points, name=name)))
     if not panels:
         return None
-    title = "What does the answer cost the path?"
+    title = titles.COST_OF_ESTIMATES
     return Question(slug("cost", layout.experiment.name), title, captions.COST_OF_ESTIMATES, tuple(panels))
 
 
@@ -248,7 +244,7 @@ def _shares(summary: Summary, layout: Layout) -> Question | None:
         )
         for heading, some in _by_panel(layout, rows).items()
     )  # fmt: skip
-    title = "How much of the link is occupied meanwhile?"
+    title = titles.OCCUPIED
     # Of capacities that change, the occupied share is one of the questions (Kachan et al.).
     folded = "capacity_steps" not in layout.keys
     return Question(slug("share", layout.experiment.name), title, captions.OCCUPIED, panels, folded=folded)
@@ -278,6 +274,4 @@ def _times(summary: Summary, layout: Layout) -> Question | None:
         )
         for heading, dots in by_panel.items()
     )
-    return Question(
-        slug("time", layout.experiment.name), "How long does an estimate take?", captions.ESTIMATE_TIMES, panels
-    )
+    return Question(slug("time", layout.experiment.name), titles.ESTIMATE_TIMES, captions.ESTIMATE_TIMES, panels)
