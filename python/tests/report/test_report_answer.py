@@ -57,7 +57,7 @@ def test_the_answer_sets_the_systems_sleep_beside_vtares_without_and_with_load(f
         assert sentence.startswith(
             f"{start} {figure_of(usual, ' late')} with usleep and {figure_of(ours, ' late')} with"
         )
-    assert busy.endswith("with vtare's; both differ from idle.")
+    assert busy.endswith("with vtare's. Both differ from idle.")
 
 
 def test_the_answer_shows_what_a_read_costs_and_whether_load_changes_it(five_runs: Reported) -> None:
@@ -67,7 +67,7 @@ def test_the_answer_shows_what_a_read_costs_and_whether_load_changes_it(five_run
         span = time_range_text(row["read_cost_low_ns"], row["read_cost_high_ns"])
         assert f"{time_text(row['read_cost_ns'])} ({span})" in told
     assert told.startswith("On the idle machine, one reading of the clock costs")
-    assert told.endswith("with vtare's; no load changes that by more than 5 %.")
+    assert told.endswith("with vtare's. No load changes that by more than 5 %.")
 
 
 def certainty_of(report: Reported) -> str:
@@ -281,7 +281,7 @@ def test_a_single_method_is_shown_alone(tmp_path: Path) -> None:
     (idle, busy), _ = answer_to(tmp_path, plan)
     assert idle.endswith(" with two_phase.")
     assert " and " not in idle
-    assert " with two_phase; that differs from idle; its p99 is " in busy
+    assert " with two_phase. That differs from idle. Its p99 is " in busy
 
 
 # --- the main comparisons ---

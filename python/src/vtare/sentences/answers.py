@@ -72,7 +72,7 @@ def completed(name: str, share: str, counts: str) -> str:
 
 
 def some_completed(load: str, completions: Sequence[str]) -> Sentence:
-    return (f"{load}, a time limit ended runs early: of the sleeps asked for {listing(completions)}.",)
+    return (f"{load}, a time limit ended runs early: of the sleeps asked for, {listing(completions)}.",)
 
 
 def one_completed(name: str, share: str, counts: str) -> str:
