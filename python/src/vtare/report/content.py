@@ -26,7 +26,7 @@ from vtare.report.tables import absent_tables, test_table, verdict_table
 from vtare.sentences import captions, titles
 from vtare.sentences.caveats import OTHER_MACHINES
 from vtare.sentences.words import plural
-from vtare.stats import WORDS
+from vtare.stats import WORDS, Verdict
 from vtare.summary.quality import sound
 
 if TYPE_CHECKING:
@@ -241,9 +241,13 @@ def _plan(summary: Summary) -> Section:
 def verdict_counts(summary: Summary) -> str:
     """How many comparisons have each verdict, in a sentence."""
     counts = Counter(row.word for row in summary.comparisons)
-    return captions.verdicts(
-        {word: counts[word] for word in WORDS if counts[word]}, summary.plan.analysis.margin_percent
-    )
+    margin = summary.plan.analysis.margin_percent
+    listed = [
+        captions.equivalent(counts[word], margin) if word == Verdict.EQUIVALENT else f"{counts[word]} {word}"
+        for word in WORDS
+        if counts[word]
+    ]
+    return captions.verdicts(counts.total(), listed)
 
 
 def flagged_text(summary: Summary) -> str:

@@ -97,16 +97,14 @@ def paragraph_for_a_paper(summary: Summary) -> str:
 
 def _stopping(summary: Summary, rule: StopRule) -> str:
     """When the campaign was to stop, and whether it did."""
+    most, percent = summary.plan.blocks, rule.precision_percent
     if rule.experiment is None:
-        first, what, last = rule.least_blocks, wording.EVERY_RATIO, wording.at_most(summary.plan.blocks)
+        stopping = wording.stopping(rule.least_blocks, percent, most)
     else:
-        first, what = summary.plan.blocks, wording.every_ratio_of(rule.experiment)
-        last = wording.more_at_most(rule.more_blocks, rule.seconds)
-    stopped = (
-        wording.RULE_HAS_NOT_STOPPED if summary.stopped is None
-        else wording.stopped(summary.stopped.block, summary.stopped.reason)
-    )  # fmt: skip
-    return f"{wording.stopping(first, what, rule.precision_percent, last)} {stopped}"
+        stopping = wording.stopping_alone(rule.experiment, most, percent, rule.more_blocks, rule.seconds)
+    if summary.stopped is None:
+        return f"{stopping} {wording.RULE_HAS_NOT_STOPPED}"
+    return f"{stopping} {wording.stopped(summary.stopped.block, summary.stopped.reason)}"
 
 
 def _compared_by(summary: Summary) -> str:

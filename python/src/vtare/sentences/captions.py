@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from vtare.sentences.words import are, listing, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
 # Figures of every instrument.
 
@@ -270,12 +270,12 @@ def emulated_layers(platforms: Sequence[str]) -> str:
     return f"{listing(platforms)} {are(len(platforms))} emulated in software (TCG), not virtualized."
 
 
-def verdicts(counts: Mapping[str, int], margin_percent: float) -> str:
-    listed = ", ".join(
-        f"{count} {word}{f' (within {margin_percent:g} %)' if word == 'equivalent' else ''}"
-        for word, count in counts.items()
-    )
-    return f"Of {plural(sum(counts.values()), 'comparison')}: {listed}."
+def verdicts(comparisons: int, counts: Sequence[str]) -> str:
+    return f"Of {plural(comparisons, 'comparison')}: {', '.join(counts)}."
+
+
+def equivalent(count: int, margin_percent: float) -> str:
+    return f"{count} equivalent (within {margin_percent:g} %)"
 
 
 def flagged(blocks: Sequence[int]) -> str:

@@ -97,26 +97,19 @@ def pairs_of_hosts(pairs: int) -> str:
     return f"{pairs} pairs of hosts, in rounds in which no host is used twice"
 
 
-def stopping(first: int, what: str, precision_percent: float, last: str) -> str:
+def stopping(first: int, precision_percent: float, blocks: int) -> str:
     return (
-        f"Stopping: between blocks, from block {first} on, once the half-width of the interval of {what} is within "
-        f"{precision_percent:g} %, never by a p-value; {last}."
+        f"Stopping: between blocks, from block {first} on, once the half-width of the interval of every ratio is "
+        f"within {precision_percent:g} %, never by a p-value; {blocks} blocks at most."
     )
 
 
-EVERY_RATIO: Final = "every ratio"
-
-
-def every_ratio_of(experiment: str) -> str:
-    return f"every ratio of {experiment}, which alone went on,"
-
-
-def at_most(blocks: int) -> str:
-    return f"{blocks} blocks at most"
-
-
-def more_at_most(blocks: int | None, seconds: float) -> str:
-    return f"{blocks} more blocks or {seconds:g} s at most"
+def stopping_alone(experiment: str, first: int, precision_percent: float, blocks: int | None, seconds: float) -> str:
+    return (
+        f"Stopping: between blocks, from block {first} on, once the half-width of the interval of every ratio of "
+        f"{experiment}, which alone went on, is within {precision_percent:g} %, never by a p-value; {blocks} more "
+        f"blocks or {seconds:g} s at most."
+    )
 
 
 def stopped(block: int, reason: str) -> str:
