@@ -27,7 +27,7 @@ BENCH_SCRIPTS := $(shell grep -ls '^\#!.*python' bench/*/run bench/*/real bench/
 BENCH_MODULES := $(wildcard bench/*.py bench/*/*.py)
 BENCH_PACKAGES := $(patsubst %/__init__.py,%,$(wildcard bench/*/*/__init__.py))
 SCRIPTS := $(BENCH_SCRIPTS) bench/table tools/again tools/attacks tools/audit tools/dist tools/levels \
-	tools/pictures tools/reference.py tools/schemas tools/site_hook.py
+	tools/pictures tools/reference.py tools/runs tools/schemas tools/site_hook.py
 PYTHON_CODE := python/src python/tests tests crates/vtare/counters tools/wheel.py \
   $(SCRIPTS) $(BENCH_MODULES) $(BENCH_PACKAGES)
 
@@ -79,7 +79,7 @@ help:
 	  'make lint, make fmt       the checks without the tests; lay out all code' \
 	  'make docs                 the documentation as a site (build/site), every link checked' \
 	  'make lock [UPGRADE=1]     pin the Python packages, with hashes, after a change of pyproject.toml' \
-	  'make bench [BENCH=NAME]   side-by-side measurements with peers, as ratios' \
+	  'make bench [BENCH=NAME]   side-by-side measurements with peers, as ratios; WRITE=1 keeps them in RESULTS.md' \
 	  'make measured [PLANS=...] the reduced campaigns of the papers and their pages: 90 minutes' \
 	  'make dist [SIGN_KEY=FILE]  a release in dist/: wheel, static binaries, Debian package, checksums; TWICE=1' \
 	  'make clean                remove all that the other targets made'
@@ -93,6 +93,8 @@ $(DONE)/venv:
 	@tools/need '$(PYTHON)' $(if $(WHEEL),wheel)
 	$(call say,creating $(VENV))
 	@$(PYTHON) -m venv --clear $(VENV)
+	@# Python 3.11 puts it there; nothing of the lab imports it.
+	@$(PIP) uninstall --yes setuptools 2>/dev/null
 	@mkdir -p $(DONE) && touch $@
 
 $(DONE)/dependencies: python/requirements/run.txt $(DONE)/venv
@@ -172,6 +174,8 @@ lint-python: $(DONE)/dev
 	$(call say,spelling and words)
 	@git ls-files -- '*.md' '*.py' '*.rs' '*.toml' '*.c' '*.h' '*.java' '*.j2' | \
 	  xargs $(BIN)/codespell -D - -D tools/words.txt
+	@git ls-files -- 'docs/*.md' README.md CHANGELOG.md bench/README.md | \
+	  xargs $(BIN)/proselint check --config tools/proselint.json
 	$(call say,the tree: widths and rooms and words and pages)
 	@$(BIN)/python -m pytest -q -m 'not e2e and not platform' $(TREE_TESTS)
 	$(call say,directions of imports)
@@ -317,7 +321,7 @@ test-attacks: $(DONE)/dev $(DONE)/installed
 bench: $(DONE)/installed
 	@for run in bench/$(or $(BENCH),*)/run; do \
 	  printf '\033[1m%s\033[0m\n' "$$run"; \
-	  PATH="$(abspath $(BIN)):$$PATH" "$$run"; \
+	  PATH="$(abspath $(BIN)):$$PATH" "$$run" $(if $(WRITE),--write); \
 	done
 
 # Runs each paper's plan with short runs (an hour and a half) and writes its page in bench/plans. PLANS names some.

@@ -12,6 +12,8 @@ import json
 import math
 import os
 import platform
+import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -21,6 +23,8 @@ from typing import TypeVar
 
 FILE = "VTARE_BENCH_FIGURES"
 HERE = Path(__file__).resolve().parent
+#: Results of earlier runs that a page keeps, the new one among them.
+MOST_RESULTS = 3
 Value = TypeVar("Value", int, float, int | None, float | None)
 
 
@@ -37,7 +41,12 @@ def figure(name: str, value: Value, unit: str = "", interval: tuple[float, float
 def parsed(parser: argparse.ArgumentParser) -> argparse.Namespace:
     """The arguments, `--json` among them, which keeps stdout for the document and sends all else to stderr."""
     parser.add_argument("--json", action="store_true", help="print one JSON document with all figures by name")
+    parser.add_argument("--write", action="store_true", help="keep what is printed in RESULTS.md as well, newest first")
     found = parser.parse_args()
+    if found.json and found.write:
+        parser.error("--json and --write are two forms of one run: use one of them")
+    if found.write:
+        _keep_what_is_printed()
     if found.json:
         handle, os.environ[FILE] = tempfile.mkstemp(prefix="vtare-bench-")
         os.close(handle)
@@ -50,9 +59,11 @@ def parsed(parser: argparse.ArgumentParser) -> argparse.Namespace:
 def programs(text: str | None, *commands: list[str]) -> int:
     """Run programs in turn, or the first alone with the words after the script; the exit code."""
     parser = argparse.ArgumentParser(
-        description=text, usage="%(prog)s [--json] [WORD...]", formatter_class=argparse.RawDescriptionHelpFormatter
+        description=text,
+        usage="%(prog)s [--json | --write] [WORD...]",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    words = [word for word in sys.argv[1:] if word not in ("--json", "-h", "--help")]
+    words = [word for word in sys.argv[1:] if word not in ("--json", "--write", "-h", "--help")]
     sys.argv[1:] = [word for word in sys.argv[1:] if word not in words]
     parsed(parser)
     for command in [[*commands[0], *words]] if words else commands:
@@ -66,14 +77,55 @@ def cargo(package: str, *words: str) -> list[str]:
     return ["cargo", "run", "--quiet", "--release", "--locked", "-p", package, "--", *words]
 
 
+def _keep_what_is_printed() -> None:
+    """Copy all that this benchmark and its programs print; at the end it is a part of RESULTS.md beside the script."""
+    handle, name = tempfile.mkstemp(prefix="vtare-bench-")
+    os.close(handle)
+    copier = subprocess.Popen(["tee", name], stdin=subprocess.PIPE)
+    assert copier.stdin is not None
+    terminal = os.dup(1)
+    os.dup2(copier.stdin.fileno(), 1)
+    load = os.getloadavg()[0]
+
+    def keep() -> None:
+        sys.stdout.flush()
+        os.dup2(terminal, 1)
+        copier.communicate()
+        script = Path(sys.argv[0]).resolve()
+        command = shlex.join([str(script.relative_to(HERE.parent)), *(w for w in sys.argv[1:] if w != "--write")])
+        facts = f"{os.cpu_count()} CPUs, {platform.release()}, load average {load:.1f} before, commit {_commit()[:8]}"
+        head = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC: {command}"
+        printed = Path(name).read_text(encoding="utf-8")
+        Path(name).unlink()
+        file = script.parent / "RESULTS.md"
+        file.write_text(with_results(file.read_text("utf-8") if file.exists() else "", head, facts, printed), "utf-8")
+
+    atexit.register(keep)
+
+
+def with_results(page: str, head: str, facts: str, printed: str) -> str:
+    """The page with one more result before those that were written likewise, of which the newest three stay."""
+    title, *sections = re.split(r"^(?=## )", page or "# Results\n\n", flags=re.MULTILINE)
+    written = [one for one in sections if re.match(r"## \d{4}-\d\d-\d\d", one)]
+    lines = "".join(f"    {line}".rstrip() + "\n" for line in printed.splitlines())
+    new = f"## {head}\n\n{facts}\n\n{lines}\n"
+    others = [one for one in sections if one not in written]
+    return (title + new + "".join(written[: MOST_RESULTS - 1]) + "".join(others)).rstrip() + "\n"
+
+
+def _commit() -> str:
+    """The commit of this tree, empty where it is none."""
+    done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=HERE, capture_output=True, text=True, check=False)
+    return done.stdout.strip()
+
+
 def _document(stdout: int, file: Path) -> None:
     """Print the document."""
     figures = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
     file.unlink()
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=HERE, capture_output=True, text=True, check=False).stdout
     machine = {"system": platform.platform(), "cpus": os.cpu_count(), "load_average": os.getloadavg()[0]}
     document = {"schema": "vtare-bench/1", "benchmark": str(Path(sys.argv[0]).resolve().relative_to(HERE)),
-                "machine": machine, "commit": commit.strip() or None,
+                "machine": machine, "commit": _commit() or None,
                 "date": datetime.now(UTC).isoformat(timespec="seconds"), "figures": figures}  # fmt: skip
     with os.fdopen(stdout, "w", encoding="utf-8") as out:
         out.write(json.dumps(document, indent=1) + "\n")

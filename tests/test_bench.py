@@ -67,6 +67,31 @@ def test_a_benchmark_prints_one_document_of_its_figures_by_name() -> None:
     assert f"history {figures['history']['value']:.1f} MB" in done.stderr, "the text shows the same figure"
 
 
+def test_a_benchmark_keeps_what_it_prints_newest_first_and_leaves_what_people_wrote(tmp_path: Path) -> None:
+    script = tmp_path / "bench" / "one" / "run"
+    script.parent.mkdir(parents=True)
+    (script.parents[1] / "figures.py").write_text((ROOT / "bench/figures.py").read_text("utf-8"), "utf-8")
+    script.write_text(
+        "import argparse, subprocess, sys\nsys.path.insert(0, sys.path[0] + '/..')\nimport figures\n"
+        "parser = argparse.ArgumentParser()\nparser.add_argument('--n')\nn = figures.parsed(parser).n\n"
+        "print('first line', n)\nsys.stdout.flush()\nsubprocess.run(['echo', 'of a program'])\n"
+    )
+    page = script.with_name("RESULTS.md")
+    page.write_text("# Results of one\n\nWhy.\n\n## By hand\n\nOld.\n")
+    for n in range(5):
+        done = subprocess.run(
+            [sys.executable, script, "--write", "--n", str(n)], capture_output=True, text=True, timeout=60
+        )
+        assert (done.returncode, done.stdout) == (0, f"first line {n}\nof a program\n"), done.stderr
+    title, *sections = page.read_text().split("\n## ")
+    assert title == "# Results of one\n\nWhy.\n"
+    assert sections[-1] == "By hand\n\nOld.\n"
+    assert [section.split("    first line ")[1][0] for section in sections[:-1]] == ["4", "3", "2"]
+    assert all("bench/one/run --n" in section and "commit" in section for section in sections[:-1])
+    both = subprocess.run([sys.executable, script, "--write", "--json"], capture_output=True, text=True, timeout=60)
+    assert (both.returncode, page.read_text().count("first line")) == (2, 3)
+
+
 def test_the_table_reads_figures_by_name_and_leaves_out_what_is_missing(tool: Any) -> None:
     table = tool("../bench/table")
     figures = {"a": 3.0, "b": None, "cell 1/own/error": 0.0, "cell 2/own/error": 0.3, "cell 3/own/error": None}

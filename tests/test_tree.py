@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import rust_source
 import thorough
+from rust_modules import is_test
 
 import vtare
 
@@ -166,6 +167,51 @@ def test_a_sentence_is_found_and_what_is_none_is_left_alone() -> None:
         '"Not a sentence."',
     ):
         assert sentences(harmless) == []
+
+
+#: Where the binary has every sentence that it answers with, and where option help and the contract have theirs.
+SENTENCES = "sentences.rs"
+OTHER_WORDS = re.compile(r"(?:^|/)(?:cli|schema|parameters|sentences)\.rs$|(?:^|/)exec/")
+#: What takes a sentence is not given letters of its own.
+GIVEN = re.compile(
+    r"(?:Note::new\([^,()]+,|\.(?:limit|change|figure)\(|Answer::(?:new|none)\()\s*(?:format!\(\s*)?\"(?P<text>[^\"]*)"
+)
+
+
+def own_sentences(source: str) -> list[str]:
+    """The sentences that a file of the binary has itself, outside its tests."""
+    program = re.split(r"^#\[cfg\(test\)\]\nmod \w+ {", source, maxsplit=1, flags=re.MULTILINE)[0]
+    given = [found["text"] for found in GIVEN.finditer(program)]
+    whole = [text.strip('"') for text in rust_source.strings(program)]
+    # Four words or more, and a full stop or the colon before a command.
+    return [text for text in whole if len(re.findall(r"\w+", text)) >= 4 and re.search(r"[.:]\s*$", text)] + [
+        text for text in given if re.search("[A-Za-z]", re.sub("{[^}]*}", "", text))
+    ]
+
+
+def test_every_sentence_of_the_binary_stands_in_one_file(root: Path) -> None:
+    source = root / "crates" / "vtare" / "src"
+    files = [file for file in source.rglob("*.rs") if not is_test(file.relative_to(source))]
+    found = [
+        f"{file.relative_to(source)}: {text}"
+        for file in files
+        if not OTHER_WORDS.search(str(file.relative_to(source)))
+        for text in own_sentences(file.read_text(encoding="utf-8"))
+    ]
+    assert found == [], f"move it to {SENTENCES}"
+
+
+def test_a_sentence_in_the_logic_is_found_and_a_part_is_none() -> None:
+    for code in (
+        'answer.change("Keep it on one CPU:", line);',
+        'let text = format!("{way}: the buffer holds \\\n    {depth}.");',
+        'notes.push(Note::new("late", format!("late by {x}")));',
+        'answer.limit("too slow");',
+    ):
+        assert own_sentences(code), code
+    for code in ('Answer::new(format!("{first} {second}"))', "answer.limit(words::late(peer));", '"ps -eo psr,pcpu"'):
+        assert not own_sentences(code), code
+    assert own_sentences('#[cfg(test)]\nmod tests {\n    assert_eq!(text, "It is late by 3 ms.");\n}') == []
 
 
 def test_the_lab_states_the_version_of_the_workspace(root: Path) -> None:

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::document::AnswerDocument;
 use crate::note::{CPU_QUOTA, Note};
+use crate::sentences::answer as words;
 use crate::terminal::{self, wrap};
 
 /// Lines are no longer than this, nor than the terminal.
@@ -98,16 +99,16 @@ impl Answer {
     /// Adds what to do where something takes the CPU from this program's thread, which is on `cpu` or free to move.
     pub(crate) fn free_the_cpu(&mut self, notes: &[Note], cpu: Option<usize>, line: &CommandLine) {
         if self.limited_by(notes, CPU_QUOTA) {
-            self.change("Measure without the CPU quota; this shows how to lift it:", "vtare check");
+            self.change(words::lift_the_quota(), "vtare check");
             return;
         }
         match (cpu, spare_cpu()) {
             (None, Some(cpu)) => {
                 self.covers(notes, "not_pinned");
-                self.change("Keep the measuring threads on one CPU.", line.with("--cpu", cpu));
+                self.change(words::pin(), line.with("--cpu", cpu));
             }
-            (Some(cpu), _) => self.change("Find out what is using that CPU.", format!("vtare noise --cpu {cpu}")),
-            (None, None) => self.change("Find out what is using the CPU.", "vtare noise"),
+            (Some(cpu), _) => self.change(words::find_user_of_that_cpu(), format!("vtare noise --cpu {cpu}")),
+            (None, None) => self.change(words::find_user_of_the_cpu(), "vtare noise"),
         }
     }
 
@@ -135,6 +136,16 @@ impl Answer {
         }
     }
 
+    /// The sentence alone, coloured, as the first line of a screen.
+    pub(crate) fn first_line(&self, shape: Shape) -> String {
+        shape.verdict(&self.sentence, self.level(), "")
+    }
+
+    /// What limits it.
+    pub(crate) fn limits(&self) -> &[String] {
+        &self.limits
+    }
+
     /// The sentence, the figures, the limits and the changes as text, which ends with an empty line.
     pub(crate) fn render(&self, shape: Shape) -> String {
         let changes = self.changes.iter().map(|(text, command)| shape.change(text, command)).collect();
@@ -155,8 +166,8 @@ impl Answer {
         // Whatever took the whole process explains the other limits.
         let of_any: Vec<&Note> = notes.iter().filter(|note| LIMITS_OF_ANY.contains(&note.id.as_str())).collect();
         let own = self.limits.iter().filter(|text| of_any.iter().all(|note| note.text != **text));
-        let of_any = of_any.iter().map(|note| capitalized(&note.text));
-        let limits: Vec<String> = of_any.chain(own.cloned()).map(|text| line(&text)).collect();
+        let of_any = of_any.iter().map(|note| &note.text);
+        let limits: Vec<String> = of_any.chain(own).map(|text| line(text)).collect();
         let change = self.changes.first().map(|(_, command)| format!("Try: {}\n", command.replace('\n', " && ")));
         let last: String = last.iter().map(|text| line(text)).collect();
         // The line on what is left out is always there.
@@ -172,9 +183,9 @@ impl Answer {
         let other_limits: Vec<&String> = limits.iter().skip(1).take_while(|text| taken(text)).collect();
         let hidden = limits.len() - first_limit.len() - other_limits.len();
         let more = match hidden {
-            0 => "All figures: add -v".to_owned(),
-            1 => "One more limit of this answer, and all figures: add -v".to_owned(),
-            many => format!("{many} more limits of this answer, and all figures: add -v"),
+            0 => words::all_figures(),
+            1 => words::one_limit_hidden(),
+            many => words::limits_hidden(many),
         };
         let limits = [first_limit, other_limits].concat().into_iter().cloned().collect::<String>();
         [sentence, figures.concat(), limits, change, last, more + "\n"].concat()
@@ -187,11 +198,6 @@ const LIMITS_OF_ANY: [&str; 4] = [CPU_QUOTA, "suspended", "wall_time_set", "samp
 /// The lines that `text` takes on a terminal, which breaks those that are longer.
 fn rows(text: &str, width: usize) -> usize {
     text.lines().map(|line| line.chars().count().div_ceil(width).max(1)).sum()
-}
-
-fn capitalized(text: &str) -> String {
-    let mut signs = text.chars();
-    signs.next().map_or_else(String::new, |first| first.to_uppercase().chain(signs).collect::<String>() + ".")
 }
 
 /// How text is laid out for people.
@@ -349,7 +355,7 @@ mod tests {
         answer.limit("The sender was late.");
         answer.limit("A second one.");
         answer.change("Again.", "vtare rtt a --cpu 1");
-        let notes = [Note::new(CPU_QUOTA, "the quota stopped it"), Note::new("other", "none of this")];
+        let notes = [Note::new(CPU_QUOTA, "The quota stopped it."), Note::new("other", "none of this")];
         let wide = Shape { width: 80, ..PLAIN };
         let shown = "A round trip takes 45.2 us.\nFigure 1.\nFigure 2.\nFigure 3.\nThe quota stopped it.\n\
                      Try: vtare rtt a --cpu 1\nsamples: s.parquet\n2 more limits of this answer, and all \

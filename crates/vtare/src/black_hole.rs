@@ -15,14 +15,10 @@ pub(crate) struct Vanishing {
     pub(crate) arriving_byte: u32,
 }
 
-impl std::fmt::Display for Vanishing {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { asked_byte, small_byte, arriving_byte } = self;
-        write!(
-            f,
-            "packets of {asked_byte} B vanish on the way, packets of {small_byte} B arrive: the path's MTU is smaller; \
-             use --size {arriving_byte}"
-        )
+impl Vanishing {
+    /// What people must know of the path to `peer`.
+    pub(crate) fn sentence(&self, peer: &str) -> String {
+        crate::sentences::rtt::vanishing(peer, self.asked_byte, self.small_byte, self.arriving_byte)
     }
 }
 

@@ -33,6 +33,7 @@ use crate::instrument::{self, Instrument, Note, Outcome, Session};
 use crate::progress::duration;
 use crate::quantities::positive;
 use crate::samples::{Column, Row as _};
+use crate::sentences::{counter as words, run};
 use crate::standstill::{self, Cause as StandstillCause, Outage, Watch};
 use crate::table::{Table, percent, spread, time};
 use caller::Caller;
@@ -216,12 +217,10 @@ impl Instrument for Counter {
         let cells: Vec<CounterCell> =
             cells.into_iter().zip(outages).map(|(cell, outages)| CounterCell { outages, ..cell }).collect();
         let mut notes = caller.notes();
-        notes.extend(
-            cells.iter().filter_map(|cell| standstill::note(&format!("argument {}", cell.argument), &cell.outages)),
-        );
+        notes.extend(cells.iter().filter_map(|cell| standstill::note(&words::place(cell.argument), &cell.outages)));
         notes.push(Note::new("attribution", evidence.text()));
         if parameters.cpu.is_none() {
-            notes.push(Note::new("not_pinned", "the thread could move between CPUs; --cpu N keeps it on one"));
+            notes.push(Note::new("not_pinned", run::not_pinned()));
         }
         let interrupted = context.stop_requested();
         Ok(Outcome { cells, notes, interrupted })

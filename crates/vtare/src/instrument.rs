@@ -26,6 +26,7 @@ use crate::own_program::proc_note;
 use crate::parameters::{Arguments, Parameters};
 use crate::run_file::RUN_SCHEMA;
 use crate::samples::{Column, Samples};
+use crate::sentences::{answer as usual, run as words};
 use crate::table::{Table, time};
 use crate::terminal;
 use vtare_clock::Clock;
@@ -228,7 +229,7 @@ pub(crate) fn carry_out<I: Instrument>(
 
     if let Some(lost) = &session.peer_lost {
         message!("vtare: peer lost: {lost}");
-        outcome.notes.push(Note::new("peer_lost", lost.clone()));
+        outcome.notes.push(Note::new("peer_lost", words::peer_lost(lost.trim_end_matches('.'))));
     }
     let cells = to_json(&outcome.cells);
     let labelled = labelled(&cells, I::IDENTITY);
@@ -256,7 +257,7 @@ pub(crate) fn carry_out<I: Instrument>(
     if let Some(error) = &lost {
         // Hours of measuring must not go unseen because a disk is full.
         message!("vtare: {error}");
-        outcome.notes.push(Note::new("samples_lost", format!("the samples are lost: {error}")));
+        outcome.notes.push(Note::new("samples_lost", words::samples_lost(error)));
     }
 
     if showing.json {
@@ -297,11 +298,8 @@ fn wall_time_set(before: (i64, i64), after: (i64, i64)) -> Option<Note> {
     let (least, most) = (after.0 - before.1, after.1 - before.0);
     let step = least + (most - least) / 2;
     (least > 0 || most < 0).then_some(step).filter(|step| step.abs() >= SMALLEST_STEP.as_nanos()).map(|step| {
-        let (by, way) = (time(Some(step.abs() as f64)), if step > 0 { "forward" } else { "back" });
-        let text = format!(
-            "wall time was set {way} by {by} during this run: durations are taken on CLOCK_MONOTONIC, which nobody can \
-             set; `started_unix_ns` is the time before the step"
-        );
+        let by = time(Some(step.abs() as f64));
+        let text = if step > 0 { words::wall_time_set_forward(by) } else { words::wall_time_set_back(by) };
         Note::new(WALL_TIME_SET, text)
     })
 }
@@ -310,31 +308,21 @@ fn wall_time_set(before: (i64, i64), after: (i64, i64)) -> Option<Note> {
 fn quota_note(taken: &Throttled, cpu_max: Option<&str>) -> Option<Note> {
     let allowed = cpu_max.and_then(|text| text.split_once(' ')).and_then(|(quota, period)| {
         let (quota, period): (f64, f64) = (quota.parse().ok()?, period.parse().ok()?);
-        (period > 0.0).then(|| format!(": it may use {:.2} CPUs", quota / period))
+        (period > 0.0).then(|| quota / period)
     });
-    let text = || {
-        format!(
-            "the CPU quota of its control group stopped this program for {} in {} periods{}",
-            time(Some(taken.time.as_nanos() as f64)),
-            taken.periods,
-            allowed.unwrap_or_default()
-        )
+    let stopped = time(Some(taken.time.as_nanos() as f64));
+    let text = match allowed {
+        Some(cpus) => words::quota_of(stopped, taken.periods, cpus),
+        None => words::quota(stopped, taken.periods),
     };
-    (taken.periods > 0).then(|| Note::new(CPU_QUOTA, text()))
+    (taken.periods > 0).then(|| Note::new(CPU_QUOTA, text))
 }
 
 /// The note of a run in which the machine was suspended.
 fn suspended_note(suspended: Span) -> Option<Note> {
-    let text = || {
-        format!(
-            "the machine was suspended for {} during this run: clocks and caches started anew, and far ends went on",
-            time(Some(suspended.as_nanos() as f64))
-        )
-    };
+    let text = || words::suspended(time(Some(suspended.as_nanos() as f64)));
     (suspended >= SMALLEST_STEP).then(|| Note::new("suspended", text()))
 }
-
-const INTERRUPTED: &str = "interrupted: the figures cover what was measured until then";
 
 /// The answer alone, on few lines.
 fn short_answer<I: Instrument>(
@@ -344,7 +332,7 @@ fn short_answer<I: Instrument>(
 ) -> String {
     let answer = I::answer(outcome, parameters, &CommandLine::own());
     let samples = output.map(|path| format!("samples: {}", path.display()));
-    let interrupted = outcome.interrupted.then(|| INTERRUPTED.to_owned());
+    let interrupted = outcome.interrupted.then(usual::interrupted);
     let last: Vec<String> = samples.into_iter().chain(interrupted).collect();
     answer.short(Shape::here(), I::SHORT_LINES, &outcome.notes, &last)
 }
@@ -376,7 +364,7 @@ fn report<I: Instrument>(
         text.push_str(&format!("samples: {}\n", path.display()));
     }
     if outcome.interrupted {
-        text.push_str(INTERRUPTED);
+        text.push_str(&usual::interrupted());
         text.push('\n');
     }
     text
@@ -517,9 +505,9 @@ mod tests {
     fn wall_time_that_was_set_is_noted_with_how_far_and_which_way() {
         let text = |before, after| wall_time_set(before, after).map(|note| note.text);
         let found = text((1_000, 1_200), (3_600_000_001_000, 3_600_000_001_200)).expect("set by an hour");
-        assert!(found.starts_with("wall time was set forward by 3600 s"), "{found}");
+        assert!(found.starts_with("Wall time was set forward by 3600 s"), "{found}");
         let found = text((9_000_000, 9_000_400), (2_000_000, 2_000_400)).expect("set by 7 ms");
-        assert!(found.starts_with("wall time was set back by 7.00 ms"), "{found}");
+        assert!(found.starts_with("Wall time was set back by 7.00 ms"), "{found}");
     }
 
     #[test]

@@ -19,6 +19,7 @@ use crate::failure::{Exit, Failure};
 use crate::load_net::{self, NetArguments};
 use crate::output::{print, print_json, to_json};
 use crate::quantities::positive;
+use crate::sentences::load as words;
 use crate::table::percent;
 use crate::terminal::fitted;
 
@@ -177,19 +178,17 @@ fn document(report: &Report) -> Document<'_> {
 }
 
 fn sentence(report: &Report) -> String {
-    let mut text = format!(
-        "{} load, {} thread{}, {:.2} s",
-        report.kind,
-        report.threads,
-        if report.threads == 1 { "" } else { "s" },
-        report.elapsed_s
-    );
-    if let Some(rate) = report.operations_per_s.filter(|_| report.operations > 0 && report.net.is_none()) {
-        let blocks = report.io.is_some() || report.nbd.is_some();
-        let what = if blocks { "blocks of 64 KiB" } else { "square roots" };
-        text.push_str(&format!(": {} {what}, {rate:.3e} a second", report.operations));
-    }
-    text.push_str(&format!("; {} of the CPU time it may use\n", percent(report.cpu_fraction)));
+    let threads = if report.threads == 1 { words::one_thread() } else { words::threads(report.threads) };
+    let (kind, elapsed, cpu) = (report.kind, report.elapsed_s, percent(report.cpu_fraction));
+    let mut text = match report.operations_per_s.filter(|_| report.operations > 0 && report.net.is_none()) {
+        Some(rate) => {
+            let blocks = report.io.is_some() || report.nbd.is_some();
+            let what = if blocks { words::blocks() } else { words::square_roots() };
+            words::did(kind, threads, elapsed, report.operations, what, format_args!("{rate:.3e}"), cpu)
+        }
+        None => words::ran(kind, threads, elapsed, cpu),
+    };
+    text.push('\n');
     if let Some(net) = &report.net {
         text.push_str(&load_net::in_words(net));
     }
@@ -197,52 +196,38 @@ fn sentence(report: &Report) -> String {
         text.push_str(&service(nbd));
     }
     if let Some(io) = &report.io {
-        text.push_str(&format!(
-            "files{}: {:.1} MiB written in {} forced writes, {:.1} MiB read; {}; sockets: {:.1} MiB\n",
+        let direct = io.direct.map(|direct| words::direct(mebibyte(direct.written_byte + direct.read_byte)));
+        text.push_str(&words::files(
             place(io.file_system.as_ref()),
             mebibyte(io.written_byte),
             io.fsyncs,
             mebibyte(io.read_byte),
-            match io.direct {
-                Some(direct) =>
-                    format!("{:.1} MiB of both past the page cache", mebibyte(direct.written_byte + direct.read_byte)),
-                None => "the file system has no direct access".to_owned(),
-            },
+            direct.unwrap_or_else(words::no_direct),
             mebibyte(io.socket_byte),
         ));
+        text.push('\n');
     }
     text
 }
 
-fn mebibyte(byte: u64) -> f64 {
-    byte as f64 / f64::from(1 << 20)
+fn mebibyte(byte: u64) -> String {
+    format!("{:.1}", byte as f64 / f64::from(1 << 20))
 }
 
 /// What one end of the file service did.
 fn service(nbd: &NbdReport) -> String {
-    let mut text = format!("{} of {}", nbd.role, nbd.address);
-    if let Some(client) = nbd.client {
-        text.push_str(&format!(
-            ": {:.1} MiB written and {:.1} MiB read, {} flushes; {}",
-            mebibyte(client.written_byte),
-            mebibyte(client.read_byte),
-            client.flushes,
-            match client.fua {
-                Some(fua) => format!("{:.1} MiB written with FUA", mebibyte(fua.written_byte)),
-                None => "the server has no FUA".to_owned(),
-            },
-        ));
-    }
-    if let Some(server) = &nbd.server {
-        text.push_str(&format!("{}: ", place(server.file_system.as_ref())));
-        text.push_str(&match server.stored_byte {
-            Some(byte) => format!("{:.1} MiB stored", mebibyte(byte)),
-            None => "what is stored is not known".to_owned(),
-        });
-        text.push_str(if server.page_cache { ", by way of the page cache" } else { ", past the page cache" });
-    }
-    text.push('\n');
-    text
+    let (role, address) = (nbd.role, &nbd.address);
+    let client = nbd.client.map(|client| {
+        let [written, read] = [client.written_byte, client.read_byte].map(mebibyte);
+        let fua = client.fua.map_or_else(words::no_fua, |fua| words::with_fua(mebibyte(fua.written_byte)));
+        words::client(role, address, written, read, client.flushes, fua) + "\n"
+    });
+    let server = nbd.server.as_ref().map(|server| {
+        let stored = server.stored_byte.map_or_else(words::stored_unknown, |byte| words::stored(mebibyte(byte)));
+        let cache = if server.page_cache { words::by_page_cache() } else { words::past_page_cache() };
+        words::server(role, address, place(server.file_system.as_ref()), stored, cache) + "\n"
+    });
+    client.into_iter().chain(server).collect()
 }
 
 /// Where files are, as in ` (ext4 on vda1)`.

@@ -18,6 +18,7 @@ use crate::instrument::{check_cpu, fresh_seed};
 use crate::output::to_json;
 use crate::quantities::{bit_rate, nanoseconds, positive, show_bit_rate};
 use crate::samples::{Column, Row as _, Samples, SamplesError, count};
+use crate::sentences::load as words;
 
 /// The columns of a net load's bins, as docs/internals/contract.md has them.
 pub(crate) const COLUMNS: &[Column] = NetBin::COLUMNS;
@@ -250,34 +251,21 @@ fn failure(error: LoadError) -> Failure {
 
 /// What people see of it.
 pub(crate) fn in_words(net: &NetReport) -> String {
-    let rate = net.rate_bit_per_s.map_or_else(|| "no rate".to_owned(), show_bit_rate);
-    let mut text = match &net.sender {
-        Some(sender) => {
-            let asked = show_bit_rate(sender.asked_bit_per_s as f64);
-            format!("{} packets sent to {}, {rate} of IP packets; asked for {asked}", net.packets, net.address)
-        }
-        None => format!(
-            "{} packets arrived at {}, {rate} of IP packets between the first and the last",
-            net.packets, net.address
-        ),
-    };
-    let mut note = |count: u64, what: &str| {
-        if count > 0 {
-            text.push_str(&format!("; {count} {what}"));
-        }
-    };
+    let rate = net.rate_bit_per_s.map_or_else(words::no_rate, show_bit_rate);
+    let mut parts = vec![match &net.sender {
+        Some(sender) => words::sent(net.packets, net.address, rate, show_bit_rate(sender.asked_bit_per_s as f64)),
+        None => words::arrived(net.packets, net.address, rate),
+    }];
+    let some = |count: u64| Some(count).filter(|count| *count > 0);
     if let Some(sender) = &net.sender {
-        note(sender.skipped, "left out because they were late");
-        note(sender.refused, "refused by the kernel");
-        note(sender.unreachable, "times nobody listened there");
+        parts.extend(some(sender.skipped).map(words::skipped));
+        parts.extend(some(sender.refused).map(words::refused));
+        parts.extend(some(sender.unreachable).map(words::unreachable));
     }
     if let Some(sink) = &net.sink {
-        note(sink.socket_drops.unwrap_or(0), "dropped at the sink's full buffer");
-        note(sink.unstamped, "without a stamp of the kernel");
-        if sink.socket_drops.is_none() {
-            text.push_str("; drops at the sink's buffer are not known here");
-        }
+        parts.extend(some(sink.socket_drops.unwrap_or(0)).map(words::dropped));
+        parts.extend(some(sink.unstamped).map(words::unstamped));
+        parts.extend(sink.socket_drops.is_none().then(words::drops_unknown));
     }
-    text.push('\n');
-    text
+    parts.join("; ") + "\n"
 }

@@ -55,6 +55,7 @@ mod rtt;
 mod run_file;
 mod schema;
 mod selftest;
+mod sentences;
 mod serve;
 mod shaper;
 mod sleep;

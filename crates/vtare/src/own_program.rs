@@ -26,11 +26,5 @@ pub(crate) fn path() -> Result<PathBuf, Failure> {
 
 /// The remark on a result that had to do without `/proc`.
 pub(crate) fn proc_note() -> Option<Note> {
-    let text = || {
-        format!(
-            "/proc is not mounted, so nothing is known of other programs, interrupts and most facts of this machine: \
-             {MOUNT}"
-        )
-    };
-    (!has_proc()).then(|| Note::new("proc_missing", text()))
+    (!has_proc()).then(|| Note::new("proc_missing", crate::sentences::run::no_proc(MOUNT)))
 }

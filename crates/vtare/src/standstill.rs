@@ -9,6 +9,7 @@ use vtare_sys::{clocks, kernel_file};
 use vtare_units::Span;
 
 use crate::instrument::Note;
+use crate::sentences::standstill as words;
 use crate::table::time;
 
 /// Shorter gaps may have any cause.
@@ -31,19 +32,12 @@ pub(crate) enum Cause {
 }
 
 impl Cause {
-    const fn words(self) -> &'static str {
+    fn in_words(self) -> String {
         match self {
-            Self::Suspended => "the machine was suspended",
-            Self::Stopped => {
-                "the process was stopped (SIGSTOP or a frozen control group): it neither ran nor waited for a CPU"
-            }
-            Self::MachineStalled => {
-                "the machine stalled, or its host took the CPU without stating so: this kernel counts the time as \
-                 run"
-            }
-            Self::StoppedOrMachineStalled => {
-                "the process was stopped, or the machine stalled: it waited for no CPU meanwhile"
-            }
+            Self::Suspended => words::suspended(),
+            Self::Stopped => words::stopped(),
+            Self::MachineStalled => words::machine_stalled(),
+            Self::StoppedOrMachineStalled => words::stopped_or_machine_stalled(),
         }
     }
 }
@@ -141,12 +135,14 @@ impl Watch {
 pub(crate) fn note(of: &str, outages: &[Outage]) -> Option<Note> {
     let longest = outages.iter().max_by_key(|outage| outage.length_ns)?;
     let (length, began) = (time(Some(longest.length_ns as f64)), time(Some(longest.began_ns as f64)));
-    let times = if outages.len() == 1 { String::new() } else { format!(", the longest of {} times", outages.len()) };
-    let why = longest.cause.words();
-    let text = format!(
-        "{of}: this program stalled for {length}, {began} after the start{times}: {why}. No figure includes that time"
-    );
-    Some(Note::new("stalled", text))
+    let why = longest.cause.in_words();
+    Some(Note::new(
+        "stalled",
+        match outages.len() {
+            1 => words::once(of, length, began, why),
+            times => words::often(of, length, began, times, why),
+        },
+    ))
 }
 
 #[cfg(test)]

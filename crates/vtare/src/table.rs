@@ -107,16 +107,6 @@ const HALF_IQR: &str = "half IQR";
 /// What such a column is not: run medians of further starts differed by 26 to 127 times of it.
 const NO_ERROR_BAR: &str = "half IQR: half the width of the middle half; starts may differ by more\n";
 
-/// The width of the middle half of readings for people, from half of it; below the steps of the clock it is named so,
-/// and it is nothing where it is not estimable.
-pub(crate) fn middle_half(half_iqr: Option<f64>, readings: &str, write: fn(Option<f64>) -> String) -> String {
-    match half_iqr {
-        None => String::new(),
-        Some(0.0) => format!(" (the middle half of {readings} is within one step of the clock)"),
-        Some(half) => format!(" (the middle half of {readings} spans {})", write(Some(2.0 * half))),
-    }
-}
-
 /// A spread given in ns for people: 0 means that it lies below the steps of the clock, and is shown so.
 pub(crate) fn spread(nanos: Option<f64>) -> String {
     if nanos == Some(0.0) { "<quantum".to_owned() } else { time(nanos) }

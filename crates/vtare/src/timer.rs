@@ -21,6 +21,7 @@ use crate::instrument::{self, Instrument, Note, Outcome, Session};
 use crate::parameters;
 use crate::quantities::positive;
 use crate::samples::{Column, Row as _};
+use crate::sentences::{run, timer as words};
 use crate::table::{Table, spread, time};
 
 /// The sources take turns this often, so that a drift of the machine meets all of them alike.
@@ -160,27 +161,17 @@ fn finish(
     interrupted: bool,
 ) -> Result<Outcome<TimerCell>, Failure> {
     let clock = session.clock();
-    let mut notes = vec![Note::new(
-        "read_cost",
-        "'read cost' is the time of a tight loop of reads divided by their number; the other figures are differences \
-         of consecutive readings, which move in steps of the clock",
-    )];
+    let mut notes = vec![Note::new("read_cost", words::read_cost())];
     let preempted: u64 = all.iter().map(|series| series.loops().preempted()).sum();
     if preempted > 0 {
         let timed: u64 = all.iter().map(|series| series.loops().timed()).sum();
-        let text = format!(
-            "{preempted} of {timed} loops of reads lost the CPU to another thread; 'read cost' is of the other {}",
-            timed - preempted
-        );
-        notes.push(Note::new("loops_preempted", text));
+        notes.push(Note::new("loops_preempted", words::preempted(preempted, timed, timed - preempted)));
     }
     if parameters.cpu.is_none() {
-        notes.push(Note::new("not_pinned", "the thread could move between CPUs; --cpu N keeps it on one"));
+        notes.push(Note::new("not_pinned", run::not_pinned()));
     }
     if !clock.counter_usable() {
-        let text =
-            "the CPU's counter is not usable as a clock here, so its reads are left out; see the clock's reasons";
-        notes.push(Note::new("counter_left_out", text));
+        notes.push(Note::new("counter_left_out", words::counter_left_out()));
     }
     let mut cells = Vec::new();
     for series in all {

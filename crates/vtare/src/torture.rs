@@ -10,13 +10,16 @@ use vtare_sys::facts::MachineFacts;
 use vtare_sys::{clocks, sched};
 use vtare_units::{Monotonic, Span, Timestamp};
 
+use crate::answer::{Answer, Change, Shape, VerdictLevel};
 use crate::context::Context;
+use crate::document::AnswerDocument;
 use crate::failure::{Exit, Failure};
 use crate::instrument::{self, Instrument};
 use crate::output::{print, print_json, to_json};
 use crate::parameters::Arguments;
 use crate::quantities::positive;
-use crate::table::Table;
+use crate::sentences::torture as words;
+use crate::table::{Table, time};
 use crate::timer::Timer;
 
 /// Readings between two checks of the stop flag and the kernel's clock.
@@ -121,6 +124,7 @@ pub(crate) const SCHEMA: &str = "vtare.torture/1";
 #[derive(Serialize, schemars::JsonSchema)]
 pub(crate) struct Document<'d> {
     schema: &'static str,
+    answer: AnswerDocument<VerdictLevel, Change>,
     machine: &'d MachineFacts,
     clock: &'d ClockInfo,
     /// How the clock was read.
@@ -176,6 +180,7 @@ fn torture(seconds: f64, path: Path, json: bool, context: &Context) -> Result<Ex
         let machine = MachineFacts::read();
         let document = Document {
             schema: SCHEMA,
+            answer: answer(&seen, threads).document(),
             machine: &machine,
             clock: &info,
             path,
@@ -268,6 +273,21 @@ fn read_until(clock: &Clock, latest: &AtomicU64, done: &AtomicBool) -> Seen {
     seen
 }
 
+/// Whether the clock ever went backward.
+fn answer(seen: &Seen, threads: usize) -> Answer {
+    let all = seen.unordered.add(seen.ordered).add(seen.across_threads);
+    if all.readings == 0 {
+        return Answer::none(crate::sentences::timer::none());
+    }
+    if all.backward == 0 {
+        return Answer::new(words::never_backward(all.readings, threads));
+    }
+    let worst = time(Some(all.worst_ns as f64));
+    let mut answer = Answer::new(words::backward(all.backward, all.readings, threads, &worst));
+    answer.limit(words::outside(seen.farthest_from_kernel_ns));
+    answer
+}
+
 fn page(seen: &Seen, info: &ClockInfo, threads: usize, elapsed_s: f64) -> String {
     let mut table = Table::new(&["readings", "compared", "backward", "worst step"], 1);
     for (name, steps) in [
@@ -283,21 +303,17 @@ fn page(seen: &Seen, info: &ClockInfo, threads: usize, elapsed_s: f64) -> String
         ]);
     }
     let path = to_json(&info.path);
-    let mut text = format!(
-        "clock {} ({}), {threads} threads, {elapsed_s:.1} s\n{}\n",
-        info.source,
-        path.as_str().unwrap_or("unknown path"),
-        table.render().trim_end(),
-    );
-    text.push_str(&format!(
-        "outside the kernel's own readings before and after by at most {} ns\n",
-        seen.farthest_from_kernel_ns
-    ));
+    let path = path.as_str().unwrap_or("unknown path");
+    let mut lines = vec![
+        answer(seen, threads).first_line(Shape::here()).trim_end().to_owned(),
+        words::head(info.source, path, threads, elapsed_s),
+        table.render().trim_end().to_owned(),
+        words::outside(seen.farthest_from_kernel_ns),
+    ];
     for counted in &info.events {
-        let event = to_json(&counted.event);
-        text.push_str(&format!("event: {}, {} times\n", event.as_str().unwrap_or("unknown"), counted.count));
+        lines.push(words::event(to_json(&counted.event).as_str().unwrap_or("unknown"), counted.count));
     }
-    text
+    lines.join("\n") + "\n"
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from independent_statistics import benjamini, holm, memory_costs, quantile, steady
+from independent_statistics import alphas_left, benjamini, holm, memory_costs, quantile, steady
 from scipy.special import betainc, stdtrit
 
 PARTS = {"timer": "source", "sleep": "method", "counter": "argument", "noise": "cpu"}
@@ -272,6 +272,15 @@ class Found:
     low: float
     high: float
     p: float
+    error: float
+    freedom: float
+
+    def ends(self, word: str, alpha: float) -> tuple[float, float]:
+        """The interval beside a verdict."""
+        if word == "equivalent":
+            return self.low, self.high
+        reach = math.exp(float(stdtrit(self.freedom, 1 - alpha / 2)) * self.error)
+        return self.ratio / reach, self.ratio * reach
 
     def word(self, p: float) -> str:
         """The verdict at an adjusted p."""
@@ -286,7 +295,7 @@ def t_of(shift: float, error: float, freedom: float) -> Found:
     half = float(stdtrit(freedom, 0.975)) * error
     t = abs(shift) / error if error else (0.0 if shift == 0 else math.inf)
     p = 0.0 if math.isinf(t) else float(betainc(freedom / 2, 0.5, freedom / (freedom + t * t)))
-    return Found(math.exp(shift), math.exp(shift - half), math.exp(shift + half), p)
+    return Found(math.exp(shift), math.exp(shift - half), math.exp(shift + half), p, error, freedom)
 
 
 def paired(here: dict[int, float], there: dict[int, float]) -> Found:
@@ -345,15 +354,19 @@ def tables(text: str) -> list[tuple[str, list[dict[str, str]]]]:
 
 
 def check_rows(seen: Seen, kind: str, rows: list[dict[str, str]], made: list[tuple[Found, bool, Cell, Cell]],
-               families: list[str], adjust: Any, unknown: set[str] = frozenset()) -> list[float]:  # fmt: skip
-    """Compare rows with what was recomputed, and return the adjusted p of each.
+               families: list[str], adjust: Any,
+               unknown: set[str] = frozenset()) -> list[tuple[float, float]]:  # fmt: skip
+    """Compare rows with what was recomputed, and return the adjusted p of each with the alpha that it leaves.
 
     Where the clock's step may widen an interval, it is no narrower. Of `unknown` families not all members are known.
     """
     adjusted: dict[int, float] = {}
+    left: dict[int, float] = {}
     for family in dict.fromkeys(families):
         places = [at for at, name in enumerate(families) if name == family]
-        adjusted.update(zip(places, adjust([made[at][0].p for at in places]), strict=True))
+        raw = [made[at][0].p for at in places]
+        adjusted.update(zip(places, adjust(raw), strict=True))
+        left.update(zip(places, alphas_left(raw, adjust(raw)), strict=True))
     stepped = {*unknown} | {family for family, (_, step, _, _) in zip(families, made, strict=True) if step}
     for at, (row, (found, step, here, there)) in enumerate(zip(rows, made, strict=True)):
         where = f"{row['where']}, {row['compared']}"
@@ -362,17 +375,14 @@ def check_rows(seen: Seen, kind: str, rows: list[dict[str, str]], made: list[tup
             seen.expect(kind, where, False, row["ratio (95 %)"], found)
             continue
         seen.expect(kind, f"{where}, ratio", same_ratio(shown[0], found.ratio), shown[0], found.ratio)
-        if step:
-            low = shown[1] <= found.low * 1.006 or same_ratio(shown[1], found.low)
-            high = shown[2] >= found.high * 0.994 or same_ratio(shown[2], found.high)
-        else:
-            low, high = same_ratio(shown[1], found.low), same_ratio(shown[2], found.high)
-        seen.expect(kind, f"{where}, interval", low and high, shown[1:], (found.low, found.high))
         p = adjusted[at]
+        exact = families[at] not in stepped
+        word = direction_of(row) if "verdict" in row else found.word(p)
+        ends = found.ends(word, left[at]) if exact else (found.low, found.high)
+        seen.expect(kind, f"{where}, interval", ends_agree(shown[1:], ends, exact), shown[1:], ends)
         if families[at] not in stepped:
             seen.expect(kind, f"{where}, p", p_agrees(row["p (adjusted)"], p), row["p (adjusted)"], p)
         if "verdict" in row and families[at] not in unknown:
-            word = direction_of(row)
             right = word == found.word(p) if not step else (
                 word not in ("higher", "lower") or word == found.word(p)
             )  # fmt: skip
@@ -380,7 +390,15 @@ def check_rows(seen: Seen, kind: str, rows: list[dict[str, str]], made: list[tup
         for cell, side in ((here, 0), (there, 1)):
             runs = re.sub(r" of \d+", "", row["runs"]).split(" / ")[side]
             seen.expect(kind, f"{where}, runs", int(runs) <= len(cell.blocks), runs, len(cell.blocks))
-    return [adjusted[at] for at in range(len(rows))]
+    return [(adjusted[at], left[at] if families[at] not in stepped else 0.0) for at in range(len(rows))]
+
+
+def ends_agree(shown: tuple[float, ...], ends: tuple[float, float], exact: bool) -> bool:
+    """Whether an interval is the recomputed one; not exact: it is no narrower."""
+    same = [same_ratio(*pair) for pair in zip(shown, ends, strict=True)]
+    return all(same) if exact else (
+        (same[0] or shown[0] <= ends[0] * 1.006) and (same[1] or shown[1] >= ends[1] * 0.994)
+    )  # fmt: skip
 
 
 def check_report(store: Path, text: str) -> Seen:
@@ -429,7 +447,7 @@ def figure_of(row: dict[str, str]) -> tuple[str, bool]:
     return COSTS.get(row["figure of a run"], ("", True)) if "figure of a run" in row else (row["tail"], True)
 
 
-def check_again(seen: Seen, kind: str, row: dict[str, str], found: Found, step: bool, p: float) -> None:
+def check_again(seen: Seen, kind: str, row: dict[str, str], found: Found, step: bool, p: float, _left: float) -> None:
     """Compare a row with what was recomputed for another table."""
     where = f"{row['where']}, {row['compared']}"
     shown = ratio_and_ends(row["ratio (95 %)"])
@@ -479,14 +497,15 @@ def check_table(seen: Seen, kind: str, rows: list[dict[str, str]], cells: dict[s
             mean = mean_ratio(here, there)
             seen.expect(kind, row["where"], close(printed, mean), printed, mean)
     ps = check_rows(seen, kind, tested, made, families, adjust, unknown)
-    for row, (found, step, here, there), p, family in zip(tested, made, ps, families, strict=True):
+    for row, (found, step, here, there), (p, left), family in zip(tested, made, ps, families, strict=True):
         figure = figure_of(row)[0].removesuffix(" reading")
-        judged[figure, id(here), id(there)] = found, step or family in unknown, p
+        judged[figure, id(here), id(there)] = found, step or family in unknown, p, left
     return [found for found, _, _, _ in made]
 
 
-Judged = dict[tuple[str, int, int], tuple[Found, bool, float]]
-"""Figure and both cells -> what was recomputed, whether the clock's step may widen it, and the adjusted p."""
+Judged = dict[tuple[str, int, int], tuple[Found, bool, float, float]]
+"""Figure and both cells -> what was recomputed, whether the clock's step may widen it, the adjusted p, and the alpha
+that it leaves (0: not known)."""
 
 
 def check_main(seen: Seen, rows: list[dict[str, str]], cells: dict[str, list[Cell]], judged: Judged) -> None:
@@ -524,12 +543,11 @@ def check_main(seen: Seen, rows: list[dict[str, str]], cells: dict[str, list[Cel
         if (figure, id(here), id(there)) not in judged:
             seen.skipped[row["metric"]] += 1
             continue
-        found, step, p = judged[figure, id(here), id(there)]
+        found, step, p, left = judged[figure, id(here), id(there)]
         seen.expect("main", f"{where}, ratio", same_ratio(ratio, found.ratio), ratio, found.ratio)
-        ends = (same_ratio(low, found.low) and same_ratio(high, found.high)) or (
-            step and low <= found.low * 1.006 and high >= found.high * 0.994
-        )  # fmt: skip
-        seen.expect("main", f"{where}, interval", ends, (low, high), (found.low, found.high))
+        exact = left > 0 and not step
+        ends = found.ends(word, left) if exact else (found.low, found.high)
+        seen.expect("main", f"{where}, interval", ends_agree((low, high), ends, exact), (low, high), ends)
         right = word == found.word(p) or (step and word not in ("higher", "lower"))
         seen.expect("main", f"{where}, verdict", right, word, found.word(p))
 
@@ -714,7 +732,11 @@ def check_compare(document: dict[str, Any]) -> Seen:
                 seen.expect(kind, row["experiment"], row["verdict"] == "refused", row["verdict"], "refused")
             continue
         found = [welch(*logs) for logs in made]
-        for row, one, p in zip(rows, found, adjust([one.p for one in found]), strict=True):
+        raw = [one.p for one in found]
+        for row, one, p, alpha in zip(rows, found, adjust(raw), alphas_left(raw, adjust(raw)), strict=True):
+            judged = row["judged_low"], row["judged_high"]
+            wanted = one.ends(row["verdict"], alpha)
+            seen.expect(kind, row["experiment"], ends_agree(judged, wanted, False), judged, wanted)
             # The clock's step widens an interval, and never narrows it.
             ends = row["ratio_low"] <= one.low * (1 + 1e-9) and row["ratio_high"] >= one.high * (1 - 1e-9)
             near = math.isclose(row["ratio_low"], one.low, rel_tol=1e-3)

@@ -74,6 +74,15 @@ def holm(raw: list[float]) -> list[float]:
     return out
 
 
+def alphas_left(raw: list[float], adjusted: list[float]) -> list[float]:
+    """Of 0.05, what the interval of each comparison has: its own step where it differs, else a share of the others."""
+    open_ones = sum(p > 0.05 for p in adjusted)
+    return [
+        0.05 / open_ones if p > 0.05 else 0.05 * (q / p if q > 0 else 1 / len(raw))
+        for q, p in zip(raw, adjusted, strict=True)
+    ]
+
+
 def benjamini(raw: list[float]) -> list[float]:
     """Benjamini and Hochberg's adjustment."""
     order = sorted(range(len(raw)), key=lambda at: -raw[at])

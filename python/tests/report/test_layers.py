@@ -114,7 +114,7 @@ def test_the_report_shows_each_ratio_with_its_interval_and_verdict_in_every_form
     written = markdown(content_of(summary, figures=False)).replace("\u00a0", " ").replace("\\_", "_")
     for row, source in zip(rows, compared(summary.layers).iter_rows(named=True), strict=True):
         shown = {key: one.text.replace("\u00a0", " ") for key, one in row.items()}
-        interval = ratio_range_text(source["ratio_low"], source["ratio_high"])
+        interval = ratio_range_text(source["judged_low"], source["judged_high"])
         assert shown["ratio"] == f"{ratio_text(source['ratio'])} ({interval})"
         margin = " within 5 %" if source["verdict"] == "equivalent" else ""
         word = "worse" if source["verdict"] == "higher" else source["verdict"]

@@ -142,6 +142,32 @@ def test_a_difference_that_adjustment_takes_away_is_undecided_and_states_so() ->
     assert "after adjustment over 12 comparisons: it may be chance" in crowd.reason
 
 
+def test_the_interval_beside_a_verdict_of_a_family_agrees_with_it() -> None:
+    rng = np.random.default_rng(5)
+    seen = set()
+    for _ in range(300):
+        size = int(rng.integers(1, 9))
+        shifts = rng.choice([1.0, 1.0, 1.1, 1.5], size)
+        spread = rng.choice([0.02, 0.1])
+        pairs = [(rng.lognormal(0, spread, 6) * shift, rng.lognormal(0, spread, 6)) for shift in shifts]
+        found = [stats.compare_runs(here, there) for here, there in pairs]
+        for adjustment in ("holm", "bh"):
+            values = stats.adjust([one.p or 0.0 for one in found], family="f", adjustment=adjustment)
+            for one, p, left in zip(found, values, stats.alphas_left(values, 0.05), strict=True):
+                made = stats.judge(one, p_adjusted=p.adjusted, margin_ratio=MARGIN, size=size, alpha_left=left)
+                assert made.ends is not None
+                low, high = made.ends.low or 0.0, made.ends.high or 0.0
+                seen.add(made.verdict)
+                assert low <= (one.ratio or 0.0) <= high
+                if made.verdict == "equivalent":
+                    assert 1 / MARGIN <= low < high <= MARGIN
+                else:
+                    assert made.verdict.is_different == (low > 1 or high < 1)
+                    # An adjusted interval is never narrower than that of one comparison alone.
+                    assert low <= (one.low or 0.0) * (1 + 1e-9)
+    assert seen == {"higher", "lower", "inconclusive", "equivalent"}
+
+
 def test_a_difference_inside_the_margin_is_equivalent_however_sure_it_is() -> None:
     found = stats.compare_runs([1.01, 1.011, 1.0105, 1.0102], [1.0, 1.001, 1.0005, 1.0002])
     assert found.p is not None

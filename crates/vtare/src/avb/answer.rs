@@ -8,6 +8,7 @@ use super::shown::{megabits, sized};
 use crate::answer::{Answer, CommandLine};
 use crate::instrument::Outcome;
 use crate::note::Note;
+use crate::sentences::{answer as usual, avb as words};
 use crate::table::{rough_percent, time};
 
 /// How much more an estimate may have when what it may have did not suffice.
@@ -15,43 +16,39 @@ const MORE: f64 = 4.0;
 
 /// The answer of a run.
 pub(super) fn of(outcome: &Outcome<AvbCell>, parameters: &Parameters, line: &CommandLine) -> Answer {
-    let Some(cell) = outcome.cells.first() else { return Answer::none("Nothing was estimated.") };
-    let way = format!("the way {} {}", if cell.direction == "reverse" { "from" } else { "to" }, cell.peer);
-    let several = match (cell.estimates, cell.window_s) {
-        (0 | 1, None) => String::new(),
-        (0 | 1, Some(seconds)) => format!(" over {}", time(Some(seconds * 1e9))),
-        (many, _) => format!(" (median of {many} estimates within {})", time(cell.span_s.map(|span| span * 1e9))),
+    let Some(cell) = outcome.cells.first() else { return Answer::none(words::no_estimate()) };
+    let (to, peer) = (if cell.direction == "reverse" { "from" } else { "to" }, &cell.peer);
+    let way = match (cell.estimates, cell.window_s) {
+        (0 | 1, None) => words::way(to, peer),
+        (0 | 1, Some(seconds)) => words::way_over(to, peer, time(Some(seconds * 1e9))),
+        (many, _) => words::way_median(to, peer, many, time(cell.span_s.map(|span| span * 1e9))),
     };
     let mut answer = match (cell.avb_bit_per_s, cell.capacity_bit_per_s) {
         (Some(rate), capacity) => {
             let rate = megabits(Some(rate));
-            let mut text = match (method(cell), cell.at_least) {
-                ("tcp" | "udpst", _) => format!("{} moved {rate} on {way}{several}", method(cell)),
-                ("adr", _) => format!("At most {rate} is free on {way}{several}"),
-                (_, true) => format!("At least {rate} is free on {way}{several}"),
-                (_, false) => format!("{rate} is free on {way}{several}"),
+            let first = match (method(cell), cell.at_least) {
+                (method @ ("tcp" | "udpst"), _) => words::moved(method, rate, way),
+                ("adr", _) => words::at_most(rate, way),
+                (_, true) => words::at_least(rate, way),
+                (_, false) => words::free(rate, way),
             };
             let ends = cell.interval_bit_per_s.filter(|_| !cell.at_least);
-            match (ends, capacity) {
+            let show = |rate| megabits(Some(rate));
+            let second = match (ends, capacity) {
                 (Some([low, high]), Some(capacity)) if high >= capacity => {
-                    let low = megabits(Some(low.min(capacity)));
-                    text.push_str(&format!(", from {low} to all of the capacity of {}", megabits(Some(capacity))));
+                    words::interval_to_capacity(show(low.min(capacity)), show(capacity))
                 }
-                (ends, capacity) => {
-                    if let Some([low, high]) = ends {
-                        text.push_str(&format!(", from {} to {}", megabits(Some(low)), megabits(Some(high))));
-                    }
-                    if capacity.is_some() {
-                        text.push_str(&format!(", of a capacity of {}", megabits(capacity)));
-                    }
+                (Some([low, high]), Some(capacity)) => {
+                    words::interval_and_capacity(show(low), show(high), show(capacity))
                 }
-            }
-            Answer::new(text + ".")
+                (Some([low, high]), None) => words::interval(show(low), show(high)),
+                (None, Some(capacity)) => words::capacity(show(capacity)),
+                (None, None) => String::new(),
+            };
+            Answer::new(format!("{first} {second}").trim_end())
         }
-        (None, Some(capacity)) => {
-            Answer::new(format!("The capacity of {way} is {}{several}.", megabits(Some(capacity))))
-        }
-        (None, None) => Answer::none(format!("How much is free on {way} is not known.")),
+        (None, Some(capacity)) => Answer::new(words::capacity_of(way, megabits(Some(capacity)))),
+        (None, None) => Answer::none(words::nothing_known(way)),
     };
     let found = cell.avb_bit_per_s.or(cell.capacity_bit_per_s).is_some();
     figures(&mut answer, cell);
@@ -59,15 +56,18 @@ pub(super) fn of(outcome: &Outcome<AvbCell>, parameters: &Parameters, line: &Com
         answer.limit(why_at_least(cell.stopped));
     }
     if cell.estimates == 0 {
-        answer.limit("No estimate was complete when the time was over.");
+        answer.limit(words::none_complete());
     } else if !found {
-        answer.limit(format!("No estimate: {}.", silence(cell.stopped)));
+        answer.limit(match cell.stopped {
+            Some(Stopped::ByteBudget) => words::none_for_bytes(),
+            Some(Stopped::TimeBudget) => words::none_for_time(),
+            other => words::none(silence(other)),
+        });
     } else if cell.unanswered > 0 && cell.avb_bit_per_s.is_some() {
-        answer.limit(format!("{} of {} estimates gave no answer.", cell.unanswered, cell.estimates));
+        answer.limit(words::some_unanswered(cell.unanswered, cell.estimates));
     }
     if cell.uninformative > 0 {
-        let (number, of) = (cell.uninformative, cell.estimates);
-        answer.limit(format!("{number} of {of} estimates exclude nothing: their interval is as wide as the link."));
+        answer.limit(words::uninformative(cell.uninformative, cell.estimates));
     }
     if cell.at_least || !found {
         more(&mut answer, cell, &outcome.notes, parameters, line);
@@ -85,41 +85,34 @@ fn figures(answer: &mut Answer, cell: &AvbCell) {
         && !cell.at_least
         && Some([&low, &high]) != cell.interval_bit_per_s.map(ends).as_ref().map(|[low, high]| [low, high])
     {
-        answer.figure(format!("Expect {low} to {high} over longer periods if the other traffic stays the same."));
+        answer.figure(words::long_run(low, high));
     }
     if let (1.., Some(byte), Some(ns)) = (cell.estimates, cell.estimate_byte.median, cell.estimate_ns.median) {
-        let estimates = if cell.estimates == 1 { "estimate" } else { "estimates" };
-        answer.figure(format!(
-            "{} {estimates} by {}, each with {} of probes in {}.",
-            cell.estimates,
-            cell.method,
-            sized(Some(byte)),
-            time(Some(ns))
-        ));
+        let (size, time) = (sized(Some(byte)), time(Some(ns)));
+        answer.figure(match cell.estimates {
+            1 => words::one_estimate(&cell.method, size, time),
+            many => words::estimates(many, &cell.method, size, time),
+        });
     }
-    let share =
-        cell.occupied_share.map_or_else(String::new, |share| format!(" ({} of the capacity)", rough_percent(share)));
-    let taken = cell.occupied_bit_per_s.map(|rate| format!("came at {}{share}", megabits(Some(rate))));
-    let queued = cell.queued_ns.map(|queued| format!("made the queue wait {}", time(Some(queued))));
-    let burden: Vec<String> = taken.into_iter().chain(queued).collect();
-    if !burden.is_empty() {
-        answer.figure(format!("The probes {}.", burden.join(" and ")));
+    let rate = cell.occupied_bit_per_s.map(|rate| match cell.occupied_share {
+        Some(share) => words::of_capacity(megabits(Some(rate)), rough_percent(share)),
+        None => megabits(Some(rate)),
+    });
+    match (rate, cell.queued_ns.map(|queued| time(Some(queued)))) {
+        (Some(rate), Some(queued)) => answer.figure(words::probes_and_queue(rate, queued)),
+        (Some(rate), None) => answer.figure(words::probes(rate)),
+        (None, Some(queued)) => answer.figure(words::queue(queued)),
+        (None, None) => {}
     }
 }
 
 /// Why a value is a lower bound.
-const fn why_at_least(stopped: Option<Stopped>) -> &'static str {
+fn why_at_least(stopped: Option<Stopped>) -> String {
     match stopped {
-        Some(Stopped::SenderLimited) => {
-            "A lower bound: the sender cannot pace faster on this machine, so the path may have more."
-        }
-        Some(Stopped::ByteBudget) => {
-            "A lower bound: nothing queued with the bytes that may be sent (--max-bytes), so the path may have more."
-        }
-        Some(Stopped::TimeBudget) => {
-            "A lower bound: nothing queued in the time that it may take (--max-time), so the path may have more."
-        }
-        _ => "A lower bound: the path may have more.",
+        Some(Stopped::SenderLimited) => words::bound_of_sender(),
+        Some(Stopped::ByteBudget) => words::bound_of_bytes(),
+        Some(Stopped::TimeBudget) => words::bound_of_time(),
+        _ => words::bound(),
     }
 }
 
@@ -128,16 +121,16 @@ fn method(cell: &AvbCell) -> &str {
     cell.method.split(':').next().unwrap_or_default()
 }
 
-/// Why estimates gave no answer.
-const fn silence(stopped: Option<Stopped>) -> &'static str {
+/// Why there is no estimate.
+pub(crate) fn silence(stopped: Option<Stopped>) -> String {
     match stopped {
-        Some(Stopped::ByteBudget) => "the byte limit is too small. Raise `--max-bytes`",
-        Some(Stopped::TimeBudget) => "the time limit is too short. Raise `--max-time`",
-        Some(Stopped::Lossy) => "too many packets were lost",
-        Some(Stopped::Reordered) => "too many packets arrived out of order",
-        Some(Stopped::Disturbed) => "sender or receiver stalled too often",
-        Some(Stopped::NoAnswer) => "nothing came back",
-        _ => "the probes did not agree",
+        Some(Stopped::ByteBudget) => words::byte_limit(),
+        Some(Stopped::TimeBudget) => words::time_limit(),
+        Some(Stopped::Lossy) => words::lossy(),
+        Some(Stopped::Reordered) => words::reordered(),
+        Some(Stopped::Disturbed) => words::disturbed(),
+        Some(Stopped::NoAnswer) => words::no_answer(),
+        _ => words::disagreed(),
     }
 }
 
@@ -149,28 +142,26 @@ fn more(answer: &mut Answer, cell: &AvbCell, notes: &[Note], parameters: &Parame
         Some(Stopped::ByteBudget) => {
             let spent = parameters.most_byte.map(|byte| byte as f64).or(cell.estimate_byte.median);
             if let Some(byte) = spent.map(|byte| (byte * MORE).ceil()).filter(|byte| *byte > 0.0) {
-                answer.change("Let an estimate send more.", line.with("--max-bytes", byte));
+                answer.change(words::estimate_sends_more(), line.with("--max-bytes", byte));
             }
         }
         Some(Stopped::TimeBudget) => {
             let spent = parameters.most_ns.map(|ns| ns as f64).or(cell.estimate_ns.median);
             if let Some(ms) = spent.map(|ns| (ns / 1e6 * MORE).ceil()).filter(|ms| *ms > 0.0) {
-                answer.change("Let an estimate take longer.", line.with("--max-time", format!("{ms}ms")));
+                answer.change(words::estimate_takes_longer(), line.with("--max-time", format!("{ms}ms")));
             }
         }
-        Some(Stopped::SenderLimited) if !parameters.is_tcp() => answer.change(
-            "See what the kernel's TCP moves, which fills the path while it runs.",
-            line.with("--method", "tcp"),
-        ),
+        Some(Stopped::SenderLimited) if !parameters.is_tcp() => {
+            answer.change(words::try_tcp(), line.with("--method", "tcp"));
+        }
         Some(Stopped::Lossy | Stopped::Reordered) => {
-            answer.change("See where packets are lost.", format!("vtare rtt {} --seconds 5", cell.peer))
+            answer.change(usual::find_losses(), format!("vtare rtt {} --seconds 5", cell.peer))
         }
         Some(Stopped::Disturbed) => answer.free_the_cpu(notes, parameters.cpu, line),
         _ => {}
     }
     if let (0, Some(seconds)) = (cell.estimates, parameters.seconds) {
-        let text = format!("Give it more than {}.", time(Some(seconds * 1e9)));
-        answer.change(text, line.with("--seconds", (seconds * MORE).ceil()));
+        answer.change(words::more_than(time(Some(seconds * 1e9))), line.with("--seconds", (seconds * MORE).ceil()));
     }
 }
 
@@ -205,10 +196,10 @@ mod tests {
         let mut good = cell(Some(50e6), Stopped::Converged);
         good.capacity_bit_per_s = Some(100e6);
         let sentence =
-            "  50.0 Mbit/s is free on the way to a, from 45.0 Mbit/s to 55.0 Mbit/s, of a capacity of 100 Mbit/s.\n\n";
+            "  50.0 Mbit/s is free on the way to a. Interval: 45.0 Mbit/s to 55.0 Mbit/s; capacity: 100 Mbit/s.\n\n";
         assert_eq!(shown(good.clone()), sentence);
         (good.direction, good.estimates, good.span_s) = ("reverse", 9, Some(5.0));
-        let sentence = "  50.0 Mbit/s is free on the way from a (median of 9 estimates within 5.00 s), from";
+        let sentence = "  50.0 Mbit/s is free on the way from a (median of 9 estimates within 5.00 s). Interval";
         assert!(shown(good.clone()).starts_with(sentence), "{}", shown(good));
     }
 
@@ -217,7 +208,7 @@ mod tests {
         let mut short = cell(Some(50e6), Stopped::Converged);
         (short.window_s, short.long_run_bit_per_s) = (Some(0.06), Some([20e6, 80e6]));
         let text = shown(short.clone());
-        assert!(text.contains("is free on the way to a over 60.0 ms, from 45.0 Mbit/s to 55.0 Mbit/s."), "{text}");
+        assert!(text.contains("is free on the way to a over 60.0 ms. Interval: 45.0 Mbit/s to 55.0 Mbit/s."), "{text}");
         assert!(text.contains("  Expect 20.0 Mbit/s to 80.0 Mbit/s over longer periods if the other"), "{text}");
         short.long_run_bit_per_s = short.interval_bit_per_s;
         assert!(!shown(short).contains("longer periods"), "no less certain");
@@ -244,18 +235,18 @@ mod tests {
             answer.short(Shape { colour: false, width: 80 }, 8, &[], &[])
         };
         let expected = "\
-50.0 Mbit/s is free on the way to 10.0.0.2 over 60.0 ms, from 45.0 Mbit/s to
-  55.0 Mbit/s, of a capacity of 100 Mbit/s.
+50.0 Mbit/s is free on the way to 10.0.0.2 over 60.0 ms. Interval: 45.0 Mbit/s
+  to 55.0 Mbit/s; capacity: 100 Mbit/s.
 Expect 20.0 Mbit/s to 80.0 Mbit/s over longer periods if the other traffic stays
   the same.
-1 estimate by abacus, each with 996 kB of probes in 351 ms.
+1 estimate by abacus, with 996 kB of probes in 351 ms.
 The probes came at 10.0 Mbit/s (10 % of the capacity) and made the queue wait
   1.50 ms.
 All figures: add -v
 ";
         assert_eq!(screen(&good), expected);
         let expected = "\
-How much is free on the way to a is not known.
+Could not estimate how much is free on the way to a.
 No estimate: the byte limit is too small. Raise `--max-bytes`.
 Try: vtare avb 10.0.0.2 --max-bytes 2000000
 All figures: add -v
@@ -282,7 +273,7 @@ All figures: add -v
     #[test]
     fn without_an_answer_the_reason_and_the_way_out_are_named() {
         let text = shown(cell(None, Stopped::Lossy));
-        assert!(text.starts_with("  How much is free on the way to a is not known.\n"), "{text}");
+        assert!(text.starts_with("  Could not estimate how much is free on the way to a.\n"), "{text}");
         assert!(text.contains("No estimate: too many packets were lost."), "{text}");
         assert!(text.contains("      vtare rtt a --seconds 5\n"), "{text}");
         assert!(shown(cell(None, Stopped::Disturbed)).contains("      vtare noise --cpu 1\n"));

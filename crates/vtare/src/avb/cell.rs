@@ -17,6 +17,7 @@ use crate::failure::Failure;
 use crate::instrument::Note;
 use crate::output;
 use crate::samples::{Samples, SamplesError, count, nearest};
+use crate::sentences::avb as words;
 use crate::table::time;
 
 /// One estimate.
@@ -234,15 +235,16 @@ impl Gathered {
         cell.receiver_drops = counters.and_then(|counters| counters.socket_drops);
     }
 
-    /// What the methods themselves remarked, each once.
-    pub(super) fn remarks(&self) -> Vec<String> {
-        let mut remarks: Vec<String> = Vec::new();
-        for note in self.timed.iter().flat_map(|timed| &timed.estimate.notes) {
-            if !remarks.contains(note) {
-                remarks.push(note.clone());
+    /// What the method itself remarked, each once.
+    pub(super) fn notes(&self, method: &str) -> Vec<Note> {
+        let mut notes: Vec<Note> = Vec::new();
+        for remark in self.timed.iter().flat_map(|timed| &timed.estimate.notes) {
+            let note = Note::new("method", words::remark(method, remark));
+            if !notes.contains(&note) {
+                notes.push(note);
             }
         }
-        remarks
+        notes
     }
 }
 
@@ -381,7 +383,7 @@ pub(super) fn show(line: &StreamLine<'_>, how: Stream, notes: &mut Vec<Note>) ->
     let text = if how == Stream::Lines { line.in_words() } else { line.document().to_string() };
     let shown = output::print_on(&format!("{text}\n"))?;
     if shown.is_break() {
-        notes.push(Note::new("reader_gone", "whoever read the stream of estimates went away, which ended the run"));
+        notes.push(Note::new("reader_gone", words::reader_gone()));
     }
     Ok(shown)
 }
@@ -474,7 +476,7 @@ mod tests {
         assert_eq!((cell.receiver_drops, cell.at_least), (None, false));
         // 20 Mbit/s of 200, 220 and 240.
         assert_eq!(cell.occupied_share.map(|share| (share * 1e4).round()), Some(909.0));
-        assert_eq!(gathered.remarks(), ["once"]);
+        assert_eq!(gathered.notes("abacus"), [Note::new("method", "abacus: once.")]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! [`vtare_methods::avb`] decides what to send and what follows; [`vtare_probe::train`] sends it and learns what
 //! became of each packet.
 
-mod answer;
+pub(crate) mod answer;
 mod cell;
 mod convert;
 mod parameters;
@@ -29,6 +29,7 @@ use crate::instrument::{self, Instrument, Note, Outcome, RunHeader, Session, Sho
 use crate::output;
 use crate::rtt::conditions;
 use crate::samples::{Column, Row as _};
+use crate::sentences::avb as words;
 use crate::table::{Table, percent, time};
 use cell::StreamLine;
 use cell::{AvbCell, EstimateRow, Gathered};
@@ -98,9 +99,7 @@ impl Instrument for Avb {
         let clock = session.clock();
         let mut notes = conditions::take(parameters.cpu, parameters.fifo, false)?;
         if sched::set_nice(NICE).is_err() {
-            let text = "ordinary priority: trains that other threads delay are dropped, so it may take more of them; \
-                root may have nice -19";
-            notes.push(Note::new("not_niced", text));
+            notes.push(Note::new("not_niced", words::not_niced()));
         }
         let _held = conditions::hold_latency(parameters.dma_latency_ns, &mut notes);
         let mut path = ProbePath::open(clock, parameters, false, &mut notes)?;
@@ -140,16 +139,12 @@ impl Instrument for Avb {
         drop(progress);
         failed?;
         let counters = path.close().map_err(|error| {
-            let text = format!("the responder's last counters are lost: {error}");
-            notes.push(Note::new("counters_lost", text));
+            notes.push(Note::new("counters_lost", words::counters_lost(error)));
         });
         gathered.sum_up(&mut cell, counters.ok().as_ref());
-        notes.extend(gathered.remarks().into_iter().map(|text| Note::new("method", text)));
+        notes.extend(gathered.notes(&cell.method));
         if let Some(drops @ 1..) = cell.receiver_drops {
-            let text = format!(
-                "{drops} datagrams found the receiver's buffer full: it is overloaded, and losses are not the path's"
-            );
-            notes.push(Note::new("receiver_overloaded", text));
+            notes.push(Note::new("receiver_overloaded", words::receiver_overloaded(drops)));
         }
         if let Some(why) = ended.unable {
             return Err(Failure::Input(format!("method {}: {why}", parameters.method)));

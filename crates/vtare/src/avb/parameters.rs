@@ -14,6 +14,7 @@ use crate::nearest::instead_of;
 use crate::output;
 use crate::parameters;
 use crate::quantities::{bytes, nanoseconds, nanoseconds_or_none, positive};
+use crate::sentences::avb as words;
 
 /// Arguments of `vtare avb`.
 #[derive(Clone, Debug, clap::Args)]
@@ -364,12 +365,7 @@ impl Parameters {
             ("gso (--no-gso)", self.gso != default.gso),
         ];
         let named: Vec<&str> = asked.into_iter().filter(|(_, asked)| *asked).map(|(name, _)| name).collect();
-        (!named.is_empty()).then(|| {
-            format!(
-                "{}: of no effect on tcp: the kernel sends, by its own timers and in segments of its own",
-                named.join(", ")
-            )
-        })
+        (!named.is_empty()).then(|| words::no_effect_on_tcp(named.join(", ")))
     }
 
     /// Settings with what `set` changes.

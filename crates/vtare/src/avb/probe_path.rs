@@ -19,6 +19,7 @@ use crate::black_hole::{Vanishing, largest_arriving};
 use crate::failure::Failure;
 use crate::instrument::Note;
 use crate::peers::{self, PATIENCE, PROGRAM, Sign, control_failure};
+use crate::sentences::avb as words;
 
 /// What every Ethernet carries of an IP packet.
 const ETHERNET_BYTE: usize = 1_500;
@@ -149,7 +150,7 @@ impl<'c> ProbePath<'c> {
             .map_err(|error| control_failure(&error))?;
         let class = far.grant().open.ecn.then_some(ECN_CAPABLE);
         if ecn && class.is_none() {
-            notes.push(Note::new("ecn_unknown", "ECN is not known: the vtare there is older than this one"));
+            notes.push(Note::new("ecn_unknown", words::ecn_unknown()));
         }
         let options = SocketOptions { local: Some(far.local_address()), class, ..options };
         let link = SocketLink::udp(clock, address, &options, because).map_err(failed)?;
@@ -197,13 +198,10 @@ impl<'c> ProbePath<'c> {
             let low = largest_arriving(least, asked, arrives).map_err(lost)?;
             if parameters.size_byte.is_some() {
                 let vanishing = Vanishing { asked_byte: asked, small_byte: least, arriving_byte: low };
-                return Err(Failure::Input(format!("size_byte: {}: {vanishing}", parameters.peer)));
+                return Err(Failure::Input(format!("size_byte: {}", vanishing.sentence(&parameters.peer))));
             }
             self.ability.most_packet_byte = low;
-            let text = format!(
-                "packets above {low} B vanish on the way although the interface takes {asked} B: probes have {low} B"
-            );
-            notes.push(Note::new("path_mtu", text));
+            notes.push(Note::new("path_mtu", words::vanishing(low, asked)));
             report = self.sounding(SOUNDING, low).map_err(lost)?;
         }
         let capabilities = self.session.link().facts().capabilities;
@@ -223,12 +221,9 @@ impl<'c> ProbePath<'c> {
             self.grouped = if ANY_STAMPS.contains(&family) { Grouped::BackToBack } else { Grouped::Groups };
             let payload = self.ability.most_packet_byte - self.ability.ip_header_byte;
             self.ability.most_group = (LARGE_BYTE / payload).clamp(1, LARGE_PACKETS);
-            let text = "the path is as fast as single sends: several packets may leave in one call (UDP_SEGMENT)";
-            notes.push(Note::new("grouped", text));
+            notes.push(Note::new("grouped", words::grouped()));
         } else if as_fast && !capabilities.gso {
-            let text = "the path is as fast as single sends and packets cannot leave several in one call: faster \
-                cannot be probed";
-            notes.push(Note::new("single_sends", text));
+            notes.push(Note::new("single_sends", words::single_sends()));
         }
         if !as_fast {
             // A token bucket that the soundings emptied shows only once it is full again.

@@ -24,6 +24,7 @@ use crate::failure::Failure;
 use crate::instrument::{Note, Outcome, Session};
 use crate::peers::{self, Sign};
 use crate::rtt::conditions;
+use crate::sentences::avb as words;
 
 /// In the words of the command: the far end's address.
 const PEER: &str = "{peer}";
@@ -136,7 +137,7 @@ pub(super) fn measure(parameters: &Parameters, session: &mut Session<'_>) -> Res
     };
     let words: Vec<String> = settings.words.iter().map(|word| word.replace(PEER, &peer)).collect();
     let ran = format!("vtare exec {} -- {}", settings.timing.join(" "), shown(&words.join(" ")));
-    notes.push(Note::new("program", format!("estimates of another program: {ran}")));
+    notes.push(Note::new("program", words::program(ran)));
     let cell = AvbCell {
         peer: parameters.peer.clone(),
         address: address.to_string(),

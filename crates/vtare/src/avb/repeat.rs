@@ -74,7 +74,7 @@ pub(super) fn repeat(
     }
     drop(progress);
     gathered.sum_up(&mut cell, None);
-    notes.extend(gathered.remarks().into_iter().map(|text| Note::new("method", text)));
+    notes.extend(gathered.notes(&cell.method));
     Ok(Outcome { cells: vec![cell], notes, interrupted })
 }
 

@@ -3,6 +3,7 @@
 use super::cell::CaptureCell;
 use crate::answer::Answer;
 use crate::instrument::Outcome;
+use crate::sentences::capture as words;
 use crate::table::time;
 
 /// Flows that have a line of their own at most: those with most packets.
@@ -11,45 +12,31 @@ const MOST_NAMED: usize = 4;
 /// The answer of a run.
 pub(super) fn of(outcome: &Outcome<CaptureCell>) -> Answer {
     let Some(cell) = outcome.cells.first() else {
-        return Answer::none("Nothing was captured.");
+        return Answer::none(words::nothing());
     };
     if cell.packets == 0 {
-        let mut answer = Answer::none(format!("No probe passed {}.", cell.source));
+        let mut answer = Answer::none(words::no_probe(&cell.source));
         cell.other_frames().into_iter().for_each(|text| answer.figure(text));
         return answer;
     }
+    let (probes, place) = (cell.packets, &cell.source);
     let mut answer = Answer::new(match (cell.rtt_ns.median, cell.rtt_ns.p99) {
-        (Some(median), Some(p99)) => format!(
-            "{} probes passed {}; a reply takes {} in the median, and 1 in 100 takes {} or more.",
-            cell.packets,
-            cell.source,
-            time(Some(median)),
-            time(Some(p99))
-        ),
-        (Some(median), None) => {
-            format!(
-                "{} probes passed {}; a reply takes {} in the median.",
-                cell.packets,
-                cell.source,
-                time(Some(median))
-            )
-        }
-        (None, _) => format!("{} probes passed {}, none of them with its reply.", cell.packets, cell.source),
+        (median @ Some(_), p99 @ Some(_)) => words::median_and_tail(probes, place, time(median), time(p99)),
+        (median @ Some(_), None) => words::median(probes, place, time(median)),
+        (None, _) => words::seen(probes, place),
     });
     for flow in cell.flows.iter().take(MOST_NAMED) {
-        let ends = format!("{} to {}", flow.source, flow.destination);
+        let (from, to, requests, replies) = (&flow.source, &flow.destination, flow.requests, flow.replies);
         answer.figure(match flow.rtt_ns.median {
-            Some(median) => {
-                format!("{ends}: {} requests, {} replies, {} (median)", flow.requests, flow.replies, time(Some(median)))
-            }
-            None => format!("{ends}: {} requests, {} replies, {} one-way", flow.requests, flow.replies, flow.one_way),
+            Some(median) => words::flow_and_median(from, to, requests, replies, time(Some(median))),
+            None => words::flow(from, to, requests, replies, flow.one_way),
         });
     }
     cell.other_frames().into_iter().for_each(|text| answer.figure(text));
     match cell.lost {
         Some(0) => {}
-        Some(lost) => answer.limit(format!("{lost} probes were seen and lost for want of room.")),
-        None => answer.figure("Nobody counted whether probes were lost for want of room."),
+        Some(lost) => answer.limit(words::lost(lost)),
+        None => answer.figure(words::not_counted()),
     }
     answer.limited_by(&outcome.notes, "negative_round_trips");
     answer
@@ -75,7 +62,7 @@ mod tests {
             "\
 2000 probes passed veth3; a reply takes 45.2 us in the median, and 1 in 100
   takes 90.4 us or more.
-3 probes were seen and lost for want of room.
+3 probes were seen and lost for lack of room.
 All figures: add -v
 "
         );

@@ -5,6 +5,7 @@ use vtare_capture::Tally;
 use vtare_units::figures::Figures;
 
 use crate::note::Note;
+use crate::sentences::capture as words;
 
 /// Flows that people are shown; all are in the document.
 pub(super) const MOST_SHOWN: usize = 20;
@@ -130,15 +131,12 @@ impl CaptureCell {
     /// What people must know of round trips that end before they begin.
     pub(super) fn negative_note(&self) -> Option<Note> {
         let replies: u64 = self.flows.iter().map(|flow| flow.replies).sum();
-        let was = if self.negative == 1 { "was" } else { "were" };
-        let text = || {
-            format!(
-                "{} of {replies} replies {was} stamped before the request: the clock of the capturing host stepped \
-                 backward. Negative round trips are left out; others that span the step are wrong by as much",
-                self.negative
-            )
+        let text = match self.negative {
+            0 => return None,
+            1 => words::one_negative(replies),
+            many => words::negative(many, replies),
         };
-        (self.negative > 0).then(|| Note::new("negative_round_trips", text()))
+        Some(Note::new("negative_round_trips", text))
     }
 
     /// Takes in what was counted beside the probes.
@@ -151,11 +149,9 @@ impl CaptureCell {
     /// Frames of a file that came in tunnels, and those that can be no probes, a line each for people.
     pub(super) fn other_frames(&self) -> Vec<String> {
         let Some(facts) = &self.file else { return Vec::new() };
-        [("Frames in tunnels", &facts.tunnels), ("Frames passed over", &facts.passed_over)]
-            .into_iter()
-            .filter(|(_, frames)| !frames.is_empty())
-            .map(|(words, frames)| format!("{words}: {}.", named(frames)))
-            .collect()
+        let some = |frames: &[NamedFrames]| (!frames.is_empty()).then(|| named(frames));
+        let tunnels = some(&facts.tunnels).map(words::tunnels);
+        tunnels.into_iter().chain(some(&facts.passed_over).map(words::passed_over)).collect()
     }
 
     /// What people see below the table.

@@ -14,6 +14,7 @@ use super::cell::{CaptureCell, FileFacts, NamedFrames};
 use super::parameters::Parameters;
 use crate::failure::Failure;
 use crate::instrument::{Note, Outcome, Session};
+use crate::sentences::capture as words;
 
 /// Frames between two checks of the stop flag.
 const FRAMES_A_LOOK: u64 = 1 << 14;
@@ -141,24 +142,14 @@ fn is_at_ports(packet: &frame::Packet<'_>, wanted: &Wanted) -> bool {
 fn remarks(facts: &FileFacts, strange: &[u16], there_byte: Option<u64>) -> Vec<Note> {
     let mut notes = Vec::new();
     if let (Some(at), Some(there)) = (facts.cut_at_byte, there_byte) {
-        let text = format!(
-            "the file ends within a packet, of which {there} B are there from byte {at} on: its writer was killed; \
-             all before is read"
-        );
-        notes.push(Note::new("file_cut", text));
+        notes.push(Note::new("file_cut", words::file_cut(there, at)));
     }
     if !strange.is_empty() {
         let list: Vec<String> = strange.iter().map(u16::to_string).collect();
-        let text = format!(
-            "frames of link type {} were left out: vtare reads Ethernet (1), raw IP (101), Linux cooked (113, 276) and \
-             loopback (0, 108)",
-            list.join(", ")
-        );
-        notes.push(Note::new("link_type_unknown", text));
+        notes.push(Note::new("link_type_unknown", words::link_types(list.join(", "))));
     }
     if facts.unstamped > 0 {
-        let text = format!("{} probes carry no time and are in no figure (simple packet blocks)", facts.unstamped);
-        notes.push(Note::new("no_stamp", text));
+        notes.push(Note::new("no_stamp", words::unstamped(facts.unstamped)));
     }
     notes
 }

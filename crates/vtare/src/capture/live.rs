@@ -17,6 +17,7 @@ use super::cell::CaptureCell;
 use super::parameters::{Hook, Parameters};
 use crate::failure::Failure;
 use crate::instrument::{Note, Outcome, Session, WALL_TIME_SET};
+use crate::sentences::capture as words;
 use crate::table::time;
 
 /// The time between two reads of what was captured. Longer ones cost the probes less.
@@ -116,7 +117,7 @@ pub(super) fn capture(
             }
         }
         if let Err(error) = tap.wait(clock) {
-            notes.push(Note::new("capture_ended", format!("{error}; what was captured until then is kept")));
+            notes.push(Note::new("capture_ended", words::ended(error)));
             break false;
         }
     };
@@ -148,12 +149,7 @@ pub(super) fn capture(
         let (error_ns, steps) = ring.stamp_error();
         cell.stamp_error_ns = Some(error_ns);
         if steps > 0 {
-            let error = time(Some(error_ns as f64));
-            let text = format!(
-                "wall time was set {steps} times: stamps within half a second of that may be off by the step, others \
-                 by {error}"
-            );
-            notes.push(Note::new(WALL_TIME_SET, text));
+            notes.push(Note::new(WALL_TIME_SET, words::wall_time_set(steps, time(Some(error_ns as f64)))));
         }
     }
     cell.count(tap.tally());
@@ -163,8 +159,7 @@ pub(super) fn capture(
 }
 
 fn gone(name: &str) -> Note {
-    let text = format!("the interface {name} went away; what was captured until then is kept");
-    Note::new("interface_gone", text)
+    Note::new("interface_gone", words::interface_gone(name))
 }
 
 /// The interface of this name, which must be up.
@@ -209,27 +204,13 @@ fn first_line(error: &BpfError) -> String {
 fn remarks(cell: &CaptureCell) -> Vec<Note> {
     let mut notes: Vec<Note> = cell.negative_note().into_iter().collect();
     if let Some(lost @ 1..) = cell.lost {
-        let text = format!(
-            "{lost} probes (packet: packets) were seen and lost: the program was too slow for them; give --ring-byte \
-             more, or --cpu an idle CPU"
-        );
-        notes.push(Note::new("capture_lost", text));
+        notes.push(Note::new("capture_lost", words::too_slow(lost)));
     }
     if cell.unread + cell.unsplit > 0 {
-        let text = format!(
-            "{} large packets could not be split, and {} probes in others not be read: vtare rtt --no-gso sends one \
-             by one",
-            cell.unsplit, cell.unread
-        );
-        notes.push(Note::new("large_packets_unread", text));
+        notes.push(Note::new("large_packets_unread", words::unread(cell.unsplit, cell.unread)));
     }
     if cell.merged > 0 {
-        let text = format!(
-            "{} large packets held several probes (GSO or GRO): those have the stamp of the large packet; vtare rtt \
-             --no-gso sends one by one",
-            cell.merged
-        );
-        notes.push(Note::new("merged_packets", text));
+        notes.push(Note::new("merged_packets", words::merged(cell.merged)));
     }
     notes
 }

@@ -6,11 +6,12 @@ use serde::Serialize;
 use vtare_sys::facts::MachineFacts;
 
 use crate::answer::LOST_WORTH_A_CHANGE;
+use crate::sentences::advice as words;
 use crate::table::{percent, rough_percent, time};
 
 use super::causes::Cause;
 use super::figures::{Measured, NoiseFigures};
-use super::sentences::VERDICT_TARGET_NS;
+use super::findings::VERDICT_TARGET_NS;
 
 /// A wake later than this, in ns, is worth a change of how CPUs idle.
 const LATE_WAKE_NS: f64 = 5_000.0;
@@ -23,7 +24,7 @@ pub(crate) struct Advice {
     /// Short and stable, for programs.
     pub(crate) id: &'static str,
     /// What it is good for, as it follows "to".
-    pub(crate) purpose: &'static str,
+    pub(crate) purpose: String,
     /// Why, with the figure that asks for it.
     pub(crate) text: String,
     /// How.
@@ -113,25 +114,31 @@ fn clock_source(figures: &Measured, machine: &MachineFacts) -> Option<Advice> {
         return None;
     }
     let cost = figures.timer("clock_monotonic").and_then(|cost| cost.median);
-    let priced = cost.map(|cost| format!(" and costs {} a reading", time(Some(cost)))).unwrap_or_default();
+    let cost = cost.map(|cost| time(Some(cost)));
     let has = |flag: &str| machine.cpu_flags.as_ref().is_some_and(|flags| flags.iter().any(|found| found == flag));
     if others.iter().any(|name| name == "tsc") {
         return Some(Advice {
             id: "clock_source",
-            purpose: "read the time faster",
-            text: format!("The kernel's clock source is {source}{priced}; tsc is available."),
+            purpose: words::to_read_time_faster(),
+            text: match cost {
+                Some(cost) => words::clock_source_costs(source, cost),
+                None => words::clock_source(source),
+            },
             command: "cd /sys/devices/system/clocksource/clocksource0\necho tsc | sudo tee current_clocksource"
                 .to_owned(),
-            cost: "none where the counter runs evenly".to_owned(),
+            cost: words::cost_of_tsc(),
         });
     }
     // The kernel dropped the counter, or the hypervisor hid it. Where it runs evenly, a boot parameter brings it back.
     (has("constant_tsc") && has("nonstop_tsc")).then(|| Advice {
         id: "clock_source",
-        purpose: "read the time faster",
-        text: format!("The kernel's clock source is {source}{priced}; the CPU's counter is constant and never stops."),
+        purpose: words::to_read_time_faster(),
+        text: match cost {
+            Some(cost) => words::clock_source_boot_costs(source, cost),
+            None => words::clock_source_boot(source),
+        },
         command: "kernel command line: clocksource=tsc tsc=reliable".to_owned(),
-        cost: "a reboot; wrong times if the counter is uneven".to_owned(),
+        cost: words::cost_of_boot_tsc(),
     })
 }
 
@@ -139,10 +146,10 @@ fn busy(figures: &Measured) -> Option<Advice> {
     let share = figures.busy()?;
     Some(Advice {
         id: "busy",
-        purpose: "find what uses the CPUs",
-        text: format!("Other programs took {} of the time: stop them and check again.", rough_percent(share)),
+        purpose: words::to_find_users(),
+        text: words::busy(rough_percent(share)),
         command: "ps -eo pcpu,pid,comm --sort=-pcpu | head".to_owned(),
-        cost: "their work waits".to_owned(),
+        cost: words::cost_of_waiting(),
     })
 }
 
@@ -157,14 +164,10 @@ fn quota(machine: &MachineFacts) -> Option<Advice> {
     };
     Some(Advice {
         id: "cpu_quota",
-        purpose: "lift the CPU quota",
-        text: format!(
-            "A control group allows {:.2} CPUs and stops the threads for the rest of each {} when it is used up.",
-            quota / period,
-            time(Some(period * 1e3))
-        ),
+        purpose: words::to_lift_quota(),
+        text: words::quota(quota / period, time(Some(period * 1e3))),
         command: command.to_owned(),
-        cost: "less CPU time for others".to_owned(),
+        cost: words::cost_of_no_quota(),
     })
 }
 
@@ -175,14 +178,10 @@ fn sandbox(figures: &Measured, machine: &MachineFacts) -> Option<Advice> {
     let late = figures.sleep("usleep", VERDICT_TARGET_NS)?.miss_ns.median?;
     Some(Advice {
         id: "sandbox_sleep",
-        purpose: "sleep without system calls",
-        text: format!(
-            "gVisor answers each system call itself, and usleep of 50 us wakes {} late there: let programs sleep and \
-             read the time without system calls.",
-            time(Some(late))
-        ),
+        purpose: words::to_sleep_without_calls(),
+        text: words::sandbox(time(Some(late))),
         command: "vtare exec -- PROGRAM".to_owned(),
-        cost: "sleeps end in a spin, which uses CPU time".to_owned(),
+        cost: words::cost_of_spinning(),
     })
 }
 
@@ -216,14 +215,10 @@ fn host(figures: &Measured, machine: &MachineFacts) -> Option<Advice> {
     };
     Some(Advice {
         id: "host_cpus",
-        purpose: "give the vCPUs cores of their own",
-        text: format!(
-            "{} of the time is lost, {} of it to no thread of this system: give the vCPUs cores of their own.",
-            percent(Some(lost)),
-            percent(Some((outside + stolen).min(1.0)))
-        ),
+        purpose: words::to_own_cores(),
+        text: words::host(percent(Some(lost)), percent(Some((outside + stolen).min(1.0)))),
         command: command.to_owned(),
-        cost: "nothing else can use those cores".to_owned(),
+        cost: words::cost_of_own_cores(),
     })
 }
 
@@ -231,10 +226,10 @@ fn governor(machine: &MachineFacts) -> Option<Advice> {
     let governor = machine.governor.as_deref()?;
     (governor != "performance").then(|| Advice {
         id: "governor",
-        purpose: "hold the CPU's speed",
-        text: format!("The frequency governor is {governor}: the CPU's speed follows the load."),
+        purpose: words::to_hold_speed(),
+        text: words::governor(governor),
         command: "sudo cpupower frequency-set -g performance".to_owned(),
-        cost: "more power and heat".to_owned(),
+        cost: words::cost_of_speed(),
     })
 }
 
@@ -249,14 +244,10 @@ fn quiet_cpu(figures: &Measured) -> Option<Advice> {
     let most = figures.noise.iter().filter_map(|cell| cell.lost_fraction).max_by(f64::total_cmp)?;
     (most > LOST_WORTH_A_CHANGE && most > 1.5 * least).then(|| Advice {
         id: "pin",
-        purpose: "use the CPU that loses least",
-        text: format!(
-            "CPU {cpu} lost least time ({}; up to {} elsewhere): pin what must be on time to it.",
-            percent(Some(least)),
-            percent(Some(most))
-        ),
+        purpose: words::to_use_quiet_cpu(),
+        text: words::quiet_cpu(cpu, percent(Some(least)), percent(Some(most))),
         command: format!("taskset -c {cpu} PROGRAM"),
-        cost: "the program cannot use other CPUs".to_owned(),
+        cost: words::cost_of_pinning(),
     })
 }
 
@@ -268,13 +259,10 @@ fn isolate(figures: &Measured, machine: &MachineFacts) -> Option<Advice> {
     let cpu = figures.noise.iter().map(|cell| cell.cpu).filter(|cpu| *cpu != 0).max()?;
     (isolated.is_empty() && online > 1 && lost * others > LOST_WORTH_A_CHANGE).then(|| Advice {
         id: "isolate",
-        purpose: "keep a CPU free of other programs",
-        text: format!(
-            "Other threads took {} of the time, and no CPU is kept free of them.",
-            percent(Some(lost * others))
-        ),
+        purpose: words::to_isolate(),
+        text: words::isolate(percent(Some(lost * others))),
         command: format!("kernel command line: isolcpus={cpu} nohz_full={cpu} rcu_nocbs={cpu}"),
-        cost: "a reboot; other programs lose that CPU".to_owned(),
+        cost: words::cost_of_isolation(),
     })
 }
 
@@ -283,15 +271,10 @@ fn slack(figures: &Measured, machine: &MachineFacts) -> Option<Advice> {
     let late = figures.sleep("usleep", VERDICT_TARGET_NS)?.miss_ns.median?;
     (slack > 1_000 && late > slack as f64 / 2.0).then(|| Advice {
         id: "timer_slack",
-        purpose: "wake earlier from sleeps",
-        text: format!(
-            "Timers may fire {} late to save wake-ups, and usleep of 50 us wakes {} late: set the slack of threads \
-             that sleep (in a program: prctl(PR_SET_TIMERSLACK, 1)).",
-            time(Some(slack as f64)),
-            time(Some(late))
-        ),
+        purpose: words::to_wake_earlier(),
+        text: words::slack(time(Some(slack as f64)), time(Some(late))),
         command: "echo 1 | sudo tee /proc/PID/timerslack_ns".to_owned(),
-        cost: "more wake-ups and more power".to_owned(),
+        cost: words::cost_of_no_slack(),
     })
 }
 
@@ -299,14 +282,10 @@ fn halt_poll(figures: &Measured, around: Surroundings) -> Option<Advice> {
     let late = figures.sleep("clock_nanosleep", VERDICT_TARGET_NS)?.miss_ns.median?;
     (figures.busy().is_none() && around.halts_at_once && late > LATE_WAKE_NS).then(|| Advice {
         id: "guest_halt_poll",
-        purpose: "wake faster",
-        text: format!(
-            "Guest halt polling is off (guest_halt_poll_ns is 0): each wake goes through the host, and clock_nanosleep \
-             of 50 us wakes {} late. A CPU that polls takes time from other guests.",
-            time(Some(late))
-        ),
+        purpose: words::to_wake_faster(),
+        text: words::halt_poll(time(Some(late))),
         command: format!("echo {HALT_POLL_NS} | sudo tee /sys/module/haltpoll/parameters/guest_halt_poll_ns"),
-        cost: "idle CPUs poll 0.2 ms: more power".to_owned(),
+        cost: words::cost_of_polling(),
     })
 }
 
@@ -316,10 +295,10 @@ fn dma_latency(figures: &Measured, around: Surroundings) -> Option<Advice> {
     let idle = figures.busy().is_none();
     (idle && around.dma_latency_device && around.idle_states && late > LATE_WAKE_NS).then(|| Advice {
         id: "cpu_dma_latency",
-        purpose: "hold idle CPUs awake",
-        text: format!("Idle CPUs take part in waking {} late: hold them awake while you measure.", time(Some(late))),
+        purpose: words::to_hold_awake(),
+        text: words::dma_latency(time(Some(late))),
         command: r#"sudo sh -c 'exec 3>/dev/cpu_dma_latency; printf "\0\0\0\0" >&3; PROGRAM'"#.to_owned(),
-        cost: "idle CPUs never sleep: more power".to_owned(),
+        cost: words::cost_of_awake(),
     })
 }
 

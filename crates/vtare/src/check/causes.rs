@@ -4,6 +4,7 @@
 use serde::Serialize;
 
 use crate::answer::LOST_WORTH_A_CHANGE;
+use crate::sentences::check as words;
 use crate::table::{rough_percent, time};
 
 use super::figures::Measured;
@@ -23,26 +24,37 @@ pub(crate) struct Cause {
     pub(crate) share: f64,
 }
 
-/// The accounts of lost time: id, who took it, the share of the time.
-pub(super) fn accounts(figures: &Measured) -> Vec<(&'static str, &'static str, f64)> {
+/// Who took the time of an account.
+pub(super) fn who(id: &str) -> String {
+    match id {
+        "other_threads" => words::other_programs(),
+        "quota" => words::its_quota(),
+        "steal" => words::the_hypervisor(),
+        "outside" => words::outside(),
+        _ => words::interrupts_or_the_host(),
+    }
+}
+
+/// The accounts of lost time: id, the share of the time.
+pub(super) fn accounts(figures: &Measured) -> Vec<(&'static str, f64)> {
     let Some(lost) = figures.lost_fraction() else { return Vec::new() };
     let outside = figures.cause_share(|causes| causes.outside_ns_min);
     let unseen = figures
         .cause_share(|causes| causes.unattributed_ns)
         .map(|unattributed| (unattributed - outside.unwrap_or(0.0)).max(0.0));
     let taken = [
-        ("other_threads", "other programs", figures.cause_share(|causes| causes.other_threads_ns)),
-        ("quota", "its CPU quota", figures.cause_share(|causes| causes.quota_ns)),
-        ("steal", "the hypervisor", figures.cause_share(|causes| causes.steal_ns)),
-        ("outside", "something outside this system", outside),
-        ("unattributed", "interrupts or the host", unseen),
+        ("other_threads", figures.cause_share(|causes| causes.other_threads_ns)),
+        ("quota", figures.cause_share(|causes| causes.quota_ns)),
+        ("steal", figures.cause_share(|causes| causes.steal_ns)),
+        ("outside", outside),
+        ("unattributed", unseen),
     ];
     let mut known: Vec<_> = taken
         .into_iter()
-        .filter_map(|(id, who, share)| Some((id, who, lost * share?.min(1.0))))
-        .filter(|(_, _, share)| *share > 0.0)
+        .filter_map(|(id, share)| Some((id, lost * share?.min(1.0))))
+        .filter(|(_, share)| *share > 0.0)
         .collect();
-    known.sort_by(|a, b| b.2.total_cmp(&a.2));
+    known.sort_by(|a, b| b.1.total_cmp(&a.1));
     known
 }
 
@@ -55,10 +67,10 @@ pub(super) fn causes(figures: &Measured, resolution: Option<&Resolution>) -> Vec
     let taken = accounts(figures)
         .into_iter()
         .enumerate()
-        .filter(|(place, (_, _, share))| *share >= LOST_WORTH_A_CHANGE || (*place == 0 && !is_good && !has_other));
-    let sentence = |(_, (id, who, share)): (usize, (&'static str, &str, f64))| Cause {
+        .filter(|(place, (_, share))| *share >= LOST_WORTH_A_CHANGE || (*place == 0 && !is_good && !has_other));
+    let sentence = |(_, (id, share)): (usize, (&'static str, f64))| Cause {
         id,
-        text: format!("A busy loop lost {} of its time to {who}.", rough_percent(share)),
+        text: words::lost_to(rough_percent(share), who(id)),
         share,
     };
     clock.into_iter().chain(taken.map(sentence)).collect()
@@ -70,7 +82,7 @@ fn clock(figures: &Measured, resolution: &Resolution) -> Option<Cause> {
     let cost_ns = figures.read_cost_ns()?;
     let own = (cost_ns + figures.clock.quantum_ns.unwrap_or(0.0)) / duration_ns / resolution.rests_on.error;
     (own >= MOSTLY).then(|| {
-        let text = format!("Reading the clock takes {}.", time(Some(cost_ns)));
+        let text = words::reading_takes(time(Some(cost_ns)));
         Cause { id: "clock", text, share: own.min(1.0) }
     })
 }

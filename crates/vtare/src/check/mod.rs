@@ -6,10 +6,10 @@ mod advice;
 mod causes;
 mod conditions;
 mod figures;
+mod findings;
 mod page;
 mod published;
 mod resolution;
-mod sentences;
 mod trust;
 
 use std::ffi::OsString;
@@ -34,6 +34,7 @@ use crate::noise::{self, Noise, NoiseParameters, Spin};
 use crate::output::{print, print_json, to_json};
 use crate::own_program::proc_note;
 use crate::quantities::positive;
+use crate::sentences::check as words;
 use crate::sleep::Sleep;
 use crate::timer::Timer;
 
@@ -102,7 +103,7 @@ pub(crate) fn command(arguments: &CheckArguments, context: &Context) -> Result<E
     // About 1.4, 6, 1.5 and 8 s of the default 20.
     let timer = parts.measure::<Timer>(json!({"samples": 2_000_000, "seconds": seconds * 0.006}));
     let sleep = parts.measure::<Sleep>(json!({
-        "target_ns": [sentences::VERDICT_TARGET_NS, sentences::OTHER_TARGETS_NS[0], sentences::OTHER_TARGETS_NS[1]],
+        "target_ns": [findings::VERDICT_TARGET_NS, findings::OTHER_TARGETS_NS[0], findings::OTHER_TARGETS_NS[1]],
         "samples": 2_000, "seconds": seconds * 0.02,
     }));
     let batches = ((seconds * 0.4).round() as u64).max(2);
@@ -120,11 +121,11 @@ pub(crate) fn command(arguments: &CheckArguments, context: &Context) -> Result<E
     machine.note_steal_after();
     let figures = Measured::of(&clock_object, &cells, trust)?;
     let resolution = figures.trust.as_ref().and_then(|trust| Resolution::of(&resolution::rows(trust)));
-    let findings = sentences::findings(&figures, resolution.as_ref());
+    let findings = findings::findings(&figures, resolution.as_ref());
     let causes = causes::causes(&figures, resolution.as_ref());
     let advice = advice::advice(&figures, &machine, advice::Surroundings::look(), &causes);
     let standings = published::standings(&figures);
-    let first_line = sentences::first_line(resolution.as_ref());
+    let first_line = findings::first_line(resolution.as_ref());
     let limits = conditions::judge(&arguments.fail_if, resolution.as_ref());
     if arguments.json {
         let status = resolution.map(|found| found.status);
@@ -145,7 +146,7 @@ pub(crate) fn command(arguments: &CheckArguments, context: &Context) -> Result<E
             rests_on: resolution.map(|found| found.rests_on),
             causes: &causes,
             limits: &limits,
-            verdict: sentences::verdict(&first_line, &findings),
+            verdict: findings::verdict(&first_line, &findings),
             findings: &findings,
             advice: &advice,
             standings: &standings,
@@ -207,7 +208,7 @@ pub(crate) struct Document<'a> {
     /// The verdict and all findings in sentences.
     verdict: String,
     /// Each finding, with its figure.
-    findings: &'a [sentences::Finding],
+    findings: &'a [findings::Finding],
     /// What to change on this machine.
     advice: &'a [advice::Advice],
     /// Where the figures stand among published ones.
@@ -289,7 +290,8 @@ impl<'a> Parts<'a> {
         let allowed = sched::allowed_cpus()?;
         let cpus = chosen(&allowed, MOST_CPUS);
         if cpus.len() < allowed.len() {
-            let text = format!("noise was weighed on {} of {} CPUs: {cpus:?}", cpus.len(), allowed.len());
+            let list: Vec<String> = cpus.iter().map(usize::to_string).collect();
+            let text = words::some_cpus(cpus.len(), allowed.len(), list.join(", "));
             self.notes.push(Note::new("some_cpus", text));
         }
         let limit = Span::try_from_secs_f64(seconds / cpus.len() as f64).unwrap_or(Span::ZERO);
@@ -319,7 +321,7 @@ impl<'a> Parts<'a> {
     }
 
     fn missing(&mut self, part: &str, failure: &Failure) -> Value {
-        self.notes.push(Note::new(&format!("{part}_not_measured"), format!("{part} was not measured: {failure}")));
+        self.notes.push(Note::new(&format!("{part}_not_measured"), words::not_measured(part, failure)));
         Value::Null
     }
 }

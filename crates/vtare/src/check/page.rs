@@ -6,20 +6,19 @@ use vtare_units::figures::Figures;
 
 use crate::answer::Shape;
 use crate::instrument::Note;
+use crate::sentences::{advice, answer as usual, check as words};
 use crate::table::{Table, percent, plain_time, spread, time};
 use crate::terminal::wrap;
 
 use super::advice::Advice;
 use super::causes::Cause;
 use super::figures::Measured;
+use super::findings::{self, Finding, OTHER_TARGETS_NS, VERDICT_TARGET_NS};
 use super::published::Standing;
 use super::resolution::{self, Resolution};
-use super::sentences::{self, Finding, OTHER_TARGETS_NS, VERDICT_TARGET_NS};
 
 /// The most lines of the short page.
 const MOST_LINES: usize = 8;
-
-const INTERRUPTED: &str = "Interrupted: the figures cover what was measured until then.";
 
 /// What the page shows.
 pub(super) struct Page<'a> {
@@ -40,15 +39,15 @@ impl Page<'_> {
         let line = |text: &str| wrap(text, "", "  ", shape.width);
         let advice = self.advice.first();
         let command = advice.map(|advice| format!("Try: {}\n", advice.command.replace('\n', " && ")));
-        let effect = advice.map(|advice| format!("To {}. Cost: {}. ", advice.purpose, advice.cost));
+        let more = advice.map_or_else(words::more, |advice| words::effect_and_more(&advice.purpose, &advice.cost));
         // Each with its rank: the greatest goes first.
         let mut blocks = [
             (0, self.first_line(shape)),
-            (1, if self.interrupted { line(INTERRUPTED) } else { String::new() }),
-            (4, sentences::short_noise(self.figures).map(|text| line(&text)).unwrap_or_default()),
-            (5, sentences::short_sleeps(self.figures).map(|text| line(&text)).unwrap_or_default()),
+            (1, if self.interrupted { line(&usual::interrupted()) } else { String::new() }),
+            (4, findings::short_noise(self.figures).map(|text| line(&text)).unwrap_or_default()),
+            (5, findings::short_sleeps(self.figures).map(|text| line(&text)).unwrap_or_default()),
             (3, command.unwrap_or_default()),
-            (2, line(&format!("{}More: vtare check -v", effect.unwrap_or_default()))),
+            (2, line(&more)),
         ];
         let lines = |blocks: &[(u8, String)]| blocks.iter().map(|(_, text)| text.lines().count()).sum::<usize>();
         for rank in (1..=5).rev() {
@@ -60,14 +59,14 @@ impl Page<'_> {
     }
 
     fn first_line(&self, shape: Shape) -> String {
-        shape.verdict(&sentences::first_line(self.resolution), sentences::level(self.resolution), "")
+        shape.verdict(&findings::first_line(self.resolution), findings::level(self.resolution), "")
     }
 
     /// Everything.
     pub(super) fn whole(&self, shape: Shape) -> String {
         let mut text = self.first_line(shape);
         if self.interrupted {
-            text.push_str(&wrap(INTERRUPTED, "", "  ", shape.width));
+            text.push_str(&wrap(&usual::interrupted(), "", "  ", shape.width));
         }
         text.push_str(&wrap(&format!("vtare check: {}", headline(self.machine)), "", "  ", shape.width));
         // What stands in the first line, below or in the tables is not repeated.
@@ -76,7 +75,7 @@ impl Page<'_> {
         let changes = self
             .advice
             .iter()
-            .map(|advice| shape.change(&format!("{} Cost: {}.", advice.text, advice.cost), &advice.command));
+            .map(|advice| shape.change(&advice::with_cost(&advice.text, &advice.cost), &advice.command));
         let standings = self.standings.iter().map(|standing| standing_lines(standing, shape));
         let sections = [
             ("Causes", self.causes.iter().map(|cause| shape.item(&cause.text)).collect()),
@@ -114,23 +113,14 @@ fn standing_lines(standing: &Standing, shape: Shape) -> String {
     let (Some(least), Some(greatest)) = (standing.published.first(), standing.published.last()) else {
         return String::new();
     };
-    let all = standing.published.len();
-    let better = match standing.worse {
-        0 => format!("worse than all {all} published platforms"),
-        worse if worse == all => format!("better than all {all} published platforms"),
-        worse => format!("better than {worse} of {all} published platforms"),
-    };
-    let sentence = format!(
-        "{} {}, {better} ({} {} to {} {}; {}).",
-        standing.what,
-        show(standing.here),
-        least.platform,
-        show(least.figure),
-        greatest.platform,
-        show(greatest.figure),
-        standing.source,
-    );
-    shape.item(&sentence)
+    let (what, here, all) = (&standing.what, show(standing.here), standing.published.len());
+    let [low, high] = [least, greatest].map(|end| show(end.figure));
+    let range = words::range(low, &least.platform, high, &greatest.platform, &standing.source);
+    shape.item(&match standing.worse {
+        0 => words::worse_than_all(what, here, all, range),
+        worse if worse == all => words::better_than_all(what, here, all, range),
+        worse => words::better_than(what, here, worse, all, range),
+    })
 }
 
 fn tables(figures: &Measured, resolution: Option<&Resolution>, width: usize) -> String {
@@ -322,7 +312,7 @@ mod tests {
             figures,
             resolution: resolution.as_ref(),
             causes: &causes,
-            findings: &sentences::findings(figures, resolution.as_ref()),
+            findings: &findings::findings(figures, resolution.as_ref()),
             advice: &advice::advice(figures, machine, around, &causes),
             standings: &published::standings(figures),
             notes: &[Note::new("some_cpus", "noise was weighed on some of the CPUs ".repeat(4))],

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::figures::Measured;
+use crate::sentences::check as words;
 
 /// The published tables: a copy of python/src/vtare/papers/data/published.json, so that this crate builds alone.
 const PUBLISHED: &str = include_str!("../../data/published.json");
@@ -80,24 +81,23 @@ fn tables() -> Tables {
 /// Places each figure that has a published counterpart, beside the platforms without load.
 pub(super) fn standings(figures: &Measured) -> Vec<Standing> {
     let tables = tables();
-    let timer = |source: &str, function, what| {
+    let timer = |source: &str, function, what: String| {
         let here = figures.timer(source)?.median?;
         place(what, "ns", here, idle(&tables.timer_cost, function))
     };
-    let sleep = |method: &str, function, what| {
+    let sleep = |method: &str, function, what: String| {
         let here = figures.sleep(method, SLEEP_TARGET_NS)?.miss_ns.median?;
         place(what, "ns", here, idle(&tables.sleep_miss, function))
     };
     let counter = figures.counter.iter().min_by_key(|cell| cell.argument).and_then(|cell| {
         let rows = tables.counter_cv.iter().filter(|row| row.argument == cell.argument);
-        let what = format!("Equal work (argument {}) varies (CV) by", cell.argument);
-        place(&what, "1", cell.cv?, rows.filter_map(named).collect())
+        place(words::standing_of_work(cell.argument), "1", cell.cv?, rows.filter_map(named).collect())
     });
     [
-        timer("vtare", "TSC", "Reading the CPU counter takes"),
-        timer("clock_monotonic", "System Call", "clock_gettime takes"),
-        sleep("usleep", "uSleep", "usleep of 1 ms is late by"),
-        sleep("adaptive", "HPTSleep", "A sleep of 1 ms that ends in a spin is late by"),
+        timer("vtare", "TSC", words::standing_of_timer()),
+        timer("clock_monotonic", "System Call", words::standing_of_clock_gettime()),
+        sleep("usleep", "uSleep", words::standing_of_usleep()),
+        sleep("adaptive", "HPTSleep", words::standing_of_spinning_sleep()),
         counter,
     ]
     .into_iter()
@@ -122,12 +122,12 @@ fn named(row: &CvRow) -> Option<(Published, String)> {
     Some((Published { platform, figure: row.cv?.max(CV_QUANTUM / 2.0) }, row.source.clone()))
 }
 
-fn place(what: &str, unit: &'static str, here: f64, rows: Vec<(Published, String)>) -> Option<Standing> {
+fn place(what: String, unit: &'static str, here: f64, rows: Vec<(Published, String)>) -> Option<Standing> {
     let source = rows.first()?.1.clone();
     let mut published: Vec<Published> = rows.into_iter().map(|(row, _)| row).collect();
     published.sort_by(|a, b| a.figure.total_cmp(&b.figure));
     let worse = published.iter().filter(|row| row.figure > here).count();
-    Some(Standing { what: what.to_owned(), unit, here, published, worse, source })
+    Some(Standing { what, unit, here, published, worse, source })
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use std::str::FromStr;
 use serde::Serialize;
 
 use crate::nearest::instead_of;
+use crate::sentences::check as words;
 use crate::table::plain_time;
 
 use super::trust::Trust;
@@ -110,24 +111,14 @@ impl Resolution {
     pub(super) fn sentence(&self) -> String {
         let status = self.status;
         match (self.visible, self.rests_on.duration_ns) {
-            (Some((level, from_ns)), _) => {
-                let only = if status == Status::NotNow { "only " } else { "" };
-                format!(
-                    "{status}: {only}differences of {} % are visible in timings of {} and longer.",
-                    level * 100.0,
-                    plain_time(from_ns)
-                )
+            (Some((level, from_ns)), _) if status == Status::NotNow => {
+                words::only_visible(status, level * 100.0, plain_time(from_ns))
             }
-            (None, Some(ns)) => format!(
-                "{status}: 1 in 20 measurements of {} is at least {} % too long.",
-                plain_time(ns),
-                rounded_down(self.rests_on.error)
-            ),
-            (None, None) => format!(
-                "{status}: measurements longer than {} are about {} % too long.",
-                plain_time(self.longest_ns),
-                rounded_down(self.rests_on.error)
-            ),
+            (Some((level, from_ns)), _) => words::visible(status, level * 100.0, plain_time(from_ns)),
+            (None, Some(ns)) => words::too_long(status, plain_time(ns), rounded_down(self.rests_on.error)),
+            (None, None) => {
+                words::longer_too_long(status, plain_time(self.longest_ns), rounded_down(self.rests_on.error))
+            }
         }
     }
 }

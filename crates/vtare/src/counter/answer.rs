@@ -4,46 +4,45 @@ use super::cause::Cause;
 use super::cell::CounterCell;
 use crate::answer::Answer;
 use crate::instrument::Outcome;
+use crate::sentences::counter as words;
 use crate::table::{percent, time};
 
 /// The answer of a run.
 pub(super) fn of(outcome: &Outcome<CounterCell>) -> Answer {
     let known: Vec<(&CounterCell, f64)> = outcome.cells.iter().filter_map(|cell| Some((cell, cell.cv?))).collect();
     let (Some((shortest, cv)), Some((longest, at_last))) = (known.first(), known.last()) else {
-        return Answer::none("No argument was called often enough to know how its run time varies.");
+        return Answer::none(words::too_few_calls());
     };
-    let cause = shortest.dominant_cause.and_then(because).unwrap_or_default();
-    let mut answer = Answer::new(if known.len() == 1 {
-        format!("Equal work of {} varies by {} (CV){cause}.", time(shortest.runtime_ns.median), percent(Some(*cv)))
-    } else {
-        format!(
-            "Equal work of {} varies by {} (CV){cause}; work of {} by {}.",
-            time(shortest.runtime_ns.median),
-            percent(Some(*cv)),
-            time(longest.runtime_ns.median),
-            percent(Some(*at_last))
-        )
+    let (short, cv) = (time(shortest.runtime_ns.median), percent(Some(*cv)));
+    let (long, long_cv) = (time(longest.runtime_ns.median), percent(Some(*at_last)));
+    let mut answer = Answer::new(match (shortest.dominant_cause.and_then(because), known.len()) {
+        (Some(cause), 1) => words::varies_from(short, cv, cause),
+        (None, 1) => words::varies(short, cv),
+        (Some(cause), _) => words::two_vary_from(short, cv, cause, long, long_cv),
+        (None, _) => words::two_vary(short, cv, long, long_cv),
     });
     for (cell, cv) in &known {
-        let parts = cell.cv_within.zip(cell.cv_between).map_or_else(String::new, |(within, between)| {
-            format!(": {} within batches, {} between", percent(Some(within)), percent(Some(between)))
+        let (argument, length, cv) = (cell.argument, time(cell.runtime_ns.median), percent(Some(*cv)));
+        answer.figure(match (cell.cv_within, cell.cv_between) {
+            (within @ Some(_), between @ Some(_)) => {
+                words::argument_and_parts(argument, length, cv, percent(within), percent(between))
+            }
+            _ => words::argument(argument, length, cv),
         });
-        let (argument, length) = (cell.argument, time(cell.runtime_ns.median));
-        answer.figure(format!("argument {argument}, {length}: varies by {}{parts}", percent(Some(*cv))));
     }
     answer
 }
 
-/// What most of the variation comes from, as the end of a sentence.
-fn because(cause: Cause) -> Option<&'static str> {
+/// What most of the variation comes from.
+fn because(cause: Cause) -> Option<String> {
     Some(match cause {
-        Cause::OtherThreads => ", mostly from other threads",
-        Cause::Quota => ", mostly from the CPU quota",
-        Cause::Steal => ", mostly taken by the hypervisor",
-        Cause::Interrupts => ", mostly from interrupts",
-        Cause::Outside => ", mostly from the hypervisor or the firmware",
-        Cause::UnaccountedGaps => ", mostly in gaps that no counter accounts for",
-        Cause::CpuSpeed => ", mostly from the speed of the CPU",
+        Cause::OtherThreads => words::from_other_threads(),
+        Cause::Quota => words::from_the_quota(),
+        Cause::Steal => words::by_the_hypervisor(),
+        Cause::Interrupts => words::from_interrupts(),
+        Cause::Outside => words::from_outside(),
+        Cause::UnaccountedGaps => words::in_unaccounted_gaps(),
+        Cause::CpuSpeed => words::from_cpu_speed(),
         Cause::NotAttributable => return None,
     })
 }

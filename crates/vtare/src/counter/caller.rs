@@ -7,6 +7,7 @@ use super::program::Program;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::instrument::Note;
+use crate::sentences::counter as words;
 
 /// What makes the calls: this process, or a program in another language.
 pub(super) enum Caller<'c> {
@@ -52,8 +53,7 @@ impl<'c> Caller<'c> {
 
     /// What people should know of it.
     pub(super) fn notes(&self) -> Vec<Note> {
-        let index =
-            format!("machine speed index: {:.0} steps of the counter function in a ms", self.size().steps_per_ms);
+        let index = words::speed_index(self.size().steps_per_ms);
         let mut notes = vec![Note::new("machine_speed_index", index)];
         if let Self::Other(program) = self {
             notes.push(Note::new("program", program.described()));

@@ -9,6 +9,7 @@ use vtare_sys::proc::{Difference, PerCpuCounts};
 use vtare_units::Span;
 
 use super::function::Call;
+use crate::sentences::counter as words;
 
 /// A part must make up this share of the variance to be called its cause.
 const DECIDES: f64 = 0.5;
@@ -189,17 +190,15 @@ impl Evidence {
         }
     }
 
-    /// The evidence in one sentence.
+    /// The evidence in words.
     pub(super) fn text(&self) -> String {
-        let or_unknown = |found: Option<Span>| found.map_or("not stated".to_owned(), |span| span.to_string());
-        format!(
-            "in {} of counting: {} without the CPU in calls with involuntary switches ({} of them), {} in other gaps; \
-             the kernel shows {} interrupts taking {}, steal {}, CPU pressure {}",
+        let or_unknown = |found: Option<Span>| found.map_or_else(words::not_stated, |span| span.to_string());
+        words::evidence(
             self.wall,
             self.preempted,
             self.involuntary_switches,
             self.gaps,
-            self.interrupts.map_or("an unknown number of".to_owned(), |count| count.to_string()),
+            self.interrupts.map_or_else(words::unknown_number, |count| count.to_string()),
             or_unknown(self.interrupt_time),
             or_unknown(self.steal),
             or_unknown(self.pressure),

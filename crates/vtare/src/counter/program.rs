@@ -24,6 +24,7 @@ use super::parameters::Parameters;
 use super::tools::Place;
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::sentences::counter as words;
 
 /// The words that both ends know.
 const SCHEMA: &str = "vtare.counter-program/1";
@@ -153,7 +154,7 @@ impl Program {
 
     /// What ran, for the notes.
     pub(super) fn described(&self) -> String {
-        format!("the counter function ran as a {} program of its own: {}", self.language.name(), self.runtime)
+        words::program(self.language.name(), &self.runtime)
     }
 }
 

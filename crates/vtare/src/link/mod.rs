@@ -26,6 +26,7 @@ use crate::instrument::{Note, check_cpu, fresh_seed};
 use crate::output::{print, print_json, to_json};
 use crate::quantities::show_bit_rate;
 use crate::samples::{Column, Row as _, Samples, SamplesError, count};
+use crate::sentences::link as words;
 use crate::table::{percent, time};
 use crate::terminal::fitted;
 
@@ -155,7 +156,7 @@ fn carry(
     let mut notes = Vec::new();
     let mut ask = |id: &str, answer: Result<(), vtare_sys::SysError>| {
         if let Err(error) = answer {
-            notes.push(Note::new(id, error.to_string()));
+            notes.push(Note::new(id, words::setting_refused(error)));
         }
     };
     ask("cpu_refused", cpu.map_or(Ok(()), |cpu| sched::pin_to(&[cpu])));
@@ -328,42 +329,21 @@ fn in_figures(lateness: &Lateness) -> LatenessFigures {
 fn limits(ended: &Ended, lateness: &[Lateness; 2], limit_ns: u64) -> Vec<Note> {
     let mut notes = Vec::new();
     for (lane, name) in LANES.iter().enumerate() {
-        let mut note = |id: &str, count: u64, text: &str| {
+        let mut note = |id: &str, count: u64, text: fn(&str, u64) -> String| {
             if count > 0 {
-                notes.push(Note::new(id, format!("{name}: {count} {text}")));
+                notes.push(Note::new(id, text(name, count)));
             }
         };
         let (count, outlet, inlet) = (ended.lanes[lane], ended.outlets[lane], ended.inlets[lane]);
-        note(
-            "socket_drops",
-            inlet.socket_drops,
-            "frames were lost before the emulator saw them: it did not get its turn; give it a CPU of its own (--cpu)",
-        );
-        note(
-            "unable",
-            count.unable_packet,
-            "packets could not be carried: no memory, cut short, or of a kind that cannot be cut (ethtool -K IFACE \
-             gso off tso off at the sender)",
-        );
-        note("refused", outlet.refused_packet, "packets were refused by the interface: its ring was full");
-        note(
-            "too_long",
-            outlet.too_long_packet,
-            "packets were longer than the interface's MTU: give both interfaces one MTU",
-        );
-        note(
-            "unstamped",
-            inlet.unstamped,
-            "frames had no stamp of the kernel and count as arrived when they were read",
-        );
+        note("socket_drops", inlet.socket_drops, |lane, frames| words::socket_drops(lane, frames));
+        note("unable", count.unable_packet, |lane, packets| words::unable(lane, packets));
+        note("refused", outlet.refused_packet, |lane, packets| words::refused(lane, packets));
+        note("too_long", outlet.too_long_packet, |lane, packets| words::too_long(lane, packets));
+        note("unstamped", inlet.unstamped, |lane, frames| words::unstamped(lane, frames));
         let lateness = &lateness[lane];
         if lateness.late * 100 > outlet.sent_packet {
             let shown = percent(share(lateness.late, outlet.sent_packet));
-            let text = format!(
-                "{name}: {shown} of the packets left more than {} late: more than the 1 % that counts as kept",
-                time(Some(limit_ns as f64))
-            );
-            notes.push(Note::new("late", text));
+            notes.push(Note::new("late", words::late(name, shown, time(Some(limit_ns as f64)))));
         }
     }
     notes
@@ -383,7 +363,8 @@ fn show(
         text.push_str(&in_words(direction, options, lane));
     }
     for note in shared.notes {
-        text.push_str(&format!("note: {}\n", note.text));
+        text.push_str(&words::note(&note.text));
+        text.push('\n');
     }
     print(&fitted(&text, Some(Shape::here().width)))
 }
@@ -392,11 +373,11 @@ fn in_words(direction: &Direction<'_>, options: &EmulatorOptions, lane: usize) -
     let Direction { from, to, count, outlet, lateness_ns, .. } = direction;
     let rate = |rate: Option<u64>| rate.map_or_else(|| "-".to_owned(), |rate| show_bit_rate(rate as f64));
     if count.arrived_packet == 0 && outlet.sent_packet == 0 {
-        return format!("{from} -> {to} ({}): nothing came\n", described(&options.lanes[lane]));
+        return words::nothing_came(from, to, described(&options.lanes[lane])) + "\n";
     }
-    format!(
-        "{from} -> {to} ({}): {} packets came, {} lost ({}), {} found the queue full, {} left, {} on their way at the \
-         end\n  late by {} (median), {} (99 %), {} at most; {} by more than {}; highest rate over 100 ms {}, kept {}\n",
+    let packets = words::packets(
+        from,
+        to,
         described(&options.lanes[lane]),
         count.arrived_packet,
         count.lost_packet,
@@ -404,6 +385,8 @@ fn in_words(direction: &Direction<'_>, options: &EmulatorOptions, lane: usize) -
         count.overflow_packet,
         outlet.sent_packet,
         outlet.left_packet,
+    );
+    let lateness = words::lateness(
         time(lateness_ns.median),
         time(lateness_ns.p99),
         time(lateness_ns.max.map(|most| most as f64)),
@@ -411,7 +394,8 @@ fn in_words(direction: &Direction<'_>, options: &EmulatorOptions, lane: usize) -
         time(Some(direction.late_limit_ns as f64)),
         rate(direction.highest_bit_per_s),
         rate(direction.highest_kept_bit_per_s),
-    )
+    );
+    format!("{packets}\n  {lateness}\n")
 }
 
 fn described(lane: &LaneSpec) -> String {

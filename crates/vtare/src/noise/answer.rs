@@ -3,6 +3,7 @@
 use super::cell::NoiseCell;
 use crate::answer::Answer;
 use crate::instrument::Outcome;
+use crate::sentences::{answer as usual, noise as words};
 use crate::table::{percent, time};
 
 /// A CPU that loses more is worth a look at what takes the time.
@@ -16,50 +17,37 @@ pub(super) fn of(outcome: &Outcome<NoiseCell>) -> Answer {
         outcome.cells.iter().filter_map(|cell| Some((cell.lost_fraction?, cell))).collect();
     known.sort_by(|a, b| b.0.total_cmp(&a.0));
     let Some(&(most, worst)) = known.first() else {
-        return Answer::none("No CPU was watched, so nothing is known of its gaps.");
+        return Answer::none(words::nothing_watched());
     };
-    let cause = worst
-        .causes
-        .dominant_cause
-        .as_deref()
-        .map_or_else(String::new, |cause| format!(", most of it {}", words(cause)));
-    let lost = percent(Some(most));
-    let mut answer = Answer::new(match known.last() {
-        Some(&(least, best)) if known.len() > 1 => format!(
-            "A busy loop lost {lost} of its time on CPU {}{cause}, and {} on CPU {}.",
-            worst.cpu,
-            percent(Some(least)),
-            best.cpu
-        ),
-        _ => format!("A busy loop lost {lost} of its time on CPU {}{cause}.", worst.cpu),
+    let best = known.last().filter(|_| known.len() > 1).map(|(least, best)| (percent(Some(*least)), best.cpu));
+    let (lost, cpu) = (percent(Some(most)), worst.cpu);
+    let mut answer = Answer::new(match (worst.causes.dominant_cause.as_deref().map(cause), best) {
+        (Some(cause), Some((least, best))) => words::worst_and_best_to(lost, cpu, cause, least, best),
+        (None, Some((least, best))) => words::worst_and_best(lost, cpu, least, best),
+        (Some(cause), None) => words::lost_to(lost, cpu, cause),
+        (None, None) => words::lost(lost, cpu),
     });
     for (_, cell) in known.iter().take(MOST_NAMED) {
-        let gap = &cell.gap_ns;
-        let rate = cell.gaps_per_s.map_or_else(String::new, |rate| format!(", {rate:.0} a second"));
-        match (gap.median, gap.max) {
-            (Some(median), Some(max)) => answer.figure(format!(
-                "CPU {}: {} gaps{rate}, half of them longer than {}, the longest {}",
-                cell.cpu,
-                cell.gaps,
-                time(Some(median)),
-                time(Some(max))
-            )),
-            _ => answer.figure(format!("CPU {}: no gap", cell.cpu)),
-        }
+        let (cpu, gaps, [median, max]) = (cell.cpu, cell.gaps, [cell.gap_ns.median, cell.gap_ns.max].map(time));
+        answer.figure(match cell.gaps_per_s {
+            _ if cell.gap_ns.max.is_none() => words::no_gap(cpu),
+            Some(rate) => words::gaps_and_rate(cpu, gaps, rate, median, max),
+            None => words::gaps(cpu, gaps, median, max),
+        });
     }
     if most >= MUCH && worst.causes.dominant_cause.as_deref() == Some("other_threads") {
-        answer.change("Find out what is using that CPU.", "ps -eo psr,pcpu,pid,comm --sort=-pcpu | head");
+        answer.change(usual::find_user_of_that_cpu(), "ps -eo psr,pcpu,pid,comm --sort=-pcpu | head");
     }
     answer
 }
 
-fn words(cause: &str) -> &str {
-    match cause {
-        "other_threads" => "to other threads",
-        "steal" => "to the hypervisor",
-        "quota" => "to the CPU quota",
-        "outside" => "outside this system",
-        _ => "to interrupts or the host",
+fn cause(id: &str) -> String {
+    match id {
+        "other_threads" => words::to_other_threads(),
+        "steal" => words::to_the_hypervisor(),
+        "quota" => words::to_the_quota(),
+        "outside" => words::outside(),
+        _ => words::to_interrupts_or_the_host(),
     }
 }
 

@@ -22,6 +22,7 @@ use crate::instrument::{Instrument, Note, Outcome, Session, check_cpu};
 use crate::parameters;
 use crate::quantities::{nanoseconds, positive};
 use crate::samples::{Column, Row as _};
+use crate::sentences::noise as words;
 use crate::standstill::{self, Accounts, Outage};
 use crate::table::{Table, percent, spread, time};
 use vtare_clock::Clock;
@@ -282,69 +283,55 @@ fn remarks(cell: &NoiseCell, spin: &Spin) -> Vec<Note> {
     let mut notes = Vec::new();
     let cpu = cell.cpu;
     if spin.beyond > 0 {
-        notes.push(Note::new(
-            "gaps_beyond_room",
-            format!(
-                "CPU {cpu}: {} gaps came after the room for {MOST_GAPS} was full; they count in gaps and time lost \
-                only, so raise --threshold or lower --seconds",
-                spin.beyond
-            ),
-        ));
+        notes.push(Note::new("gaps_beyond_room", words::beyond_room(cpu, spin.beyond, MOST_GAPS)));
     }
     notes.extend(standstill::note(&format!("CPU {cpu}"), &cell.outages));
     notes.extend(attribution(cell));
     notes
 }
 
-/// One sentence on who took the time. Only figures that the system gave are named.
+/// Who took the time. Only figures that the system gave are named.
 fn attribution(cell: &NoiseCell) -> Option<Note> {
     let (causes, cpu) = (&cell.causes, cell.cpu);
     if causes.lost_ns <= 0 {
         return None;
     }
     let share = |nanos: Option<i64>| nanos.map(|nanos| percent(Some(nanos as f64 / causes.lost_ns as f64)));
-    let mut parts = Vec::new();
-    if let Some(share) = share(causes.steal_ns) {
-        parts.push(format!("{share} is stolen by the hypervisor's own account"));
-    }
-    if let Some(share) = share(causes.quota_ns.filter(|&ns| ns > 0)) {
-        parts.push(format!("{share} went to the CPU quota of its control group"));
-    }
-    if let Some(share) = share(causes.other_threads_ns) {
-        parts.push(format!("{share} went to other threads"));
-    }
-    if let Some(share) = causes.unattributed_fraction {
-        parts.push(format!("{} is unexplained", percent(Some(share))));
-    }
-    if parts.is_empty() {
-        parts.push("this system keeps no account of where it went".to_owned());
-    }
-    let mut text = format!("CPU {cpu} lost {}: {}", time(Some(causes.lost_ns as f64)), parts.join(", "));
+    let shares: Vec<String> = [
+        share(causes.steal_ns).map(words::stolen),
+        share(causes.quota_ns.filter(|&ns| ns > 0)).map(words::of_quota),
+        share(causes.other_threads_ns).map(words::of_other_threads),
+        causes.unattributed_fraction.map(|share| words::unexplained(percent(Some(share)))),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let shares = if shares.is_empty() { words::no_account() } else { shares.join(", ") };
+    let mut sentences = vec![words::accounts(cpu, time(Some(causes.lost_ns as f64)), shares)];
     if let (Some(interrupts), Some(switches)) = (causes.interrupts, causes.involuntary_switches) {
-        text.push_str(&format!("; {interrupts} interrupts{} and {switches} switches in that time", busiest(causes)));
+        sentences.push(match busiest(causes) {
+            Some(lines) => words::events_of_lines(interrupts, lines, switches),
+            None => words::events(interrupts, switches),
+        });
         if let (Some(outside @ 1..), Some(nanos)) = (causes.gaps_from_outside_min, causes.outside_ns_min) {
-            text.push_str(&format!(
-                ", so at least {outside} of {} gaps ({}) came from outside this system",
-                cell.gaps,
-                time(Some(nanos as f64))
-            ));
+            sentences.push(words::from_outside(outside, cell.gaps, time(Some(nanos as f64))));
         }
     }
     if let Some(waited @ 1..) = causes.cpu_pressure_ns {
-        text.push_str(&format!("; threads here waited {} for a CPU (PSI)", time(Some(waited as f64))));
+        sentences.push(words::pressure(time(Some(waited as f64))));
     }
     if causes.steal_ns == Some(0) && causes.unattributed_fraction.is_some_and(|share| share > 0.5) {
-        text.push_str("; a steal of 0 is no proof: many hypervisors do not state it");
+        sentences.push(words::steal_unproven());
     }
-    Some(Note::new("noise_attribution", text))
+    Some(Note::new("noise_attribution", sentences.join(" ")))
 }
 
-/// The two lines with most interrupts, in brackets.
-fn busiest(causes: &Causes) -> String {
+/// The two lines with most interrupts.
+fn busiest(causes: &Causes) -> Option<String> {
     let mut lines: Vec<_> = causes.interrupts_by_line.iter().collect();
     lines.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
     let named: Vec<_> = lines.into_iter().take(2).map(|(line, count)| format!("{line} {count}")).collect();
-    if named.is_empty() { String::new() } else { format!(" ({})", named.join(", ")) }
+    (!named.is_empty()).then(|| named.join(", "))
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ fn gaps_without_room_are_stated_and_counted() {
 fn the_sentence_names_only_what_the_system_reported() {
     let mut found = cell(&observed(&[(0, 40_000), (1, 60_000)], 1_000_000));
     let text = attribution(&found).expect("time was lost").text;
-    assert_eq!(text, "CPU 1 lost 100 us: this system keeps no account of where it went");
+    assert_eq!(text, "CPU 1 lost 100 us: this system keeps no account of where it went.");
     found.causes = Causes {
         lost_ns: 100_000,
         steal_ns: Some(0),

@@ -6,8 +6,10 @@ use vtare_methods::path::QueueKind;
 use super::cell::PathCell;
 use super::parameters::PathParameters;
 use crate::answer::{Answer, CommandLine};
+use crate::avb::answer::silence;
 use crate::avb::shown::{megabits, sized};
 use crate::instrument::Outcome;
+use crate::sentences::{answer as usual, path as words};
 use crate::table::time;
 
 /// How much more it may send where what it may send did not fill the buffer.
@@ -20,34 +22,26 @@ pub(super) fn of(outcome: &Outcome<PathCell>, parameters: &PathParameters, line:
     let cells: Vec<&PathCell> = outcome.cells.iter().filter(|cell| cell.direction != "both").collect();
     let sentences: Vec<String> = cells.iter().filter_map(|cell| direction(cell)).collect();
     let mut answer = if sentences.is_empty() {
-        let why = cells.first().map_or("nothing was measured", |cell| silence(cell.stopped));
-        Answer::none(format!("Could not judge the path to {}: {why}.", parameters.peer))
+        let why = cells.first().map_or_else(words::nothing_measured, |cell| silence(cell.stopped));
+        Answer::none(words::not_judged(&parameters.peer, why))
     } else {
         Answer::new(sentences.join(" "))
     };
     figures(&mut answer, &outcome.cells);
     for cell in cells {
         if cell.depth_at_least && cell.depth_ns.is_some() {
-            answer.limit(format!(
-                "{}: the probes queued {} and did not fill the buffer: it is deeper, and latency may rise further.",
-                way(cell),
-                time(cell.depth_ns)
-            ));
-            answer.change("Let it send more.", line.with("--max-bytes", more_byte(outcome, parameters)));
+            answer.limit(words::not_filled(way(cell.direction), time(cell.depth_ns)));
+            answer.change(usual::send_more(), line.with("--max-bytes", more_byte(outcome, parameters)));
         }
         if cell.avb_at_least && cell.avb_bit_per_s.is_some() {
-            answer.limit(format!(
-                "{}: what is free is a lower bound, from bursts of a few milliseconds: the sender cannot send faster.",
-                way(cell)
-            ));
+            answer.limit(words::bound(way(cell.direction)));
         }
         if cell.avb_bit_per_s.is_none() {
-            let why = silence(cell.stopped);
             if sentences.is_empty() {
                 further(&mut answer, cell, outcome, parameters, line);
                 continue;
             }
-            answer.limit(format!("{}: what is free is not known: {why}.", way(cell)));
+            answer.limit(words::free_not_known(way(cell.direction), silence(cell.stopped)));
         }
     }
     answer.limited_by(&outcome.notes, "direction_unknown");
@@ -61,18 +55,6 @@ fn more_byte(outcome: &Outcome<PathCell>, parameters: &PathParameters) -> u64 {
     parameters.limits().0.max(sent).saturating_mul(MORE)
 }
 
-/// Why there is no estimate of what is free.
-const fn silence(stopped: Option<Stopped>) -> &'static str {
-    match stopped {
-        Some(Stopped::Lossy) => "too many packets were lost",
-        Some(Stopped::NoAnswer) => "no probe arrived",
-        Some(Stopped::Disturbed) => "sender or receiver stalled too often",
-        Some(Stopped::ByteBudget) => "the byte limit is too small",
-        Some(Stopped::TimeBudget) => "the time limit is too short",
-        _ => "the probes did not agree",
-    }
-}
-
 /// The command that gets further where nothing is known.
 fn further(
     answer: &mut Answer,
@@ -84,59 +66,69 @@ fn further(
     match cell.stopped {
         Some(Stopped::Disturbed) => answer.free_the_cpu(&outcome.notes, parameters.cpu, line),
         Some(Stopped::Lossy | Stopped::NoAnswer | Stopped::Reordered) => {
-            answer.change("See where packets are lost.", format!("vtare rtt {} --seconds 5", parameters.peer));
+            answer.change(usual::find_losses(), format!("vtare rtt {} --seconds 5", parameters.peer));
         }
-        Some(Stopped::TimeBudget) => answer.change("Let it take longer.", line.with("--max-time", "20s")),
-        _ => answer.change("Let it send more.", line.with("--max-bytes", more_byte(outcome, parameters))),
+        Some(Stopped::TimeBudget) => answer.change(usual::take_longer(), line.with("--max-time", "20s")),
+        _ => answer.change(usual::send_more(), line.with("--max-bytes", more_byte(outcome, parameters))),
     }
 }
 
 /// One line for each figure behind the sentences.
 fn figures(answer: &mut Answer, cells: &[PathCell]) {
     for cell in cells.iter().filter(|cell| cell.direction != "both" && cell.depth_ns.is_some()) {
-        let least = if cell.depth_at_least { "at least " } else { "" };
-        let queue = cell.queue.map_or_else(String::new, |queue| format!(", {}", queue_words(queue)));
+        let (way, depth) = (way(cell.direction), bounded(time(cell.depth_ns), cell.depth_at_least));
+        let (size, kind) = (sized(cell.depth_byte), cell.queue.map(queue_words));
         let free = cell.interval_bit_per_s.filter(|_| !cell.avb_at_least);
-        let free = free.map_or_else(String::new, |[low, high]| {
-            format!("; free {} to {} (95 %)", megabits(Some(low)), megabits(Some(high)))
+        answer.figure(match (kind, free.map(|ends| ends.map(|end| megabits(Some(end))))) {
+            (Some(kind), Some([low, high])) => words::buffer_kind_free(way, depth, size, kind, low, high),
+            (Some(kind), None) => words::buffer_kind(way, depth, size, kind),
+            (None, Some([low, high])) => words::buffer_free(way, depth, size, low, high),
+            (None, None) => words::buffer(way, depth, size),
         });
-        answer.figure(format!(
-            "{}: buffer {least}{} ({}){queue}{free}.",
-            way(cell),
-            time(cell.depth_ns),
-            sized(cell.depth_byte)
-        ));
     }
     // The last is the whole: the one direction, or both.
     if let Some(whole) = cells.last().filter(|cell| cell.probe_byte + cell.extra_byte > 0) {
         let sent = sized(Some((whole.probe_byte + whole.extra_byte) as f64));
-        answer.figure(format!("Sent {sent} in {}.", time(Some(whole.elapsed_s * 1e9))));
+        answer.figure(words::sent(sent, time(Some(whole.elapsed_s * 1e9))));
     }
 }
+
+/// A round trip that is less than this many times the idle one has not risen.
+const UNCHANGED: f64 = 1.1;
 
 /// One direction as a sentence.
 fn direction(cell: &PathCell) -> Option<String> {
-    let bound = if cell.avb_at_least { "at least " } else { "" };
-    let free = cell.avb_bit_per_s.map(|rate| format!("{bound}{} is free", megabits(Some(rate))));
-    let least = if cell.depth_at_least { "at least " } else { "" };
-    let rise = match (cell.idle_rtt_ns, cell.rtt_at_110_ns, cell.loaded.last()) {
-        (Some(idle), Some(over), _) => {
-            Some(format!("using more raises the round trip from {} to {least}{}", time(Some(idle)), time(Some(over))))
-        }
-        (None, _, Some(over)) => Some(format!("using more adds {least}{}", time(Some(over.added_ns)))),
-        _ => None,
-    };
-    let grade = cell.grade.map(|grade| format!("({grade})"));
-    let parts: Vec<String> = [free, rise].into_iter().flatten().collect();
-    if parts.is_empty() {
-        return None;
+    let (way, idle) = (way(cell.direction), cell.idle_rtt_ns.map(|idle| time(Some(idle))));
+    let free = cell.avb_bit_per_s.map(|rate| bounded(megabits(Some(rate)), cell.avb_at_least));
+    // A bound that is no more than the idle round trip says nothing about what a full buffer does.
+    if let (Some(free), Some(idle), Some(over), true) = (&free, cell.idle_rtt_ns, cell.rtt_at_110_ns, cell.depth_at_least)
+        && over < UNCHANGED * idle
+    {
+        return Some(words::free_and_no_rise(way, free, time(Some(idle))));
     }
-    let grade = grade.map_or_else(String::new, |grade| format!(" {grade}"));
-    Some(format!("{}: {}{grade}.", way(cell), parts.join("; ")))
+    let loaded = match (&idle, cell.rtt_at_110_ns, cell.loaded.last()) {
+        (Some(_), over, _) => over,
+        (None, _, over) => over.map(|over| over.added_ns),
+    };
+    let loaded = loaded.map(|over| bounded(time(Some(over)), cell.depth_at_least));
+    let loaded = loaded.map(|over| cell.grade.map_or_else(|| over.clone(), |grade| words::graded(&over, grade)));
+    Some(match (free, idle, loaded) {
+        (Some(free), Some(idle), Some(loaded)) => words::free_and_rise(way, free, idle, loaded),
+        (Some(free), None, Some(added)) => words::free_and_added(way, free, added),
+        (Some(free), _, None) => words::free(way, free),
+        (None, Some(idle), Some(loaded)) => words::rise(way, idle, loaded),
+        (None, None, Some(added)) => words::added(way, added),
+        (None, _, None) => return None,
+    })
 }
 
-fn way(cell: &PathCell) -> &'static str {
-    if cell.direction == "down" { "Down" } else { "Up" }
+/// A figure, or its lower bound.
+fn bounded(figure: String, at_least: bool) -> String {
+    if at_least { words::at_least(figure) } else { figure }
+}
+
+pub(super) fn way(direction: &str) -> &'static str {
+    if direction == "down" { "Down" } else { "Up" }
 }
 
 /// What a queue does, for a table.
@@ -284,6 +276,9 @@ mod tests {
         assert!(text.contains("from 12.0 ms to at least 60.0 ms"), "{text}");
         assert!(text.contains("queued 48.0 ms and did not fill the buffer"), "{text}");
         assert!(text.contains("      vtare path a --max-bytes 20000000\n"), "{text}");
+        let unfilled = PathCell { depth_at_least: true, ..cell("up", 80.0) };
+        let text = shown(vec![unfilled.with_idle(Some(3_710.0))]);
+        assert!(text.contains("50.0 Mbit/s is free; the probes did not raise the round trip of 3.71 us."), "{text}");
     }
 
     #[test]

@@ -24,6 +24,7 @@ use crate::failure::Failure;
 use crate::instrument::{self, Instrument, Note, Outcome, Session};
 use crate::rtt::conditions;
 use crate::samples::{Column, Row as _};
+use crate::sentences::path as words;
 use crate::table::{Table, time};
 use cell::{LoadedRow, PathCell};
 use parameters::PathParameters;
@@ -122,10 +123,8 @@ impl Instrument for Path {
                     break;
                 }
                 // A responder of before trains back were there, or one that may not send: the other way is known.
-                End::Broken(broken) => match unable(broken) {
-                    Ok(why) => {
-                        notes.push(Note::new("direction_unknown", format!("{name} is not known: the responder {why}")));
-                    }
+                End::Broken(broken) => match unable(broken, answer::way(name)) {
+                    Ok(text) => notes.push(Note::new("direction_unknown", text)),
                     Err(error) => {
                         session.peer_lost = Some(format!("{}: {error}", parameters.peer));
                         break;
@@ -138,11 +137,9 @@ impl Instrument for Path {
         let (mut at_once, began) = (None, path.now());
         path.earn_until(deadline);
         if !interrupted && session.peer_lost.is_none() {
-            match send_last(&mut path, &mut measured).map_err(unable) {
+            match send_last(&mut path, &mut measured).map_err(|broken| unable(broken, &words::both())) {
                 Ok(found) => at_once = found,
-                Err(Ok(why)) => {
-                    notes.push(Note::new("both_unknown", format!("both at once is not measured: the responder {why}")));
-                }
+                Err(Ok(text)) => notes.push(Note::new("both_unknown", text)),
                 Err(Err(error)) => session.peer_lost = Some(format!("{}: {error}", parameters.peer)),
             }
         }
@@ -165,7 +162,7 @@ impl Instrument for Path {
             up.saturated = saturate(&mut path, parameters, (&idle, lasts), (session.context, &mut notes))?;
         }
         if session.peer_lost.is_none() && path.close().is_err() {
-            notes.push(Note::new("counters_lost", "the responder's last counters are lost"));
+            notes.push(Note::new("counters_lost", words::counters_lost()));
         }
         if let [up, down] = &cells[..] {
             let mut both = PathCell::both(up, down, at_once);
@@ -224,12 +221,12 @@ impl Instrument for Path {
 }
 
 /// Why the far end, which is there, does not do it; the error where it is gone.
-fn unable(broken: Broken) -> Result<String, AvbError> {
+fn unable(broken: Broken, way: &str) -> Result<String, AvbError> {
     match broken {
-        Broken::Unable(why) => Ok(format!("there cannot do it: {why}")),
-        Broken::Late => Ok("there may not send that much: no time was left to send it as much".to_owned()),
+        Broken::Unable(why) => Ok(words::cannot(way, why)),
+        Broken::Late => Ok(words::too_late(way)),
         Broken::Lost(error @ train::AvbError::Far(ControlError::Session(ClientError::Refused(_)))) => {
-            Ok(format!("there refuses it: {error}"))
+            Ok(words::refused(way, error))
         }
         Broken::Lost(error) => Err(error),
     }

@@ -13,6 +13,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::instrument::Note;
 use crate::peers::{self, PATIENCE, PROGRAM, control_failure};
+use crate::sentences::path as words;
 
 /// Those that are tried, one after the other, where the kernel has them.
 const CONGESTION: [&str; 2] = ["cubic", "bbr"];
@@ -56,7 +57,7 @@ pub(super) fn saturate(
     for congestion in CONGESTION {
         match fill(path, key.as_ref(), congestion, (idle, lasts), context) {
             Ok(one) => found.push(one),
-            Err(error) => notes.push(Note::new("not_saturated", format!("TCP {congestion} did not fill it: {error}"))),
+            Err(error) => notes.push(Note::new("not_saturated", words::not_saturated(congestion, error))),
         }
     }
     Ok(found)

@@ -8,6 +8,7 @@ use crate::answer::{Answer, CommandLine};
 use crate::avb::shown::megabits;
 use crate::instrument::Outcome;
 use crate::output::to_json;
+use crate::sentences::{answer as usual, rpm as words};
 use crate::table::time;
 
 /// Share of the probes that may fail: the trimmed mean leaves as many out.
@@ -19,26 +20,22 @@ const LONGER: u64 = 2;
 pub(super) fn of(outcome: &Outcome<RpmCell>, parameters: &RpmParameters, line: &CommandLine) -> Answer {
     let sentences: Vec<String> = outcome.cells.iter().filter_map(direction).collect();
     let mut answer = if sentences.is_empty() {
-        Answer::none(format!("The responsiveness of the path to {} is not known.", parameters.peer))
+        Answer::none(words::not_known(&parameters.peer))
     } else {
         Answer::new(sentences.join(" "))
     };
     for cell in &outcome.cells {
         let way = way(cell);
         if cell.rpm.is_none() {
-            answer.limit(format!("{way}: too few probes were answered for a figure."));
+            answer.limit(words::too_few(way));
         } else if cell.confidence != Confidence::High {
-            let word = word(cell.confidence);
-            answer.limit(format!("{way}: the RPM did not become stable in time: {word} confidence."));
+            answer.limit(words::not_stable(way, word(cell.confidence)));
             let seconds = (parameters.most_ns * LONGER).div_ceil(1_000_000_000);
-            answer.change("Let it take longer.", line.with("--max-time", format!("{seconds}s")));
+            answer.change(usual::take_longer(), line.with("--max-time", format!("{seconds}s")));
         }
         let all = cell.foreign_probes + cell.self_probes + cell.failed_probes;
         if cell.failed_probes as f64 > MOST_FAILED * all as f64 {
-            answer.limit(format!(
-                "{way}: {} of {all} probes failed or were not answered within 10 s: the figure is too high.",
-                cell.failed_probes
-            ));
+            answer.limit(words::failed(way, cell.failed_probes, all));
         }
     }
     answer
@@ -47,14 +44,11 @@ pub(super) fn of(outcome: &Outcome<RpmCell>, parameters: &RpmParameters, line: &
 /// One direction as a sentence.
 fn direction(cell: &RpmCell) -> Option<String> {
     let (rpm, grade) = (cell.rpm?, cell.grade?);
-    let idle =
-        cell.idle_rtt_ns.map_or_else(String::new, |idle| format!(", {} when the path is idle", time(Some(idle))));
-    Some(format!(
-        "{}: {rpm:.0} round trips a minute ({grade}) while {} of payload flow: {} each{idle}.",
-        way(cell),
-        megabits(cell.goodput_bit_per_s),
-        time(Some(60e9 / rpm)),
-    ))
+    let (way, goodput, each) = (way(cell), megabits(cell.goodput_bit_per_s), time(Some(60e9 / rpm)));
+    Some(match cell.idle_rtt_ns {
+        Some(idle) => words::direction_and_idle(way, rpm, grade, goodput, each, time(Some(idle))),
+        None => words::direction(way, rpm, grade, goodput, each),
+    })
 }
 
 fn way(cell: &RpmCell) -> &'static str {
@@ -123,6 +117,6 @@ mod tests {
         assert!(text.contains("      vtare rpm a --max-time 80s\n"), "{text}");
         assert!(text.contains("Up: 30 of 130 probes failed"), "{text}");
         let none = shown(vec![RpmCell { rpm: None, ..cell("up") }]);
-        assert!(none.starts_with("  The responsiveness of the path to a is not known.\n"), "{none}");
+        assert!(none.starts_with("  Could not measure the responsiveness of the path to a.\n"), "{none}");
     }
 }

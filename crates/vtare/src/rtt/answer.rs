@@ -4,7 +4,8 @@ use super::cell::RttCell;
 use super::parameters::Parameters;
 use crate::answer::{Answer, CommandLine, IN_P99, LOST_WORTH_A_CHANGE};
 use crate::instrument::{CPU_QUOTA, Outcome};
-use crate::table::{percent, rough_percent, time};
+use crate::sentences::rtt as words;
+use crate::table::{rough_percent, time};
 
 /// Of the rate that was reached, what is asked for in its place.
 const SAFE_SHARE: f64 = 0.8;
@@ -17,34 +18,29 @@ pub(super) fn of(outcome: &Outcome<RttCell>, parameters: &Parameters, line: &Com
     let mut answer = Answer::new(match answered[..] {
         [] => String::new(),
         [(cell, median)] if outcome.cells.len() == 1 => one(cell, median),
-        [(fastest, least), .., (slowest, most)] => format!(
-            "Of {} peers {} is nearest ({} in the median) and {} farthest ({}); {}.",
-            outcome.cells.len(),
-            fastest.peer,
-            time(Some(least)),
-            slowest.peer,
-            time(Some(most)),
-            losses(&outcome.cells)
-        ),
-        [(cell, median)] => format!("Of {} peers only one answered. {}", outcome.cells.len(), one(cell, median)),
+        [(fastest, least), .., (slowest, most)] => {
+            let (nearest, farthest) = (time(Some(least)), time(Some(most)));
+            let first = words::several_peers(outcome.cells.len(), &fastest.peer, nearest, &slowest.peer, farthest);
+            format!("{first} {}", losses(&outcome.cells))
+        }
+        [(cell, median)] => format!("{} {}", words::only_one_answered(outcome.cells.len()), one(cell, median)),
     });
     if answered.is_empty() {
-        let sent: u64 = outcome.cells.iter().map(|cell| cell.sent).sum();
-        answer = Answer::none(format!("How long a round trip takes is not known: no reply came to {sent} packets."));
+        answer = Answer::none(words::no_reply(outcome.cells.iter().map(|cell| cell.sent).sum::<u64>()));
     }
     figures(&mut answer, &outcome.cells);
     let notes = &outcome.notes;
     // What explains a silence comes before the silence.
     if answer.limited_by(notes, "lost_on_the_way_back") {
-        answer.change("Take the frames with a program here.", line.with("--engine", "xdp"));
+        answer.change(words::receive_by_xdp(), line.with("--engine", "xdp"));
     }
     for cell in outcome.cells.iter().filter(|cell| cell.sent > 0 && cell.received == 0) {
         match cell.vanishing {
             Some(vanishing) => {
                 let size = vanishing.arriving_byte;
-                answer.change(format!("Send packets that arrive, of {size} B."), line.with("--size", size));
+                answer.change(words::smaller_packets(size), line.with("--size", size));
             }
-            None => answer.limit(format!("{}.", cell.silence())),
+            None => answer.limit(cell.silence()),
         }
     }
     answer.limited_by(notes, "path_mtu");
@@ -53,13 +49,12 @@ pub(super) fn of(outcome: &Outcome<RttCell>, parameters: &Parameters, line: &Com
     if answer.limited_by(notes, "closed_loop")
         && let Some(rate) = safe_rate(&outcome.cells)
     {
-        let text = format!("Send at a rate of its own: {} of what the flood reached.", percent(Some(SAFE_SHARE)));
-        answer.change(text, line.without("--flood").with("--rate", rate));
+        answer.change(words::fixed_rate(rough_percent(SAFE_SHARE)), line.without("--flood").with("--rate", rate));
     }
     if answer.limited_by(notes, "rate_not_reached")
         && let Some(rate) = safe_rate(&outcome.cells)
     {
-        answer.change("Use a rate this sender can sustain:", line.with("--rate", rate));
+        answer.change(words::sustainable_rate(), line.with("--rate", rate));
     }
     late(&mut answer, outcome, parameters, line);
     answer
@@ -73,26 +68,20 @@ fn safe_rate(cells: &[RttCell]) -> Option<u64> {
 
 /// The sentence for one peer, and where its time goes.
 fn one(cell: &RttCell, median: f64) -> String {
-    let tail =
-        cell.rtt_ns.p99.map_or_else(String::new, |p99| format!(", and 1 in 100 takes {} or more", time(Some(p99))));
-    let mut text = format!("A round trip to {} takes {} in the median{tail}; ", cell.peer, time(Some(median)));
-    text.push_str(&losses(std::slice::from_ref(cell)));
-    text.push('.');
-    text
+    let median = time(Some(median));
+    let takes = match cell.rtt_ns.p99 {
+        Some(p99) => words::median_and_tail(&cell.peer, median, time(Some(p99))),
+        None => words::median(&cell.peer, median),
+    };
+    format!("{takes} {}", losses(std::slice::from_ref(cell)))
 }
 
 /// One line for each figure behind the sentence.
 fn figures(answer: &mut Answer, cells: &[RttCell]) {
     let [cell] = cells else {
         for cell in cells.iter().filter(|cell| cell.rtt_ns.median.is_some()) {
-            answer.figure(format!(
-                "{}: {} (median), {} (p99), {} of {} lost",
-                cell.peer,
-                time(cell.rtt_ns.median),
-                time(cell.rtt_ns.p99),
-                cell.lost_on_the_way(),
-                cell.sent
-            ));
+            let (median, p99) = (time(cell.rtt_ns.median), time(cell.rtt_ns.p99));
+            answer.figure(words::peer(&cell.peer, median, p99, cell.lost_on_the_way(), cell.sent));
         }
         return;
     };
@@ -102,38 +91,33 @@ fn figures(answer: &mut Answer, cells: &[RttCell]) {
         && kernel <= median
     {
         let share = |part: f64| rough_percent(part / median);
-        answer.figure(format!(
-            "Where the time goes: {} in this program, {} at the far end, {} on the way.",
-            share(median - kernel),
-            share(far),
-            share(kernel - far)
-        ));
+        answer.figure(words::where_time_goes(share(median - kernel), share(far), share(kernel - far)));
     }
-    let tail = cell.rtt_ns.p999.map_or_else(String::new, |p999| format!(", p99.9 {}", time(Some(p999))));
     if let (Some(min), Some(max)) = (cell.rtt_ns.min, cell.rtt_ns.max) {
-        answer.figure(format!("Fastest {}{tail}, slowest {}.", time(Some(min)), time(Some(max))));
+        let [min, max] = [min, max].map(|end| time(Some(end)));
+        answer.figure(match cell.rtt_ns.p999 {
+            Some(p999) => words::extremes_and_tail(min, time(Some(p999)), max),
+            None => words::extremes(min, max),
+        });
     }
     if let (Some(there), Some(back)) = (cell.forward_variation_ns.median, cell.reverse_variation_ns.median) {
-        answer.figure(format!(
-            "The delay varies by {} on the way there and {} on the way back (median).",
-            time(Some(there)),
-            time(Some(back))
-        ));
+        answer.figure(words::variation(time(Some(there)), time(Some(back))));
     }
     if let (Some(reached), Some(error)) = (cell.achieved_packet_per_s, cell.pacing_error_ns.median) {
-        answer.figure(format!("Sent {reached:.0} packets a second, {} off schedule (median).", time(Some(error))));
+        answer.figure(words::sent(reached, time(Some(error))));
     }
 }
 
 fn losses(cells: &[RttCell]) -> String {
     let sum = |of: fn(&RttCell) -> u64| cells.iter().map(of).sum::<u64>();
     let (sent, lost, refused) = (sum(|cell| cell.sent), sum(RttCell::lost_on_the_way), sum(RttCell::refused));
+    let share = rough_percent(lost as f64 / sent as f64);
     let lost = match lost {
-        0 => format!("none of {sent} packets was lost"),
-        1 => format!("1 of {sent} packets was lost ({})", percent(Some(1.0 / sent as f64))),
-        lost => format!("{lost} of {sent} packets were lost ({})", percent(Some(lost as f64 / sent as f64))),
+        0 => words::none_lost(sent),
+        1 => words::one_lost(sent, share),
+        lost => words::lost(lost, sent, share),
     };
-    if refused == 0 { lost } else { format!("{lost}, the far end did not answer {refused}") }
+    if refused == 0 { lost } else { format!("{lost} {}", words::refused(refused)) }
 }
 
 /// What this end added by being late.
@@ -144,15 +128,10 @@ fn late(answer: &mut Answer, outcome: &Outcome<RttCell>, parameters: &Parameters
     };
     let mut found = false;
     for cell in outcome.cells.iter().filter(|cell| cell.sent > 0).filter(sent_late) {
-        let often = format!("{} of {} packets left more than 100 us late", cell.sent_late, cell.sent);
+        let (late, sent) = (cell.sent_late, cell.sent);
         answer.limit(match (cell.rtt_scheduled_ns.p99, cell.rtt_ns.p99) {
-            (due @ Some(_), sent @ Some(_)) => format!(
-                "{}: p99 is {} including the sender's own delay, {} from the actual send ({often}).",
-                cell.peer,
-                time(due),
-                time(sent)
-            ),
-            _ => format!("{}: {often}.", cell.peer),
+            (due @ Some(_), actual @ Some(_)) => words::late_p99(&cell.peer, time(due), time(actual), late, sent),
+            _ => words::late(&cell.peer, late, sent),
         });
         found = true;
     }
@@ -161,12 +140,9 @@ fn late(answer: &mut Answer, outcome: &Outcome<RttCell>, parameters: &Parameters
         && lost > LOST_WORTH_A_CHANGE
         && !outcome.notes.iter().any(|note| note.id == "stalled")
     {
-        let who = if outcome.notes.iter().any(|note| note.id == CPU_QUOTA) { "A CPU quota" } else { "Other work" };
-        answer.limit(format!(
-            "{who} took {} of the sending thread's time, {} at once: the longest round trips may be this host's.",
-            percent(Some(lost)),
-            time(Some(longest as f64))
-        ));
+        let (share, longest) = (rough_percent(lost), time(Some(longest as f64)));
+        let by_quota = outcome.notes.iter().any(|note| note.id == CPU_QUOTA);
+        answer.limit(if by_quota { words::quota_took(share, longest) } else { words::other_work_took(share, longest) });
         found = true;
     }
     if found {
@@ -204,7 +180,7 @@ mod tests {
     #[test]
     fn the_sentence_has_the_time_the_losses_and_where_the_time_goes() {
         let mut cell = cell("a", 50_000.0);
-        let plain = "  A round trip to a takes 50.0 us in the median, and 1 in 100 takes 100 us or more; none of 1000 \
+        let plain = "  A round trip to a takes 50.0 us in the median, and 1 in 100 takes 100 us or more. None of 1000 \
                      packets was lost.";
         let text = shown(vec![cell.clone()], &[], "vtare rtt a");
         assert_eq!(text, format!("{plain}\n\n"));
@@ -212,7 +188,7 @@ mod tests {
         let text = shown(vec![cell], &[], "vtare rtt a");
         assert!(
             text.contains(
-                "1 of 1000 packets was lost (0.10 %).\n  Where the time goes: 20 % in this program, 10 % at the far \
+                "1 of 1000 packets was lost (0.1 %).\n  Where the time goes: 20 % in this program, 10 % at the far \
                  end, 70 % on the way.\n"
             ),
             "{text}"
@@ -224,7 +200,7 @@ mod tests {
         let mut cell = RttCell { lost: 4, ..cell("a", 50_000.0) };
         cell.lost_by.responder = Some(3);
         let text = shown(vec![cell], &[], "vtare rtt a");
-        assert!(text.contains("1 of 1000 packets was lost (0.10 %), the far end did not answer 3."), "{text}");
+        assert!(text.contains("1 of 1000 packets was lost (0.1 %). The far end did not answer 3 of them."), "{text}");
     }
 
     #[test]
@@ -242,7 +218,7 @@ mod tests {
         };
         let expected = "\
 A round trip to 10.0.0.2 takes 45.2 us in the median, and 1 in 100 takes 90.4 us
-  or more; none of 1000 packets was lost.
+  or more. None of 1000 packets was lost.
 Where the time goes: 47 % in this program, 35 % at the far end, 18 % on the way.
 Fastest 40.1 us, p99.9 310 us, slowest 1.20 ms.
 The delay varies by 3.20 us on the way there and 4.10 us on the way back
@@ -254,7 +230,7 @@ All figures: add -v
         (cell.sent_late, cell.rtt_scheduled_ns) = (300, figures(1.0, 6.5e6));
         let expected = "\
 A round trip to 10.0.0.2 takes 45.2 us in the median, and 1 in 100 takes 90.4 us
-  or more; none of 1000 packets was lost.
+  or more. None of 1000 packets was lost.
 Where the time goes: 47 % in this program, 35 % at the far end, 18 % on the way.
 Fastest 40.1 us, p99.9 310 us, slowest 1.20 ms.
 10.0.0.2: p99 is 6.50 ms including the sender's own delay, 90.4 us from the
@@ -270,15 +246,12 @@ All figures: add -v
         let silent = RttCell { received: 0, lost: 1_000, rtt_ns: Figures::default(), ..cell("c", 0.0) };
         let text = shown(vec![cell("a", 9e4), cell("b", 5e4), silent.clone()], &[], "vtare rtt a b c");
         assert!(
-            text.starts_with("  Of 3 peers b is nearest (50.0 us in the median) and a farthest (90.0 us); 1000"),
+            text.starts_with("  Of 3 peers, b is nearest (50.0 us in the median) and a is farthest (90.0 us). 1000"),
             "{text}"
         );
         assert!(text.contains("  - c: no reply to 1000 packets.\n"), "{text}");
         let text = shown(vec![silent], &[], "vtare rtt c");
-        assert!(
-            text.starts_with("  How long a round trip takes is not known: no reply came to 1000 packets.\n"),
-            "{text}"
-        );
+        assert!(text.starts_with("  Could not measure the round trip: no reply came to 1000 packets.\n"), "{text}");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use super::aggregate::Closed;
 use super::pacing::PacingFacts;
 use super::stamp::StampFacts;
 use crate::black_hole::Vanishing;
+use crate::sentences::rtt as words;
 use crate::table::time;
 
 /// Where lost packets were lost; `None` is "nobody could count that", which is not 0.
@@ -183,8 +184,8 @@ impl RttCell {
     /// Why there are no figures, for a peer that answered nothing.
     pub(super) fn silence(&self) -> String {
         match self.vanishing {
-            Some(vanishing) => format!("{}: {vanishing}", self.peer),
-            None => format!("{}: no reply to {} packets", self.peer, self.sent),
+            Some(vanishing) => vanishing.sentence(&self.peer),
+            None => words::silent_peer(&self.peer, self.sent),
         }
     }
 
@@ -219,20 +220,17 @@ impl RttCell {
         let found: Vec<&Outage> = self.outages.iter().filter(|outage| outage.place == place).collect();
         let longest = found.iter().max_by_key(|outage| outage.length_ns)?;
         let (length, began) = (time(Some(longest.length_ns as f64)), time(Some(longest.began_ns as f64)));
-        let times = if found.len() == 1 { String::new() } else { format!(", the longest of {} times", found.len()) };
-        let what = match place {
-            Place::Here => format!(
-                "this program stalled for {length}, {began} after the start{times}: it was stopped, its machine \
-                 suspended or moved, or its CPU taken"
-            ),
-            Place::Beyond => format!(
-                "nothing came back for {length}, {began} after the start{times}: the path was down, or the far end \
-                 stalled"
-            ),
+        let what = match (place, found.len()) {
+            (Place::Here, 1) => words::stalled(&self.peer, length, began),
+            (Place::Here, times) => words::stalled_often(&self.peer, length, began, times),
+            (Place::Beyond, 1) => words::nothing_came_back(&self.peer, length, began),
+            (Place::Beyond, times) => words::nothing_came_back_often(&self.peer, length, began, times),
         };
-        let steady = self.steady_rtt_ns.as_ref().and_then(|figures| figures.p99);
-        let without = steady.map_or_else(String::new, |p99| format!(". Without it p99 is {}", time(Some(p99))));
-        Some(format!("{}: {what}{without}", self.peer))
+        let without = self.steady_rtt_ns.as_ref().and_then(|figures| figures.p99);
+        Some(match without {
+            Some(p99) => format!("{what} {}", words::p99_without_it(time(Some(p99)))),
+            None => what,
+        })
     }
 
     /// Fills in what was aggregated.

@@ -8,6 +8,7 @@ use vtare_units::Span;
 
 use crate::failure::Failure;
 use crate::instrument::Note;
+use crate::sentences::run as words;
 
 /// Sets the calling thread up. `spins`: it takes all of a CPU.
 ///
@@ -18,11 +19,11 @@ pub(crate) fn take(cpu: Option<usize>, fifo: Option<u8>, spins: bool) -> Result<
     if let Some(cpu) = cpu {
         sched::pin_to(&[cpu])?;
     } else {
-        notes.push(Note::new("not_pinned", "the sending thread could move between CPUs; --cpu N keeps it on one"));
+        notes.push(Note::new("not_pinned", words::not_pinned()));
     }
     // The least slack: sleeps between packets end when they are meant to.
     if let Err(error) = sched::set_timer_slack(Span::from_nanos(1)) {
-        notes.push(Note::new("slack_refused", error.to_string()));
+        notes.push(Note::new("slack_refused", words::slack_refused(error)));
     }
     if let Some(priority) = fifo {
         if spins && let Some(stopped) = stopped_each_second() {
@@ -32,7 +33,7 @@ pub(crate) fn take(cpu: Option<usize>, fifo: Option<u8>, spins: bool) -> Result<
             )));
         }
         if let Err(error) = sched::set_class(Class::Fifo(priority.into())) {
-            notes.push(Note::new("fifo_refused", error.to_string()));
+            notes.push(Note::new("fifo_refused", words::fifo_refused(error)));
         }
     }
     Ok(notes)
@@ -53,7 +54,7 @@ pub(crate) fn hold_latency(latency_ns: Option<u64>, notes: &mut Vec<Note>) -> Op
     match DmaLatency::hold(latency) {
         Ok(held) => Some(held),
         Err(error) => {
-            notes.push(Note::new("dma_latency_refused", error.to_string()));
+            notes.push(Note::new("dma_latency_refused", words::dma_latency_refused(error)));
             None
         }
     }

@@ -43,6 +43,7 @@ use crate::output;
 use crate::peers;
 use crate::progress::Progress;
 use crate::samples::{Column, Row as _};
+use crate::sentences::rtt as words;
 use crate::table::{Table, percent, spread, time};
 use aggregate::{Aggregate, PacketRow};
 use cell::{RttCell, StallFigures};
@@ -111,7 +112,7 @@ impl Instrument for Rtt {
             if run.stopped && cell.sent < 3 {
                 continue;
             }
-            lost_peers.push(cell.silence());
+            lost_peers.push(cell.silence().trim_end_matches('.').to_owned());
         }
         notes.extend(remarks(&run.cells, parameters));
         if !lost_peers.is_empty() {
@@ -456,9 +457,7 @@ fn send<'c>(
 fn remarks(cells: &[RttCell], parameters: &Parameters) -> Vec<Note> {
     let mut notes = Vec::new();
     if parameters.flood {
-        let text = "flood waits for each reply: its rate is the path's, and slow replies hold back the packets that \
-            would have met the same delay; use --rate for distributions";
-        notes.push(Note::new("closed_loop", text));
+        notes.push(Note::new("closed_loop", words::closed_loop()));
     }
     for cell in cells {
         if let (Some(wanted), Some(got)) = (cell.intended_packet_per_s, cell.achieved_packet_per_s)
@@ -466,29 +465,21 @@ fn remarks(cells: &[RttCell], parameters: &Parameters) -> Vec<Note> {
             && got < wanted * 0.99
             && !cell.only_stalled()
         {
-            let text = format!(
-                "{}: {wanted:.0} packets/s asked, {got:.0} sent: this sender or this machine is too slow for it",
-                cell.peer
-            );
+            let text = words::rate_not_reached(&cell.peer, wanted, got);
             notes.push(Note::new("rate_not_reached", text));
         }
         if let Some(vanishing) = cell.vanishing {
-            notes.push(Note::new("path_mtu", format!("{}: {vanishing}", cell.peer)));
+            notes.push(Note::new("path_mtu", vanishing.sentence(&cell.peer)));
         }
         for (place, id) in [(Place::Here, "stalled"), (Place::Beyond, "nothing_came_back")] {
             notes.extend(cell.outage_text(place).map(|text| Note::new(id, text)));
         }
         if cell.all_lost_on_the_way_back() {
-            let text = format!(
-                "{}: the far end answered every packet and no answer came back; where it serves with --xdp over a \
-                 veth, this end must take such frames: ethtool -K DEVICE gro on, or --engine xdp here",
-                cell.peer
-            );
-            notes.push(Note::new("lost_on_the_way_back", text));
+            notes.push(Note::new("lost_on_the_way_back", words::lost_on_the_way_back(&cell.peer)));
         }
         for refusal in cell.link.iter().flat_map(|link| &link.refusals) {
-            let note =
-                Note::new(&format!("refused_{}", refusal.wanted), format!("{}: {}", refusal.wanted, refusal.reason));
+            let text = words::link_refused(&refusal.wanted, refusal.reason.trim_end_matches('.'));
+            let note = Note::new(&format!("refused_{}", refusal.wanted), text);
             if !notes.contains(&note) {
                 notes.push(note);
             }

@@ -23,6 +23,7 @@ use super::{frames, in_kernel, stamp, vanishing};
 use crate::failure::Failure;
 use crate::instrument::Note;
 use crate::peers::{self, PATIENCE, PROGRAM, Sign, control_failure};
+use crate::sentences::rtt as words;
 
 /// The port of STAMP reflectors (RFC 8762).
 const STAMP_PORT: u16 = 862;
@@ -266,10 +267,7 @@ pub(super) fn close(name: &str, session: Option<OpenedSession>) -> (Option<Respo
     let Some(session) = session else { return (None, None) };
     match session.close() {
         Ok(counters) => (Some(counted(&counters)), None),
-        Err(error) => {
-            let text = format!("{name}: the responder's counters are lost, so losses cannot be attributed: {error}");
-            (None, Some(Note::new("counters_lost", text)))
-        }
+        Err(error) => (None, Some(Note::new("counters_lost", words::counters_lost(name, error)))),
     }
 }
 

@@ -20,13 +20,15 @@ use vtare_sys::proc::Snapshot;
 use vtare_sys::{clocks, process, sched};
 use vtare_units::{Monotonic, Span, Wall};
 
+use crate::answer::{Answer, Change, Shape, VerdictLevel};
 use crate::context::Context;
-use crate::document::Program;
+use crate::document::{AnswerDocument, Program};
 use crate::failure::{Exit, Failure};
 use crate::instrument::fresh_seed;
 use crate::nearest::instead_of;
 use crate::output::{print, print_json, to_json};
 use crate::quantities::show_bit_rate;
+use crate::sentences::selftest as words;
 use crate::table::{Table, percent, time};
 use crate::terminal;
 use bench::Bench;
@@ -277,6 +279,7 @@ pub(crate) const SCHEMA: &str = "vtare.selftest/1";
 #[derive(Serialize, schemars::JsonSchema)]
 pub(crate) struct Document<'d> {
     schema: &'static str,
+    answer: AnswerDocument<VerdictLevel, Change>,
     program: Program,
     machine: &'d MachineFacts,
     /// Seed of every random order.
@@ -310,7 +313,7 @@ pub(crate) fn command(arguments: &SelftestArguments, context: &Context) -> Resul
     if linked && !arguments.isolated {
         match namespaces() {
             Ok(flags) => return isolated(flags),
-            Err(reason) => no_network = Some(format!("no network namespaces here: {reason}")),
+            Err(reason) => no_network = Some(words::no_namespaces(reason)),
         }
     }
     if arguments.isolated && !process::end_with_parent()? {
@@ -353,6 +356,7 @@ pub(crate) fn command(arguments: &SelftestArguments, context: &Context) -> Resul
     if arguments.json {
         print_json(&to_json(&Document {
             schema: SCHEMA,
+            answer: answer(&rows).document(),
             program: Program::OWN,
             machine: &MachineFacts::read(),
             seed,
@@ -463,7 +467,7 @@ fn attempt(fault: &Fault, mut bench: Bench<'_>) -> Row {
                 interval: Some(trial.interval),
                 ..row(fault, if trial.is_found() { Verdict::Found } else { Verdict::Missed }, attempts, None)
             },
-            Ok(None) => row(fault, Verdict::Missed, attempts, Some("the instrument gave no interval".to_owned())),
+            Ok(None) => row(fault, Verdict::Missed, attempts, Some(words::no_interval())),
             Err(failure) => row(fault, Verdict::Missed, attempts, Some(failure.to_string())),
         };
         if last.verdict == Verdict::Found || bench.context.stop_requested() {
@@ -475,9 +479,28 @@ fn attempt(fault: &Fault, mut bench: Bench<'_>) -> Row {
     if let Some(share) = taken.filter(|share| *share > MOST_TAKEN) {
         let (cpu, share) = (bench.cpu, percent(Some(share)));
         last.verdict = Verdict::Skipped;
-        last.reason = Some(format!("other programs used {share} of CPU {cpu}: end them, or start this as root"));
+        last.reason = Some(words::cpu_taken(share, cpu));
     }
     last
+}
+
+/// Whether the instruments found what they should.
+fn answer(rows: &[Row]) -> Answer {
+    let of = |verdict| rows.iter().filter(move |row| row.verdict == verdict);
+    let [found, missed, skipped] =
+        [Verdict::Found, Verdict::Missed, Verdict::Skipped].map(|verdict| of(verdict).count());
+    let names: Vec<&str> = of(Verdict::Missed).map(|row| row.name).collect();
+    let mut answer = match (found, missed, skipped) {
+        (0, 0, _) => Answer::none(words::none_injected()),
+        (_, 0, 0) => Answer::new(words::all_found(found)),
+        (_, 0, _) => Answer::new(words::found_but_skipped(found, skipped)),
+        _ => Answer::new(words::some_missed(missed, found + missed, names.join(", "))),
+    };
+    for row in rows.iter().filter(|row| row.reason.is_some() || row.verdict == Verdict::Missed) {
+        let reason = row.reason.clone().unwrap_or_else(words::not_held);
+        answer.limit(words::reason(row.name, reason.trim_end_matches('.')));
+    }
+    answer
 }
 
 fn page(rows: &[Row], seed: u64, elapsed_s: f64) -> String {
@@ -494,15 +517,15 @@ fn page(rows: &[Row], seed: u64, elapsed_s: f64) -> String {
         let (name, instrument) = (row.name.to_owned(), row.instrument.to_owned());
         table.row(vec![name, instrument, range(row.injected), found, range(row.interval), verdict]);
     }
-    let mut text = table.render_within(terminal::width());
-    for row in rows {
-        if let Some(reason) = &row.reason {
-            text.push_str(&format!("{}: {reason}\n", row.name));
-        }
+    let answer = answer(rows);
+    let mut text = answer.first_line(Shape::here()) + &table.render_within(terminal::width());
+    for limit in answer.limits() {
+        text.push_str(limit);
+        text.push('\n');
     }
     let count = |verdict| rows.iter().filter(|row| row.verdict == verdict).count();
     let [found, missed, skipped] = [Verdict::Found, Verdict::Missed, Verdict::Skipped].map(count);
-    text + &format!("{found} found, {missed} missed, {skipped} skipped in {elapsed_s:.1} s; seed {seed}\n")
+    text + &words::summary(found, missed, skipped, elapsed_s, seed) + "\n"
 }
 
 #[cfg(test)]
@@ -551,7 +574,7 @@ mod tests {
             text.contains("theft  noise     29.5 % to 30.5 %  30.1 %  29.9 % to 30.3 %  found (2 attempts)"),
             "{text}"
         );
-        assert!(text.contains("delay: no network namespaces here\n"), "{text}");
+        assert!(text.contains("delay: no network namespaces here.\n"), "{text}");
         assert!(text.ends_with("1 found, 0 missed, 1 skipped in 1.2 s; seed 5\n"), "{text}");
     }
 }

@@ -70,12 +70,7 @@ pub(super) fn lateness(bench: &Bench<'_>) -> Result<Option<Trial>, Failure> {
     // A sleep begins a wake-up after the burst, and ends one after the next.
     let trial = Trial::repeated(Range(injected - usual, injected + usual + late), usual, &found);
     // The kernel may let a thread that wakes run before an ordinary one: then no sleep waits for the end of a burst.
-    let not_injected = (interrupted > MOST_INTERRUPTIONS).then(|| {
-        format!(
-            "other threads took the CPU back {interrupted:.1} times a burst, so sleeps did not wait for its end: start \
-             this as root"
-        )
-    });
+    let not_injected = (interrupted > MOST_INTERRUPTIONS).then(|| crate::sentences::selftest::taken_back(interrupted));
     Ok(trial.map(|trial| Trial { not_injected, ..trial }))
 }
 

@@ -328,11 +328,7 @@ pub(crate) fn command(arguments: &ServeArguments, context: &Context) -> Result<E
 
 fn write_new_key(path: &Path) -> Result<Exit, Failure> {
     PresharedKey::generate().and_then(|key| key.write(path)).map_err(key_failure)?;
-    let path = path.display();
-    print(&format!(
-        "{path}: a new key, readable by its owner only. Start `vtare serve --key-file {path}` here, copy the file to \
-         the clients over a way you trust (scp), and give it to them with --key-file.\n"
-    ))?;
+    print(&(crate::sentences::serve::key_file(path.display()) + "\n"))?;
     Ok(Exit::Measured)
 }
 

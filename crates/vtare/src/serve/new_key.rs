@@ -40,9 +40,8 @@ impl NewKey {
     pub(super) fn show(&self, variable: &str, listen: SocketAddr) -> Result<(), Failure> {
         let digits = std::str::from_utf8(&self.digits).unwrap_or_default();
         let host = host(listen, self.own);
-        print(&Zeroizing::new(format!(
-            "A new key, valid until this program ends. On the other machine:\n{variable}={digits} vtare path {host}\n"
-        )))
+        let words = crate::sentences::serve::new_key();
+        print(&Zeroizing::new(format!("{words}\n{variable}={digits} vtare path {host}\n")))
     }
 }
 

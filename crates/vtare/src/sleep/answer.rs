@@ -4,6 +4,7 @@ use super::cell::SleepCell;
 use super::parameters::Parameters;
 use crate::answer::{Answer, CommandLine, IN_P99};
 use crate::instrument::Outcome;
+use crate::sentences::sleep as words;
 use crate::table::{percent, rough_percent, time};
 use vtare_clock::sleep::Method;
 
@@ -34,18 +35,13 @@ impl Worst {
 
     /// Its error in the median, its price, and how often it was late, where that was often.
     fn figures(self) -> String {
-        let mut text = if self.off_ns.is_finite() {
-            format!("off by at most {} (median)", time(Some(self.off_ns)))
-        } else {
-            "too late for half of its sleeps".to_owned()
+        let off = match self.off_ns {
+            off if off.is_finite() => words::off_by(time(Some(off))),
+            _ => words::too_late(),
         };
-        if let Some(share) = self.cpu_fraction {
-            text.push_str(&format!(", {} of a CPU", percent(Some(share))));
-        }
-        if self.exceed_fraction >= IN_P99 {
-            text.push_str(&format!(", {} over 100 us", rough_percent(self.exceed_fraction)));
-        }
-        text
+        let cpu = self.cpu_fraction.map(|share| words::of_a_cpu(percent(Some(share))));
+        let late = (self.exceed_fraction >= IN_P99).then(|| words::over_100_us(rough_percent(self.exceed_fraction)));
+        [Some(off), cpu, late].into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -56,28 +52,26 @@ pub(super) fn of(outcome: &Outcome<SleepCell>, parameters: &Parameters, line: &C
     let methods: Vec<Worst> = Method::ALL.iter().filter_map(|method| Worst::of(cells, *method)).collect();
     let closest = methods.iter().copied().min_by(|a, b| a.off_ns.total_cmp(&b.off_ns));
     let (Some(closest), Some(least), Some(most)) = (closest, targets().min(), targets().max()) else {
-        return Answer::none("Not one sleep ended, so nothing is known of them.");
+        return Answer::none(words::none());
     };
     let span = if least == most {
         time(Some(least as f64))
     } else {
-        format!("{} to {}", time(Some(least as f64)), time(Some(most as f64)))
+        words::span(time(Some(least as f64)), time(Some(most as f64)))
     };
     let cheapest = methods.iter().copied().filter(|worst| worst.cpu_fraction.is_some());
     let cheapest = cheapest.min_by(|a, b| a.cpu_fraction.unwrap_or(1.0).total_cmp(&b.cpu_fraction.unwrap_or(1.0)));
     let cheapest = cheapest.filter(|other| other.method != closest.method);
     let sentence = match cheapest {
-        _ if methods.len() == 1 => format!("For sleeps of {span}, {}: {}.", closest.method, closest.figures()),
-        Some(other) => {
-            format!("For sleeps of {span}, {} is the most precise and {} the cheapest.", closest.method, other.method)
-        }
-        None => format!("For sleeps of {span}, {} is the most precise.", closest.method),
+        _ if methods.len() == 1 => words::only_method(span, closest.method, closest.figures()),
+        Some(other) => words::most_precise_and_cheapest(span, closest.method, other.method),
+        None => words::most_precise(span, closest.method),
     };
     let mut answer = Answer::new(sentence);
     let mut ranked = methods.clone();
     ranked.sort_by(|a, b| a.off_ns.total_cmp(&b.off_ns));
     for worst in ranked.iter().filter(|_| methods.len() > 1) {
-        answer.figure(format!("{}: {}", worst.method, worst.figures()));
+        answer.figure(words::method(worst.method, worst.figures()));
     }
     crowded(&mut answer, cells, &methods, parameters, line);
     disturbed(&mut answer, outcome, parameters, line);
@@ -88,19 +82,14 @@ pub(super) fn of(outcome: &Outcome<SleepCell>, parameters: &Parameters, line: &C
     if answer.limited_by(notes, "time_capped") {
         let longest_s = most as f64 / 1e9 * parameters.samples as f64;
         let seconds = (1.2 * longest_s).ceil().max(parameters.seconds.unwrap_or_default() + 1.0);
-        answer.change("Give each cell the time that its sleeps take.", line.with("--seconds", seconds));
+        answer.change(words::more_time(), line.with("--seconds", seconds));
     }
     let slack_ns = vtare_sys::sched::timer_slack().map_or(0.0, |slack| slack.as_nanos() as f64);
     let late = methods
         .iter()
         .any(|worst| matches!(worst.method, Method::Usleep | Method::ClockNanosleep) && worst.off_ns > slack_ns / 2.0);
     if late && slack_ns > 1_000.0 && parameters.slack_ns.is_none() && answer.covers(notes, "slack_kept") {
-        let text = format!(
-            "The kernel may end usleep and clock_nanosleep {} late to save wake-ups (timer slack): see how they wake \
-             without it.",
-            time(Some(slack_ns))
-        );
-        answer.change(text, line.with("--slack", "1ns"));
+        answer.change(words::less_slack(time(Some(slack_ns))), line.with("--slack", "1ns"));
     }
     answer
 }
@@ -110,33 +99,24 @@ fn crowded(answer: &mut Answer, cells: &[SleepCell], methods: &[Worst], paramete
     let mut short: Vec<&Worst> = methods.iter().filter(|worst| worst.made_fraction < 0.9).collect();
     short.sort_by(|a, b| a.made_fraction.total_cmp(&b.made_fraction));
     let shares = short.iter().map(|worst| format!("{} {}", worst.method, percent(Some(worst.made_fraction))));
-    let shares = shares.collect::<Vec<_>>().join(", ");
     if !short.is_empty() {
-        answer.limit(format!(
-            "Some sleeps were skipped because earlier ones ended too late; they count as late. Completed: {shares}."
-        ));
+        answer.limit(words::skipped(shares.collect::<Vec<_>>().join(", ")));
     }
     if parameters.fifo.is_some() || !cells.iter().any(SleepCell::is_crowded) {
         return;
     }
     if shares_between_sessions() {
-        let text = "Other threads have the CPUs. In a session of its own a program gets a share of its own, \
-                    without any privilege, if the others are in another session.";
-        answer.change(text, format!("setsid -w {line}"));
+        answer.change(words::time_of_its_own(), format!("setsid -w {line}"));
     }
-    let text = "With a real-time priority the threads run before all ordinary ones, their work too (root, CAP_SYS_NICE \
-                or RLIMIT_RTPRIO).";
-    answer.change(text, line.with("--fifo", 10));
+    answer.change(words::real_time(), line.with("--fifo", 10));
 }
 
 /// The way to a real-time priority that was refused.
 fn without_priority(answer: &mut Answer, is_root: bool, line: &CommandLine) {
     if is_root {
-        let text = "Root is refused a real-time priority in a control group without real-time CPU time \
-                    (cpu.rt_runtime_us is 0): move this shell out of it.";
-        answer.change(text, "echo $$ > /sys/fs/cgroup/cpu/cgroup.procs");
+        answer.change(words::leave_group(), "echo $$ > /sys/fs/cgroup/cpu/cgroup.procs");
     } else {
-        answer.change("Real-time priority needs root, CAP_SYS_NICE or RLIMIT_RTPRIO.", line.as_root());
+        answer.change(words::needs_root(), line.as_root());
     }
 }
 
@@ -164,11 +144,7 @@ fn disturbed(answer: &mut Answer, outcome: &Outcome<SleepCell>, parameters: &Par
     if hit == 0 {
         return;
     }
-    answer.limit(format!(
-        "In {hit} of {} rows something took the CPU from 1 sleep in 100 or more (disturbed): their p99 and max are the \
-         machine's, not the method's.",
-        outcome.cells.len()
-    ));
+    answer.limit(words::disturbed(hit, outcome.cells.len()));
     answer.free_the_cpu(&outcome.notes, parameters.cpu, line);
 }
 
@@ -291,7 +267,7 @@ All figures: add -v
 
     #[test]
     fn without_a_sleep_there_is_no_answer() {
-        assert!(shown(vec![SleepCell::default()], &[]).starts_with("  Not one sleep ended"));
+        assert!(shown(vec![SleepCell::default()], &[]).starts_with("  No sleep ended"));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use super::cell::{Measured, SleepCell};
 use super::parameters::Parameters;
 use crate::check::published_sleeps;
 use crate::instrument::Note;
+use crate::sentences::{run, sleep as words};
 use crate::standstill;
 use crate::table::time;
 use vtare_clock::sleep::Method;
@@ -18,17 +19,16 @@ pub(super) fn of(parameters: &Parameters, cells: &[Measured], interrupted: bool)
         notes.extend(standstill::note(&of, &cell.outages));
     }
     if parameters.cpu.is_none() {
-        notes.push(Note::new("not_pinned", "the threads could move between CPUs; --cpu N keeps them on one"));
+        notes.push(Note::new("not_pinned", run::not_pinned()));
     }
     if let Some(priority) = parameters.fifo {
         notes.extend(fifo(priority, cells));
     }
     if cells.iter().any(|cell| cell.refused.slice) {
-        let text = "the scheduler took no time slice of 100 us for the adaptive method (sched_setattr refused)";
-        notes.push(Note::new("slice_refused", text));
+        notes.push(Note::new("slice_refused", words::slice_refused()));
     }
     if let Some(why) = cells.iter().find_map(|cell| cell.refused.slack.as_deref()) {
-        notes.push(Note::new("slack_refused", why));
+        notes.push(Note::new("slack_refused", run::slack_refused(why)));
     }
     if !interrupted {
         notes.extend(time_capped(parameters, cells));
@@ -38,15 +38,10 @@ pub(super) fn of(parameters: &Parameters, cells: &[Measured], interrupted: bool)
 
 fn slack(parameters: &Parameters) -> Note {
     match parameters.slack_ns {
-        Some(set) => Note::new("slack_set", format!("timer slack of the sleeping threads set to {set} ns")),
+        Some(set) => Note::new("slack_set", words::slack_set(set)),
         None => match vtare_sys::sched::timer_slack() {
-            Some(slack) => Note::new(
-                "slack_kept",
-                format!("timer slack left at {slack}, which usleep and clock_nanosleep may add to each sleep"),
-            ),
-            None => {
-                Note::new("slack_unknown", "this kernel has no timer slack to read (prctl(PR_GET_TIMERSLACK) fails)")
-            }
+            Some(slack) => Note::new("slack_kept", words::slack_kept(slack)),
+            None => Note::new("slack_unknown", words::slack_unknown()),
         },
     }
 }
@@ -67,17 +62,10 @@ fn fifo(priority: u8, cells: &[Measured]) -> Vec<Note> {
     }
     let mut notes = Vec::new();
     if !given.is_empty() {
-        let given = given.join(", ");
-        let text = format!(
-            "real-time priority {priority} (SCHED_FIFO) held by the threads of {given}; one that spins most of the \
-             time may be stalled for 50 ms by the kernel's throttling"
-        );
-        notes.push(Note::new("fifo_set", text));
+        notes.push(Note::new("fifo_set", words::fifo_set(priority, given.join(", "))));
     }
     for (why, methods) in refused {
-        let methods = methods.join(", ");
-        let text = format!("real-time priority {priority} refused, so these slept without it: {methods}: {why}");
-        notes.push(Note::new("fifo_refused", text));
+        notes.push(Note::new("fifo_refused", words::fifo_refused(priority, methods.join(", "), why)));
     }
     notes
 }
@@ -87,14 +75,10 @@ pub(super) fn published(cells: &[SleepCell]) -> Option<Note> {
     let spins = |cell: &SleepCell| matches!(cell.method, Some(Method::Adaptive | Method::TwoPhase));
     cells.iter().find(|cell| spins(cell))?;
     let crowded = cells.iter().any(SleepCell::is_crowded);
-    let (load, word) = if crowded { ("cpu", "beside CPU load") } else { ("idle", "on idle machines") };
-    let medians = published_sleeps("HPTSleep", load);
+    let medians = published_sleeps("HPTSleep", if crowded { "cpu" } else { "idle" });
     let list = medians.iter().map(|(platform, ns)| format!("{platform} {}", time(Some(*ns)))).collect::<Vec<_>>();
-    let text = format!(
-        "published medians of HPTSleep (as two_phase) {word}: {} (Kirova 2019, table 2: of the sleeps that were made)",
-        list.join(", ")
-    );
-    Some(Note::new("published", text))
+    let list = list.join(", ");
+    Some(Note::new("published", if crowded { words::published_loaded(list) } else { words::published_idle(list) }))
 }
 
 fn time_capped(parameters: &Parameters, cells: &[Measured]) -> Option<Note> {
@@ -105,10 +89,7 @@ fn time_capped(parameters: &Parameters, cells: &[Measured]) -> Option<Note> {
         .collect();
     (!short.is_empty()).then(|| {
         let (asked, seconds) = (parameters.samples, parameters.seconds.unwrap_or_default());
-        let cells = short.join(", ");
-        let text =
-            format!("{seconds} s a cell did not suffice for {asked} sleeps of: {cells}; --seconds gives more time");
-        Note::new("time_capped", text)
+        Note::new("time_capped", words::time_capped(seconds, asked, short.join(", ")))
     })
 }
 
@@ -136,7 +117,8 @@ mod tests {
         let no = || Refused { fifo: Some("EPERM: raise RLIMIT_RTPRIO".to_owned()), slice: false, slack: None };
         let cells = [cell(Method::Usleep, no()), cell(Method::Usleep, no()), cell(Method::Spin, no())];
         let notes = noted(&asked, &cells);
-        let text = "real-time priority 7 refused, so these slept without it: usleep, spin: EPERM: raise RLIMIT_RTPRIO";
+        let text =
+            "Real-time priority 7 was refused, so these slept without it: usleep, spin: EPERM: raise RLIMIT_RTPRIO.";
         assert!(notes.contains(&("fifo_refused".to_owned(), text.to_owned())), "{notes:?}");
         assert!(notes.iter().all(|(id, _)| id != "fifo_set"), "{notes:?}");
     }

@@ -6,6 +6,7 @@ use super::shown::{MOST_QUEUED, frames, void_cause};
 use crate::answer::{Answer, CommandLine};
 use crate::avb::shown::megabits;
 use crate::instrument::Outcome;
+use crate::sentences::throughput as words;
 use crate::table::time;
 
 /// How much more a search may have when what it may have did not suffice.
@@ -18,22 +19,31 @@ pub(super) fn of(outcome: &Outcome<ThroughputCell>, parameters: &Parameters, lin
         cells.iter().filter_map(|cell| Some((cell, cell.throughput_packet_per_s?))).collect();
     found.sort_by(|a, b| a.1.total_cmp(&b.1));
     let loss = cells.first().map_or(0.0, |cell| 100.0 * cell.loss_ratio);
-    let allowed = if loss == 0.0 { "without loss".to_owned() } else { format!("with up to {loss} % lost") };
-    let passes = |(cell, rate): (&ThroughputCell, f64)| {
-        let bound = if cell.censored.is_some() { "at least " } else { "" };
-        let through =
-            if cell.loaded == cell.guests { String::new() } else { format!(" through {} of them", cell.loaded) };
-        let bits = megabits(cell.throughput_bit_per_s);
-        format!("{bound}{} ({bits}) in frames of {} B{through}", frames(Some(rate)), cell.frame_byte)
+    let allowed = if loss == 0.0 { words::without_loss() } else { words::with_loss(loss) };
+    let passed = |(cell, rate): (&ThroughputCell, f64)| {
+        let (rate, bits) = (frames(Some(rate)), megabits(cell.throughput_bit_per_s));
+        let passed = if cell.loaded == cell.guests {
+            words::passed(rate, bits, cell.frame_byte)
+        } else {
+            words::passed_through(rate, bits, cell.frame_byte, cell.loaded)
+        };
+        if cell.censored.is_some() { words::at_least(passed) } else { passed }
     };
-    let forward = match cells.first().map_or(0, |cell| cell.guests) {
-        1 => "1 guest forwards".to_owned(),
-        guests => format!("{guests} guests forward"),
+    let guests = match cells.first().map_or(0, |cell| cell.guests) {
+        1 => words::one_guest(),
+        guests => words::guests(guests),
     };
     let mut answer = match found[..] {
-        [] => Answer::none(format!("No load was found that passes {allowed}{}.", one_trial(cells))),
-        [only] => Answer::new(format!("{forward} {} {allowed}{}.", passes(only), latency(only.0))),
-        [least, .., most] => Answer::new(format!("{forward} from {} to {}, {allowed}.", passes(least), passes(most))),
+        [] => Answer::none(match cells.iter().filter_map(|cell| cell.zero_loss_packet_per_s).max_by(f64::total_cmp) {
+            // What single trials passed where no search has an answer.
+            Some(rate) => words::none_often_enough(allowed, frames(Some(rate))),
+            None => words::none(allowed),
+        }),
+        [only] => Answer::new(match only.0.latency_ns.median {
+            Some(ns) => words::one_and_latency(guests, passed(only), allowed, time(Some(ns))),
+            None => words::one(guests, passed(only), allowed),
+        }),
+        [least, .., most] => Answer::new(words::range(guests, passed(least), passed(most), allowed)),
     };
     for cell in cells {
         limits(&mut answer, cell, parameters, line);
@@ -41,16 +51,12 @@ pub(super) fn of(outcome: &Outcome<ThroughputCell>, parameters: &Parameters, lin
     if answer.limited_by(&outcome.notes, "queues") {
         let waited = cells.iter().filter_map(|cell| cell.latency_ns.p99).max_by(f64::total_cmp);
         if let Some(ms) = waited.map(|ns| (ns / MOST_QUEUED / 1e6).ceil()) {
-            answer.change("Make trials longer than queues hold frames.", line.with("--trial", format!("{ms}ms")));
+            answer.change(words::longer_trials(), line.with("--trial", format!("{ms}ms")));
         }
     }
     let disturbed: u64 = cells.iter().map(|cell| cell.disturbed_trials).sum();
     if disturbed > 0 {
-        let trials = if disturbed == 1 { "trial" } else { "trials" };
-        answer.limit(format!(
-            "{disturbed} {trials} counted although other programs used the CPUs: no more was lost than may be, or \
-             repeating it changed nothing."
-        ));
+        answer.limit(if disturbed == 1 { words::one_disturbed() } else { words::disturbed(disturbed) });
     }
     let void = cells.iter().filter(|cell| cell.void_trials > cell.trials);
     let lacks_cpu = void.filter(|cell| matches!(cell.void_because, Some("generator_short" | "stalled" | "busy")));
@@ -60,80 +66,49 @@ pub(super) fn of(outcome: &Outcome<ThroughputCell>, parameters: &Parameters, lin
     answer
 }
 
-fn latency(cell: &ThroughputCell) -> String {
-    cell.latency_ns.median.map_or_else(String::new, |ns| format!("; a frame takes {} in the median", time(Some(ns))))
-}
-
-/// What single trials passed where no search has an answer.
-fn one_trial(cells: &[ThroughputCell]) -> String {
-    cells.iter().filter_map(|cell| cell.zero_loss_packet_per_s).max_by(f64::total_cmp).map_or_else(
-        String::new,
-        |rate| {
-            format!(" in enough trials; up to {} passed without loss in the trials that counted", frames(Some(rate)))
-        },
-    )
-}
-
 /// Why more may pass than was found, or why nothing was.
 fn limits(answer: &mut Answer, cell: &ThroughputCell, parameters: &Parameters, line: &CommandLine) {
-    let cell_name = format!("{} B, {} of {} guests loaded", cell.frame_byte, cell.loaded, cell.guests);
+    let name = words::cell(cell.frame_byte, cell.loaded, cell.guests);
     let time_left =
         || parameters.most_ns.map(|ns| line.with("--max-time", format!("{}s", (ns * MORE).div_ceil(1_000_000_000))));
     if let Some(cap) = cell.censored {
-        let why = match cap {
-            "generator" => "the sender can do no more here",
-            "analyser" => "no more can be counted here",
-            "time_budget" => "the time for the search was over (--max-time)",
-            _ => "that is the greatest load asked for (--max-rate)",
-        };
-        answer.limit(format!("{cell_name}: a lower bound, since {why}; what is tested may do more."));
+        answer.limit(match cap {
+            "generator" => words::bound_of_sender(&name),
+            "analyser" => words::bound_of_analyser(&name),
+            "time_budget" => words::bound_of_time(&name),
+            _ => words::bound_of_range(&name),
+        });
         match cap {
             "generator" if parameters.engine == EngineChoice::Packet => {
-                answer.change("Send from a program in the kernel.", line.with("--engine", "xdp"));
+                answer.change(words::send_by_xdp(), line.with("--engine", "xdp"));
             }
             "analyser" if parameters.analyser == AnalyserChoice::Packet => {
-                answer.change("Count in a program in the kernel.", line.with("--analyser", "xdp"));
+                answer.change(words::count_by_xdp(), line.with("--analyser", "xdp"));
             }
             "range" => {
                 if let Some(rate) = parameters.most_packet_per_s {
-                    answer.change("Offer more.", line.with("--max-rate", rate * MORE));
+                    answer.change(words::offer_more(), line.with("--max-rate", rate * MORE));
                 }
             }
             _ => {}
         }
     }
     if cell.out_of_time > 0 {
-        answer.limit(format!(
-            "{cell_name}: {} of {} searches had no time left, and gave the best bounds known.",
-            cell.out_of_time, cell.searches
-        ));
+        answer.limit(words::out_of_time(&name, cell.out_of_time, cell.searches));
         if let Some(line) = time_left() {
-            answer.change("Give the searches more time.", line);
+            answer.change(words::more_time(), line);
         }
     }
-    if cell.void_trials > cell.trials {
-        void(answer, cell, &cell_name);
+    if let Some(because) = void_cause(cell.void_because).filter(|_| cell.void_trials > cell.trials) {
+        answer.limit(words::void(&name, cell.void_trials, cell.trials + cell.void_trials, because));
     }
     if cell.unanswered > 0 {
-        answer.limit(format!(
-            "{cell_name}: {} of {} searches found no load at which so few frames are lost.",
-            cell.unanswered, cell.searches
-        ));
+        answer.limit(words::unanswered(&name, cell.unanswered, cell.searches));
         if cell.throughput_packet_per_s.is_none() && cell.out_of_time == 0 {
             let port = &parameters.rx_port;
-            answer.change("See whether frames arrive at all.", format!("ip -s link show dev {port}"));
+            answer.change(words::see_arrivals(), format!("ip -s link show dev {port}"));
         }
     }
-}
-
-/// Why most trials did not count.
-fn void(answer: &mut Answer, cell: &ThroughputCell, name: &str) {
-    let Some(because) = void_cause(cell.void_because) else { return };
-    let all = cell.trials + cell.void_trials;
-    answer.limit(format!(
-        "{name}: {} of {all} trials were void and were repeated, most since {because}.",
-        cell.void_trials
-    ));
 }
 
 #[cfg(test)]

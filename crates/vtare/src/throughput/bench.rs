@@ -14,6 +14,7 @@ use super::parameters::Parameters;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::instrument::Note;
+use crate::sentences::throughput as words;
 use crate::table::time;
 
 /// A self-test's duration, ns.
@@ -185,7 +186,7 @@ impl<'c> Bench<'c> {
         };
         let mut tester = Tester::open(options).map_err(failure)?;
         if let Some(why) = tester.fallback() {
-            let note = Note::new("analyser_fallback", format!("frames are counted by a packet ring, since {why}"));
+            let note = Note::new("analyser_fallback", words::analyser_fallback(why));
             if !notes.contains(&note) {
                 notes.push(note);
             }
@@ -333,10 +334,10 @@ const fn batch(packet_per_s: u64) -> u32 {
 fn choose(parameters: &Parameters, frame_byte: u32, notes: &mut Vec<Note>) -> Result<(Engine, Chosen), Failure> {
     let engines = parameters.engine.engines();
     let mut tried: Vec<(Engine, f64)> = Vec::new();
-    let mut refused: Vec<String> = Vec::new();
+    let mut refused: Vec<(&str, String)> = Vec::new();
     for &engine in engines {
         if frame_byte > engine.most_frame_byte() && engines.len() > 1 {
-            refused.push(format!("{}: frames of {frame_byte} B are too large for it", engine.name()));
+            refused.push((engine.name(), words::frame_too_large(frame_byte)));
             continue;
         }
         let (cpu, fifo) = (parameters.cpu, parameters.fifo);
@@ -347,18 +348,19 @@ fn choose(parameters: &Parameters, frame_byte: u32, notes: &mut Vec<Note>) -> Re
         match result {
             Ok(rate) => tried.push((engine, rate)),
             Err(error @ (TesterError::Program(_) | TesterError::System(_))) if engines.len() > 1 => {
-                refused.push(format!("{}: {error}", engine.name()));
+                refused.push((engine.name(), error.to_string()));
             }
             Err(error) => return Err(failure(error)),
         }
     }
-    for text in &refused {
-        let note = Note::new("engine_refused", format!("sender {text}"));
+    for (engine, why) in &refused {
+        let note = Note::new("engine_refused", words::sender_refused(engine, why));
         if !notes.contains(&note) {
             notes.push(note);
         }
     }
     let Some(&(engine, packet_per_s)) = tried.iter().max_by(|one, other| one.1.total_cmp(&other.1)) else {
+        let refused: Vec<String> = refused.iter().map(|(engine, why)| format!("{engine}: {why}")).collect();
         return Err(Failure::Machine(format!("no sender works here: {}", refused.join("; "))));
     };
     let rates: Vec<String> =

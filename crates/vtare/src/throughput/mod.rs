@@ -25,6 +25,7 @@ use crate::instrument::{Instrument, Note, Outcome, Session};
 use crate::output;
 use crate::progress::Progress;
 use crate::samples::{Column, Row as _};
+use crate::sentences::throughput as words;
 use crate::table::{Table, time};
 use bench::{Bench, TrialRun};
 use cell::{BackToBackAt, Gathered, LatencyAt, Rows, ThroughputCell, ThroughputRow};
@@ -51,9 +52,7 @@ impl Instrument for Throughput {
     fn measure(parameters: &Parameters, session: &mut Session<'_>) -> Result<Outcome<ThroughputCell>, Failure> {
         let mut notes = Vec::new();
         if parameters.cpu.is_none() {
-            let text = "the sending thread could move between CPUs, and share one with what is tested: trials are \
-                then void; --cpu N keeps it on one";
-            notes.push(Note::new("not_pinned", text));
+            notes.push(Note::new("not_pinned", words::not_pinned()));
         }
         bench::check(parameters)?;
         let mut cells = Vec::new();
@@ -311,15 +310,8 @@ fn recovery(
 /// What a short trial hides: frames that still stand in queues at its end come later, and count.
 fn short_trials(cell: &ThroughputCell, trial_ns: u64) -> Option<Note> {
     let waited = cell.latency_ns.p99.filter(|waited| *waited > MOST_QUEUED * trial_ns as f64)?;
-    let text = format!(
-        "{} B to {} of {} guests: at the throughput 1 frame in 100 took longer than {}, and a trial {}: queues hold \
-         frames for so long that longer trials (--trial) would find less",
-        cell.frame_byte,
-        cell.loaded,
-        cell.guests,
-        time(Some(waited)),
-        time(Some(trial_ns as f64)),
-    );
+    let (waited, trial) = (time(Some(waited)), time(Some(trial_ns as f64)));
+    let text = words::queues(cell.frame_byte, cell.loaded, cell.guests, waited, trial);
     Some(Note::new("queues", text))
 }
 
@@ -431,6 +423,6 @@ mod tests {
         };
         assert_eq!((waited(None), waited(Some(14e6))), (None, None));
         let note = waited(Some(60e6)).expect("a fifth of the trial");
-        assert!(note.text.contains("took longer than 60.0 ms, and a trial 300 ms"), "{}", note.text);
+        assert!(note.text.contains("took longer than 60.0 ms, in trials of 300 ms"), "{}", note.text);
     }
 }

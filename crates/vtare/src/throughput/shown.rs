@@ -1,5 +1,7 @@
 //! Figures of throughput for people.
 
+use crate::sentences::throughput as words;
+
 /// At the throughput, this share of a trial or more spent waiting by one frame in a hundred means that queues gave what
 /// was found.
 pub(super) const MOST_QUEUED: f64 = 0.05;
@@ -22,13 +24,13 @@ pub(super) fn percent(share: f64) -> String {
 }
 
 /// Why a trial showed nothing about the device, by the name of the cause, for people.
-pub(super) fn void_cause(name: Option<&str>) -> Option<&'static str> {
+pub(super) fn void_cause(name: Option<&str>) -> Option<String> {
     Some(match name? {
-        "generator_short" => "the sender missed its rate",
-        "stalled" => "the sending thread stalled",
-        "busy" => "other programs used the CPUs",
-        "uncounted" => "frames arrived changed",
-        "overrun" => "the analyser had no room for all frames",
+        "generator_short" => words::rate_missed(),
+        "stalled" => words::thread_stalled(),
+        "busy" => words::cpus_used(),
+        "uncounted" => words::frames_changed(),
+        "overrun" => words::analyser_full(),
         _ => return None,
     })
 }

@@ -4,6 +4,7 @@ use super::cell::TimerCell;
 use super::sources::Source;
 use crate::answer::Answer;
 use crate::instrument::Outcome;
+use crate::sentences::timer as words;
 use crate::table::time;
 
 /// The answer of a run.
@@ -13,26 +14,23 @@ pub(super) fn of(outcome: &Outcome<TimerCell>) -> Answer {
     known.sort_by(|a, b| a.1.total_cmp(&b.1));
     let cost = |source: Source| known.iter().find(|(own, ..)| *own == source).map(|(_, cost, _)| time(Some(*cost)));
     let (Some(cheapest), Some(most_expensive)) = (known.first(), known.last()) else {
-        return Answer::none("Not one clock was read, so nothing is known of their cost.");
+        return Answer::none(words::none());
     };
     let mut answer = Answer::new(match (cost(Source::ClockMonotonic), cost(Source::Vtare)) {
-        (Some(kernel), Some(own)) => {
-            format!("Reading the time takes {kernel} with the kernel's clock_gettime and {own} with vtare's clock.")
+        (Some(kernel), Some(own)) => words::both(kernel, own),
+        _ if known.len() == 1 => words::one(cheapest.0, time(Some(cheapest.1))),
+        _ => {
+            let [least, most] = [cheapest, most_expensive].map(|(_, cost, _)| time(Some(*cost)));
+            words::extremes(cheapest.0, least, most_expensive.0, most)
         }
-        _ if known.len() == 1 => format!("One reading of {} takes {}.", cheapest.0, time(Some(cheapest.1))),
-        _ => format!(
-            "The cheapest reading is {} ({}), the most expensive {} ({}).",
-            cheapest.0,
-            time(Some(cheapest.1)),
-            most_expensive.0,
-            time(Some(most_expensive.1))
-        ),
     });
     for (source, cost, cell) in &known {
         // Below twice the cost the steps of the clock speak, not the tail.
         let tail = cell.cost_ns.p999.filter(|tail| *tail >= 2.0 * cost);
-        let tail = tail.map_or_else(String::new, |tail| format!(", 1 in 1000 takes {} or more", time(Some(tail))));
-        answer.figure(format!("{source}: {} a reading{tail}", time(Some(*cost))));
+        answer.figure(match tail {
+            Some(tail) => words::cost_and_tail(source, time(Some(*cost)), time(Some(tail))),
+            None => words::cost(source, time(Some(*cost))),
+        });
     }
     answer.covers(&outcome.notes, "read_cost");
     answer.limited_by(&outcome.notes, "counter_left_out");
@@ -69,6 +67,6 @@ All figures: add -v
 "
         );
         assert!(screen(&[(Source::Rdtsc, 14.3)]).starts_with("One reading of rdtsc takes 14.3 ns.\n"));
-        assert!(screen(&[]).starts_with("Not one clock was read"));
+        assert!(screen(&[]).starts_with("No clock was read"));
     }
 }

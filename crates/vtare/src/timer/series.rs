@@ -16,6 +16,7 @@ use super::sources::{Reads, Source, Unit};
 use crate::failure::Failure;
 use crate::instrument::Note;
 use crate::samples::Samples;
+use crate::sentences::timer as words;
 use vtare_clock::Clock;
 
 /// Readings in one chunk: 256 KiB, which stays in the second-level cache.
@@ -194,15 +195,8 @@ impl Series {
 
     /// A note where the tail was too long to keep every position.
     pub(super) fn note(&self) -> Option<Note> {
-        (self.beyond.n() > 0).then(|| {
-            let (source, rows, more) = (self.source, self.tail_rows, self.beyond.n());
-            Note::new(
-                "tail_capped",
-                format!(
-                    "{source}: {rows} readings above tail_ns keep their position, {more} further ones only their cost"
-                ),
-            )
-        })
+        (self.beyond.n() > 0)
+            .then(|| Note::new("tail_capped", words::tail_capped(self.source, self.tail_rows, self.beyond.n())))
     }
 
     /// The figures.

@@ -100,7 +100,7 @@ fn a_real_time_priority_is_stated_to_be_held_or_refused_for_every_method() {
     assert!(found.len() == 1 && found[0].contains("priority 5") && found[0].contains("usleep, spin"), "{notes:?}");
     let shown = vtare_line(&format!("{line} -v")).stdout;
     let words: Vec<&str> = shown.split_whitespace().collect();
-    assert!(words.join(" ").contains("- real-time priority 5 "), "people see it too: {shown}");
+    assert!(words.join(" ").contains("- Real-time priority 5 "), "people see it too: {shown}");
 }
 
 #[test]

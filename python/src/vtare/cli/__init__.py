@@ -90,6 +90,11 @@ def main() -> None:
     except KeyboardInterrupt:
         _LOG.error("interrupted")
         sys.exit(130)
+    except ModuleNotFoundError as error:
+        if error.name is None or not error.name.startswith("vtare."):
+            _end_unexpected(error)
+        # `ab`, `watch`, `fleet` and the claims of `papers` may be left out of an installation.
+        _end(MachineCannot(f"{error.name} is left out of this installation: install all of vtare (`make install`)"))
     except Exception as error:
         if _is_of_memory(error):
             _end(MachineCannot("this process may not take the memory that it needs (see `ulimit -v`); nothing is lost"))

@@ -95,8 +95,9 @@ def _show_standing(name: str | None, store: Path, out: Path | None, *, as_json: 
     """Where a campaign's results stand among a paper's, all papers' where none is named."""
     from vtare.papers import find
     from vtare.report.overlay import overlay, overlay_page, write_overlay
+    from vtare.stored.paths import is_watched
     from vtare.terminal.overlay import show_overlay
-    from vtare.watch.store import is_watched, newest_round
+    from vtare.watch.store import newest_round
 
     paper = None if name is None else find(name)[0].name
     if is_watched(store):

@@ -119,7 +119,7 @@ def _refuse_apart(*pairs: tuple[str, bool, str, bool]) -> None:
 def _write_report(store: Path, out: Path | None, form: str) -> None:
     from vtare.plots.processes import drawing_processes
     from vtare.report.write import default_name, write_summary
-    from vtare.watch.store import is_watched
+    from vtare.stored.paths import is_watched
 
     if is_watched(store):
         if form != "html":

@@ -127,13 +127,13 @@ class Lab(click.Group):
     """The commands, of which one is loaded: the one that was called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names of all commands."""
-        return list(HOMES)
+        """The names of the commands that this installation has."""
+        return [name for name, home in HOMES.items() if (Path(__file__).parent / f"{home}.py").exists()]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The names and words of all commands, of which none is loaded."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, words()[name]) for name in HOMES])
+            formatter.write_dl([(name, words()[name]) for name in self.list_commands(ctx)])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -130,6 +130,11 @@ class ComparedCell(TypedDict):
     difference: Annotated[float | None, "instead of the ratio where a figure is not above 0"]
     difference_low: float | None
     difference_high: float | None
+    judged_low: Annotated[float | None, "the verdict rests on it: adjusted as p is, but where equivalent"]
+    judged_high: float | None
+    judged_difference_low: float | None
+    judged_difference_high: float | None
+    judged_level: float | None
     within_low: Annotated[float | None, "over the runs of one campaign a side"]
     within_high: float | None
     method_of_comparison: Annotated[str, "welch, paired or refused"]

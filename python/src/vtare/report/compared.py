@@ -107,7 +107,7 @@ def ratio_of(row: BetweenRow) -> str:
     if row.ratio is None:
         return "n/a"
     is_of_runs = row.method_of_comparison == Verdict.REFUSED
-    low, high = (row.within_low, row.within_high) if is_of_runs else (row.ratio_low, row.ratio_high)
+    low, high = (row.within_low, row.within_high) if is_of_runs else (row.judged_low, row.judged_high)
     span = "" if low is None or high is None else f" ({ratio_range_text(low, high)})"
     return f"{ratio_text(row.ratio)}{span}"
 

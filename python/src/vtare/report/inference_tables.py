@@ -80,7 +80,7 @@ def _tails(summary: Summary, layout: Layout) -> Table | None:
             text.bound_ratio(
                 row.ratio_bound,
                 row.ratio_side,
-                text.ratio(row.ratio, row.ratio_low, row.ratio_high, "not estimable"),
+                text.ratio(row.ratio, row.judged_low, row.judged_high, "not estimable"),
             ),
             text.change(row.quantity, row.difference, "not estimable"),
             *_p(row),

@@ -60,7 +60,7 @@ def table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | None:
             text.bound_ratio(
                 row.ratio_bound,
                 row.ratio_side,
-                text.ratio(row.ratio, row.ratio_low, row.ratio_high, why_no_ratio(row.reason, "not estimable")),
+                text.ratio(row.ratio, row.judged_low, row.judged_high, why_no_ratio(row.reason, "not estimable")),
             ),
             verdict_of(summary, row),
             missing("refused") if p is None else p_shown(p),
@@ -81,7 +81,11 @@ def table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | None:
         Column("figure", "figure of a run", numeric=False),
         Column("where", "where", numeric=False, about="the levels that both cells share"),
         Column("change", "compared", numeric=False),
-        Column("ratio", f"ratio ({ratio_level(summary)})", about="of the geometric means of run figures"),
+        Column(
+            "ratio",
+            f"ratio ({ratio_level(summary)})",
+            about="of the geometric means of run figures; its interval is adjusted over the family, as p is",
+        ),
         Column("verdict", "verdict", numeric=False),
         Column("p_adjusted", "p (adjusted)", wide=True),
         Column("family", "family", numeric=False, about="the comparisons that p is adjusted over", wide=True),

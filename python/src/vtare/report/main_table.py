@@ -140,7 +140,7 @@ def _table(
             text.bound_ratio(
                 row.ratio_bound,
                 row.ratio_side,
-                text.ratio(row.ratio, row.ratio_low, row.ratio_high, why_no_ratio(row.reason, "not estimable")),
+                text.ratio(row.ratio, row.judged_low, row.judged_high, why_no_ratio(row.reason, "not estimable")),
             ),
             verdict_of(summary, row),
             text.words(where_of(layout, row.labels, without=row.factor) or "everywhere"),
@@ -150,7 +150,11 @@ def _table(
         Column("metric", "metric", numeric=False, about="the figure of a run that is compared"),
         Column("here", "here", numeric=False, about="the level that is compared, with its median over runs"),
         Column("against", "against", numeric=False, about="what it is compared with, with its median over runs"),
-        Column("ratio", f"ratio ({ratio_level(summary)})", about="of geometric means of run figures"),
+        Column(
+            "ratio",
+            f"ratio ({ratio_level(summary)})",
+            about="of geometric means of run figures; its interval is adjusted over the family, as p is",
+        ),
         Column("verdict", "verdict", numeric=False, about="equivalent: inside the margin"),
         Column("where", "at", numeric=False, about="the levels that both share: the baselines of the plan"),
     )

@@ -190,7 +190,7 @@ def against_baseline(summary: Summary, layout: Layout, cell: Mapping[str, Any] |
     differing: list[Sentence] = []
     for level, row in rows:
         if row.verdict.is_different:
-            ratio = ratio_figure(row.ratio or 0.0, row.ratio_low, row.ratio_high)
+            ratio = ratio_figure(row.ratio or 0.0, row.judged_low, row.judged_high)
             times = wording.times_as_late if row.quantity == LATE else wording.times_as_long
             differing.append(times(level, ratio))
     margin = summary.plan.analysis.margin_percent

@@ -107,7 +107,8 @@ def verdict_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | No
         Column(
             "ratio",
             f"ratio ({level})",
-            about="of the geometric means of run figures, here over the baseline, in the blocks that have both",
+            about="of the geometric means of run figures, here over the baseline, in the blocks that have both; the "
+            "interval is adjusted over the family",
         ),
         *(while_it_runs if summary.pending_runs else ()),
         Column("verdict", "verdict", numeric=False, about=f"equivalent means inside the margin of {margin:g} %"),
@@ -164,7 +165,7 @@ def _verdict_row(
         text.bound_ratio(
             row.ratio_bound,
             row.ratio_side,
-            text.ratio(row.ratio, row.ratio_low, row.ratio_high, why_no_ratio(row.reason, "a median is not above 0")),
+            text.ratio(row.ratio, row.judged_low, row.judged_high, why_no_ratio(row.reason, "a median is not above 0")),
         ),
         *((_at_every_look(row),) if summary.pending_runs else ()),
         Shown(row.word + needs.mark(row), row.word, _VERDICT_ORDER[row.verdict], row.word, why + needs.tip(row)),
@@ -196,7 +197,7 @@ def _at_every_look(row: ComparisonRow) -> Shown:
 
 def _difference(row: ComparisonRow) -> Shown:
     shown = text.change(row.quantity, row.difference, "not estimable")
-    return _with_interval(shown, row.quantity, row.difference_low, row.difference_high)
+    return _with_interval(shown, row.quantity, row.judged_difference_low, row.judged_difference_high)
 
 
 def change_text(layout: Layout, factor: str, level: str, baseline: str) -> str:

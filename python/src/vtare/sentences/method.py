@@ -125,8 +125,8 @@ def comparisons(compared_by: str, margin_percent: float, alpha: float) -> str:
         f"Comparisons: ratio and difference of geometric means of run figures with {compared_by}, Cliff's delta beside "
         "them; p-values adjusted by Holm over all comparisons of a factor. Verdict: equivalent when the interval of "
         f"the ratio lies inside the margin of {margin_percent:g} %, higher or lower when the adjusted p is at most "
-        f"{alpha:g} (the interval then leaves out 1), else inconclusive; the verdict's tip names the reason. Degrees "
-        "of freedom: blocks less 1 where paired, Welch's where not."
+        f"{alpha:g} (the interval, adjusted likewise, then leaves out 1), else inconclusive; the verdict's tip names "
+        "the reason. Degrees of freedom: blocks less 1 where paired, Welch's where not."
     )
 
 
@@ -155,6 +155,6 @@ def measured_with(versions: Sequence[str], plan: str, seed: int, runs: int, bloc
 
 def paper_comparisons(compared_by: str, alpha: float, margin_percent: float) -> str:
     return (
-        f"Comparisons are ratios of geometric means with {compared_by}; p-values are adjusted by Holm over all "
-        f"comparisons of a factor (alpha {alpha:g}, margin of equivalence {margin_percent:g} %)."
+        f"Comparisons are ratios of geometric means with {compared_by}; p-values and intervals are adjusted by Holm "
+        f"over all comparisons of a factor (alpha {alpha:g}, margin of equivalence {margin_percent:g} %)."
     )

@@ -17,11 +17,13 @@ from vtare.stats.comparison import (
     LEAST_BLOCKS,
     LEAST_RUNS,
     Comparison,
+    Ends,
     Judgement,
     SelfTest,
     coarse_step,
     common_blocks,
     compare_runs,
+    ends_at,
     equivalence_p,
     judge,
     least_p_of_runs,
@@ -52,7 +54,7 @@ from vtare.stats.planning import (
     stop,
 )
 from vtare.stats.posthoc import PairTest, dunn, nemenyi_friedman, tukey_on_ranks
-from vtare.stats.pvalues import Adjustment, PValue, adjust, write_p
+from vtare.stats.pvalues import Adjustment, PValue, adjust, alphas_left, write_p
 from vtare.stats.quantile_shift import LEAST_PAIRS as LEAST_SHIFT_PAIRS
 from vtare.stats.quantile_shift import QuantileShift, quantile_shift, shift_of_blocks
 from vtare.stats.rank_tests import RankTest, friedman, kendall_tau_b, kruskal_wallis
@@ -91,6 +93,7 @@ __all__ = [
     "CliffsDelta",
     "Comparison",
     "Dependence",
+    "Ends",
     "Estimate",
     "Fairness",
     "Influence",
@@ -128,6 +131,7 @@ __all__ = [
     "Verdict",
     "Warmup",
     "adjust",
+    "alphas_left",
     "anytime_ratio",
     "associate_levels",
     "autocorrelation",
@@ -144,6 +148,7 @@ __all__ = [
     "dependence",
     "detectable_shift_sd",
     "dunn",
+    "ends_at",
     "equivalence_p",
     "find_modes",
     "friedman",

@@ -47,7 +47,8 @@ class Comparison:
     `paired` design both are those of the runs in the `n_blocks` common blocks. `low`, `high` and `p` belong to the
     ratio (to the difference where there is none) and allow for the clock's `step`; `high` may be infinite where the
     step is all that b shows. `p` is raw. All are None where inference was refused (`method`); `reason` then states why
-    and how many runs are needed. `median_a` and `median_b` describe the cells: medians of all their run figures.
+    and how many runs are needed. `median_a` and `median_b` describe the cells: medians of all their run figures;
+    `centre_b` is the mean of b that the difference is from, geometric where there is a ratio.
 
     `shift`, `error` and `freedom` are the mean difference on the compared scale (logarithms where there is a ratio),
     its standard error and degrees of freedom; `slack_down` and `slack_up` are how far the step may have raised and
@@ -70,6 +71,7 @@ class Comparison:
     n_blocks: int | None
     median_a: float
     median_b: float
+    centre_b: float
     shift: float
     error: float | None
     freedom: float | None
@@ -175,6 +177,7 @@ def compare_runs(
             n_blocks=len(blocks) if blocks else None,
             median_a=float(np.median(all_x)),
             median_b=float(np.median(all_y)),
+            centre_b=centre_b,
             shift=shift,
             error=error,
             freedom=freedom,
@@ -250,22 +253,67 @@ def equivalence_p(comparison: Comparison, *, margin_ratio: float) -> float | Non
 
 
 @dataclass(frozen=True, slots=True)
+class Ends:
+    """Both ends of an interval at a level, of the ratio (None where there is none) and of the difference."""
+
+    level: float
+    low: float | None
+    high: float | None
+    difference_low: float
+    difference_high: float
+
+
+def ends_at(comparison: Comparison, alpha: float) -> Ends | None:
+    """Return the interval of a comparison at the level 1 - alpha; None where inference was refused.
+
+    It leaves out no difference exactly where p is at most alpha.
+
+    >>> found = compare_runs([11.0, 12.0, 13.0, 12.0], [10.0, 11.0, 12.0, 11.0])
+    >>> ends_at(found, 0.05).low == found.low, ends_at(found, 0.01).low < found.low
+    (True, True)
+    """
+    if comparison.error is None or comparison.freedom is None or comparison.p is None:
+        return None
+    half = float(t_quantile(1.0 - alpha / 2.0, np.array(comparison.freedom))) * comparison.error
+    low = comparison.shift - half - comparison.slack_down
+    high = comparison.shift + half + comparison.slack_up
+    # Runs that agree to the last digit have no spread: only their number decides.
+    if comparison.error == 0.0 and comparison.p > alpha:
+        low, high = min(low, 0.0), max(high, 0.0)
+    if comparison.ratio is None:
+        return Ends(1.0 - alpha, None, None, low, high)
+    low, high = (math.exp(end) if end < 700 else math.inf for end in (low, high))
+    return Ends(1.0 - alpha, low, high, comparison.centre_b * (low - 1.0), comparison.centre_b * (high - 1.0))
+
+
+@dataclass(frozen=True, slots=True)
 class Judgement:
-    """What a comparison shows of two cells, with the margin it was judged by and the reason in words."""
+    """What a comparison shows of two cells: the margin it was judged by, the reason in words, and its interval.
+
+    `ends` is the interval that the verdict rests on: of an equivalent one its own, else that of its adjusted p-value.
+    """
 
     verdict: Verdict
     margin_ratio: float
     reason: str
+    ends: Ends | None = None
 
 
 def judge(
-    comparison: Comparison, *, p_adjusted: float | None, margin_ratio: float, alpha: float = 0.05, size: int = 1
+    comparison: Comparison,
+    *,
+    p_adjusted: float | None,
+    margin_ratio: float,
+    alpha: float = 0.05,
+    size: int = 1,
+    alpha_left: float | None = None,
 ) -> Judgement:
     """Judge one comparison: *equivalent* inside the margin, *higher* or *lower* by its adjusted p-value.
 
     `p_adjusted` is the comparison's p-value after adjustment over the `size` comparisons of its family; None where
-    inference was refused. A difference smaller than the margin is equivalent, however sure it is. "No difference"
-    without a margin cannot be a result.
+    inference was refused. What is equivalent has an interval of its own level, all else one that is adjusted likewise
+    (`alpha_left`, from `alphas_left`): it leaves out no difference exactly where there is one. A difference smaller
+    than the margin is equivalent, however sure it is. "No difference" without a margin cannot be a result.
 
     >>> found = compare_runs([20.0, 21.0, 20.5, 20.2], [10.0, 10.1, 10.3, 9.9])
     >>> str(judge(found, p_adjusted=found.p, margin_ratio=1.05).verdict)
@@ -277,28 +325,36 @@ def judge(
     _check_margin(margin_ratio)
     if p_adjusted is None or comparison.p is None:
         return Judgement(Verdict.INCONCLUSIVE, margin_ratio, comparison.reason or "there is no interval to judge by")
-    low, high = comparison.low, comparison.high
+    alone = ends_at(comparison, alpha)
+    family = ends_at(comparison, alpha / size if alpha_left is None else alpha_left)
+    if alone is None or family is None:
+        raise AssertionError("a comparison with a p-value has an interval")
+    if (
+        alone.low is not None
+        and alone.high is not None
+        and 1.0 / margin_ratio <= alone.low
+        and alone.high <= margin_ratio
+    ):
+        inside = f"{_shown(alone)} lies inside 1/{margin_ratio:g} to {margin_ratio:g}"
+        return Judgement(Verdict.EQUIVALENT, margin_ratio, inside, alone)
     adjusted = f"p {write_p(p_adjusted)}" + (f" after adjustment over {size} comparisons" if size > 1 else "")
-    if low is None or high is None:
-        ends = f"{comparison.difference_low:.4g} to {comparison.difference_high:.4g}"
-        shown = f"the interval of the difference, {ends}"
-    else:
-        shown = f"the interval {low:.3g} to {high:.3g}"
-        if 1.0 / margin_ratio <= low and high <= margin_ratio:
-            inside = f"{shown} lies inside 1/{margin_ratio:g} to {margin_ratio:g}"
-            return Judgement(Verdict.EQUIVALENT, margin_ratio, inside)
-    none = "0" if low is None else "1"
+    none = "0" if family.low is None else "1"
     if p_adjusted <= alpha and (direction := _direction(comparison)) is not None:
-        return Judgement(direction, margin_ratio, f"{shown} leaves out {none}; {adjusted}")
-    if comparison.p <= alpha:
-        chance = f"{shown} leaves out {none}, but {adjusted}: it may be chance"
-        return Judgement(Verdict.INCONCLUSIVE, margin_ratio, chance)
-    beyond = "" if low is None else f" and reaches beyond 1/{margin_ratio:g} to {margin_ratio:g}"
+        return Judgement(direction, margin_ratio, f"{_shown(family)} leaves out {none}; {adjusted}", family)
+    beyond = "" if family.low is None else f" and reaches beyond 1/{margin_ratio:g} to {margin_ratio:g}"
+    why = ": it may be chance" if comparison.p <= alpha else ""
     coarse = step_beyond_margin(comparison, margin_ratio=margin_ratio)
     return Judgement(
         Verdict.INCONCLUSIVE, margin_ratio,
-        f"{shown} includes {none}{beyond}; {adjusted}" + (f"; {coarse}" if coarse is not None else ""),
+        f"{_shown(family)} includes {none}{beyond}; {adjusted}{why}" + (f"; {coarse}" if coarse is not None else ""),
+        family,
     )  # fmt: skip
+
+
+def _shown(ends: Ends) -> str:
+    if ends.low is None:
+        return f"the interval of the difference, {ends.difference_low:.4g} to {ends.difference_high:.4g}"
+    return f"the interval {ends.low:.3g} to {ends.high:.3g}"
 
 
 def _direction(comparison: Comparison) -> Verdict | None:

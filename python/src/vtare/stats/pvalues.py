@@ -31,6 +31,22 @@ class PValue:
         return write_p(self.adjusted)
 
 
+def alphas_left(family: Sequence[PValue], alpha: float) -> list[float]:
+    """Return the alpha of the interval of each comparison of a family, which then agrees with its adjusted p-value.
+
+    What differs has that of its own step of the adjustment; the k others share alpha, so that all their intervals hold
+    together (Strassburger and Bretz 2008).
+
+    >>> [round(one, 4) for one in alphas_left(adjust([0.001, 0.2, 0.6], family="load", adjustment="holm"), 0.05)]
+    [0.0167, 0.025, 0.025]
+    """
+    others = sum(one.adjusted > alpha for one in family)
+    return [
+        alpha / others if one.adjusted > alpha else alpha * (one.raw / one.adjusted if one.raw > 0 else 1 / one.size)
+        for one in family
+    ]
+
+
 def write_p(p: float) -> str:
     """Write a p-value: two significant digits, and `< 1e-4` below that.
 

@@ -19,6 +19,8 @@ Kind = Literal["file", "directory", "symbolic link", "special file"]
 
 #: The most that a plan or a JSON document of a store may have.
 MOST_TEXT_BYTE: Final = 64 << 20
+#: What `vtare watch` keeps in its directory.
+HISTORY: Final = "history.sqlite"
 _RUN_ID: Final = re.compile(r"[0-9a-f]{16}")
 #: Control characters but tab and line feed: on a terminal they would be commands.
 _CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
@@ -151,6 +153,11 @@ def parse_json(content: str | bytes) -> Any:
         return json.loads(content)
     except RecursionError as error:
         raise ValueError("nested too deep") from error
+
+
+def is_watched(store: Path) -> bool:
+    """Whether `vtare watch` keeps this directory."""
+    return (store / HISTORY).exists()
 
 
 def plain_text(text: str) -> str:

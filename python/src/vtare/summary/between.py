@@ -239,8 +239,8 @@ def compare_stores(
         analysis,
         paired,
         alternated,
-        tuple(judge(_with_needs(medians, analysis), MEDIANS_FAMILY, "holm", analysis)),
-        tuple(judge(_with_needs(tails, analysis), TAILS_FAMILY, "bh", analysis)),
+        tuple(judge(_with_needs(medians, analysis), MEDIANS_FAMILY, "holm", analysis, [one.shift for one in medians])),
+        tuple(judge(_with_needs(tails, analysis), TAILS_FAMILY, "bh", analysis, [one.shift for one in tails])),
         tuple(_changed(olds, news)),
         tuple(_place(key, old) for key in old.cells if key not in new.cells),
         tuple(_place(key, new) for key in new.cells if key not in old.cells),
@@ -296,6 +296,7 @@ class _RawRow:
     spread: float | None = None
     freedom: float = 0.0
     slack: stats.StepSlack = stats.NO_SLACK
+    shift: Shift | None = None
 
 
 def _with_needs(made: Sequence[_RawRow], analysis: Analysis) -> list[BetweenRow]:
@@ -369,7 +370,7 @@ def _compared(key: _Key, figure: str, old: _Side, new: _Side, analysis: Analysis
         margin_ratio=analysis.margin_ratio,
     )
     freedom = len(here) - 1 if paired else len(here) + len(there) - 2
-    return _RawRow(row, found.spread if on_log else None, float(freedom), slack)
+    return _RawRow(row, found.spread if on_log else None, float(freedom), slack, found)
 
 
 def _of_bounds(row: BetweenRow, key: _Key, figure: str, old: _Side, new: _Side, analysis: Analysis) -> BetweenRow:
@@ -429,16 +430,29 @@ def _end(found: Shift | None, name: str, on_log: bool) -> float | None:
 
 
 def judge(
-    rows: Sequence[BetweenRow], family: str, adjustment: stats.Adjustment, analysis: Analysis
+    rows: Sequence[BetweenRow],
+    family: str,
+    adjustment: stats.Adjustment,
+    analysis: Analysis,
+    shifts: Sequence[Shift | None] = (),
 ) -> list[BetweenRow]:
-    """Adjust the p-values of one family and give each row its verdict, whatever the experiment."""
+    """Adjust the p-values of one family and give each row its verdict, whatever the experiment.
+
+    `shifts` has what each row is of: the interval that its verdict rests on comes from there.
+    """
     tested = [(at, row.p_value) for at, row in enumerate(rows) if row.p_value is not None]
     values = stats.adjust([p for _, p in tested], family=family, adjustment=adjustment)
     adjusted = {at: value for (at, _), value in zip(tested, values, strict=True)}
+    left = {at: alpha for (at, _), alpha in zip(tested, stats.alphas_left(values, analysis.alpha), strict=True)}
     judged = []
     for at, row in enumerate(rows):
         p = adjusted.get(at)
         verdict, reason = _verdict(row, None if p is None else p.adjusted, analysis)
+        shift = shifts[at] if at < len(shifts) else None
+        ends: dict[str, Any] = {}
+        if p is not None and shift is not None:
+            alpha = analysis.alpha if verdict is Verdict.EQUIVALENT else left[at]
+            ends = _judged(shift, alpha, is_ratio=row.ratio is not None)
         judged.append(replace(
             row,
             p_adjusted=None if p is None else p.adjusted,
@@ -448,8 +462,18 @@ def judge(
             adjustment=adjustment,
             verdict=verdict,
             reason=reason,
+            **ends,
         ))  # fmt: skip
     return judged
+
+
+def _judged(shift: Shift, alpha: float, *, is_ratio: bool) -> dict[str, float | None]:
+    """The fields of the interval that a verdict rests on."""
+    low, high = shift.ends(alpha) or (None, None)
+    if not is_ratio:
+        return {"judged_difference_low": low, "judged_difference_high": high, "judged_level": 1 - alpha}
+    low, high = (None if end is None else math.exp(end) for end in (low, high))
+    return {"judged_low": low, "judged_high": high, "judged_level": 1 - alpha}
 
 
 def _verdict(row: BetweenRow, p: float | None, analysis: Analysis) -> tuple[Verdict, str | None]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final, Literal
 
@@ -36,7 +36,8 @@ class Shift:
 
     `low`, `high` and `p` are one formula: p is at most 1 - level exactly where the interval leaves out 0. They are None
     where there are too few values on a side. `spread` is the standard deviation of one value (of one difference, where
-    paired), `freedom` the degrees of freedom it is known with.
+    paired), `freedom` the degrees of freedom it is known with. `error` is the standard error, `slack` what the clock's
+    step hides.
     """
 
     estimate: float
@@ -46,6 +47,17 @@ class Shift:
     method: Method
     spread: float | None
     freedom: float | None
+    error: float = 0.0
+    slack: stats.StepSlack = stats.NO_SLACK
+
+    def ends(self, alpha: float) -> tuple[float, float] | None:
+        """Return the interval of the level 1 - alpha: it leaves out 0 where p is at most alpha. None without a test."""
+        if self.p is None or self.freedom is None:
+            return None
+        reach = float(stats.t_quantile(1 - alpha / 2, np.array(self.freedom))) * self.error
+        low, high = self.slack.widened(self.estimate - reach, self.estimate + reach)
+        # All figures agree to the last digit: what is left is whether the two sides do.
+        return (low, high) if self.error > 0 or self.p <= alpha else (min(low, 0.0), max(high, 0.0))
 
 
 def shift_between(
@@ -79,16 +91,14 @@ def shift_between(
     freedom = float(found.freedom)
     squares = sum(float(((values - values.mean()) ** 2).sum()) for values, _ in parts)
     spread = max(math.sqrt(squares / sum(len(values) - 1 for values, _ in parts)), parts[0][1])
-    reach = float(stats.t_quantile(1 - alpha / 2, np.array(freedom))) * error
     beyond = slack.evidence(estimate)
-    low, high = slack.widened(estimate - reach, estimate + reach)
     if error > 0:
         p = float(stats.t_p(np.array(beyond / error), np.array(freedom)))
     else:
-        # All figures agree to the last digit: what is left is whether the two sides do.
         p = 1.0 if beyond == 0 else stats.least_p_of_runs(len(x), len(y))
-        low, high = (low, high) if p <= alpha else (min(low, 0.0), max(high, 0.0))
-    return Shift(estimate, low, high, p, "paired" if paired else "welch", spread, freedom)
+    made = Shift(estimate, None, None, p, "paired" if paired else "welch", spread, freedom, error, slack)
+    low, high = made.ends(alpha) or (None, None)
+    return replace(made, low=low, high=high)
 
 
 def campaigns_needed(

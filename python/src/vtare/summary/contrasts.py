@@ -50,9 +50,11 @@ class ComparedCells:
 class CellComparison:
     """One figure of a cell against that of another cell, of whatever two sides (docs/methods/statistics.md).
 
-    `difference` and its ends have the unit of `quantity`. Where a side holds bounds that decide the order, there is no
-    `ratio` but a `ratio_bound`, which the ratio is `at least` or `at most` (`ratio_side`). `tail` names a figure of
-    runs that is not the main one (`p99`, `p999`, ...). None: not estimable, or refused for the `reason`.
+    `difference` and its ends have the unit of `quantity`. The `judged` ends are those that the verdict rests on: their
+    level is adjusted for the family as the p-value is, but where the two are equivalent. Where a side holds bounds that
+    decide the order, there is no `ratio` but a `ratio_bound`, which it is `at least` or `at most` (`ratio_side`).
+    `tail` names a figure of runs that is not the main one (`p99`, `p999`, ...). None: not estimable, or refused for
+    the `reason`.
     """
 
     experiment: str
@@ -65,6 +67,11 @@ class CellComparison:
     difference: float | None = None
     difference_low: float | None = None
     difference_high: float | None = None
+    judged_low: float | None = None
+    judged_high: float | None = None
+    judged_difference_low: float | None = None
+    judged_difference_high: float | None = None
+    judged_level: float | None = None
     p_value: float | None = None
     p_adjusted: float | None = None
     p_text: str | None = None
@@ -293,13 +300,16 @@ def step_of(cells: Iterable[Cell], figure: str, quantum_ns: float) -> float:
     return max(quantum_ns, *(cell.step for cell in members))
 
 
-def _adjusted(contrasts: Sequence[Contrast], adjustment: stats.Adjustment) -> dict[int, stats.PValue]:
-    """The p-value of each contrast, by its place, adjusted over its family."""
-    adjusted: dict[int, stats.PValue] = {}
+def _adjusted(
+    contrasts: Sequence[Contrast], adjustment: stats.Adjustment, alpha: float
+) -> dict[int, tuple[stats.PValue, float]]:
+    """The p-value of each contrast, by its place, adjusted over its family, and what that leaves of alpha."""
+    adjusted: dict[int, tuple[stats.PValue, float]] = {}
     for family in dict.fromkeys(contrast.family for contrast in contrasts):
         tested = [(i, p) for i, c in enumerate(contrasts) if c.family == family and (p := c.p) is not None]
         values = stats.adjust([p for _, p in tested], family=family, adjustment=adjustment)
-        adjusted.update({i: value for (i, _), value in zip(tested, values, strict=True)})
+        both = zip(values, stats.alphas_left(values, alpha), strict=True)
+        adjusted.update({i: one for (i, _), one in zip(tested, both, strict=True)})
     return adjusted
 
 
@@ -307,11 +317,15 @@ def judge(
     contrasts: Sequence[Contrast], analysis: Analysis, *, adjustment: stats.Adjustment = "holm"
 ) -> list[ComparisonRow]:
     """Adjust the p-values of each family and give every contrast its verdict; one row each, in their order."""
-    adjusted = _adjusted(contrasts, adjustment)
-    return [_row(contrast, adjusted.get(i), analysis, adjustment) for i, contrast in enumerate(contrasts)]
+    adjusted = _adjusted(contrasts, adjustment, analysis.alpha)
+    untested: tuple[None, None] = (None, None)
+    return [_row(contrast, adjusted.get(i, untested), analysis, adjustment) for i, contrast in enumerate(contrasts)]
 
 
-def _row(contrast: Contrast, p: stats.PValue | None, analysis: Analysis, adjustment: str) -> ComparisonRow:
+def _row(
+    contrast: Contrast, test: tuple[stats.PValue, float] | tuple[None, None], analysis: Analysis, adjustment: str
+) -> ComparisonRow:
+    p, alpha_left = test
     found = contrast.comparison
     if found is not None and contrast.side is not None:
         return _bound_row(contrast, found, p, analysis, adjustment)
@@ -334,6 +348,7 @@ def _row(contrast: Contrast, p: stats.PValue | None, analysis: Analysis, adjustm
         margin_ratio=analysis.margin_ratio,
         alpha=analysis.alpha,
         size=size,
+        alpha_left=alpha_left,
     )
     # A table cannot show an interval without an end: the verdict used it, the row's reason states it.
     open_ended = found.high == float("inf")
@@ -363,6 +378,7 @@ def _row(contrast: Contrast, p: stats.PValue | None, analysis: Analysis, adjustm
         difference=found.difference,
         difference_low=found.difference_low,
         difference_high=None if open_ended else found.difference_high,
+        **_judged(judged.ends),
         cliffs_delta=contrast.cliffs_delta,
         inference=found.method,
         freedom=found.freedom,
@@ -395,6 +411,15 @@ def _row(contrast: Contrast, p: stats.PValue | None, analysis: Analysis, adjustm
         p_memory=None if follow is None else follow.p_memory,
         p_trend=None if follow is None else follow.p_trend,
     )
+
+
+def _judged(ends: stats.Ends | None) -> dict[str, Any]:
+    """The fields of the interval that a verdict rests on. A table cannot show one without an end."""
+    if ends is None:
+        return {}
+    ratio = {} if ends.high == float("inf") else {"judged_low": ends.low, "judged_high": ends.high}
+    difference = {"judged_difference_low": ends.difference_low, "judged_difference_high": ends.difference_high}
+    return ratio | (difference if ends.difference_high < float("inf") else {}) | {"judged_level": ends.level}
 
 
 def _bound_row(

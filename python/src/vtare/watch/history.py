@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from vtare.errors import BadInput
 from vtare.series.model import FACTS_AFTER, FACTS_BEFORE, Change, Series, SeriesKey, changed_facts
-from vtare.stored.paths import kind_of, parse_json, plain_values
+from vtare.stored.paths import HISTORY, kind_of, parse_json, plain_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-NAME: Final = "history.sqlite"
 SCHEMA: Final = "vtare.history/1"
 _TABLES: Final = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -60,7 +59,7 @@ class History:
         Raises:
             BadInput: there is none to read, or it is damaged or of another program.
         """
-        self._path = store / NAME
+        self._path = store / HISTORY
         if (read_only or kind_of(self._path) is not None) and kind_of(self._path) != "file":
             raise BadInput(f"{self._path}: there is no history here: make one with `vtare watch --store {store}`")
         try:

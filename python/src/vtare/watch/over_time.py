@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from vtare.errors import BadInput
 from vtare.series.over_time import OverTime, of_runs
+from vtare.stored.paths import is_watched
 from vtare.watch.history import History
-from vtare.watch.store import is_watched
 
 if TYPE_CHECKING:
     from pathlib import Path

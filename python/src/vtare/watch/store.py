@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 from vtare.campaign.files import Files
 from vtare.errors import BadInput, CampaignStopped
 from vtare.process import write_whole
-from vtare.stored.paths import read_regular
-from vtare.watch.history import NAME, History
+from vtare.stored.paths import is_watched, read_regular
+from vtare.watch.history import History
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,11 +29,6 @@ _ROOM_BYTE: Final = 32_000_000
 def round_place(store: Path, number: int) -> Path:
     """Where the runs of a round lie, a store of its own."""
     return store / _ROUNDS / f"{number:08}"
-
-
-def is_watched(store: Path) -> bool:
-    """Whether `vtare watch` keeps this directory."""
-    return (store / NAME).exists()
 
 
 def newest_round(store: Path) -> Path:

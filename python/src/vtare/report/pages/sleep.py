@@ -67,10 +67,10 @@ def _tail_change(summary: Summary, cell: Mapping[str, Any] | None) -> Sentence:
     row = next((row for row in rows if all(row.labels.get(key) == cell[key] for key in keys)), None)
     if row is not None and row.without + row.without_baseline and cell["above_1ms"] is not None:
         return _exceedances(summary, cell, row)
-    if row is None or row.ratio is None or row.ratio_low is None:
+    if row is None or row.ratio is None or row.judged_low is None:
         return ()
     sure = row.p_adjusted is not None and row.p_adjusted <= summary.plan.analysis.alpha
-    ratio = ratio_figure(row.ratio, row.ratio_low, row.ratio_high)
+    ratio = ratio_figure(row.ratio, row.judged_low, row.judged_high)
     return wording.p99_ratio(ratio, row.baseline, sure=sure)
 
 

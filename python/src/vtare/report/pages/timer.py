@@ -51,7 +51,7 @@ def _load_changes(summary: Summary, scene: Scene) -> Sentence:
     differs = [(series, row) for series, row in rows if row.verdict.is_different]
     if differs:
         series, most = max(differs, key=lambda found: abs(math.log(found[1].ratio or 1.0)))
-        ratio = ratio_figure(most.ratio or 1.0, most.ratio_low, most.ratio_high)
+        ratio = ratio_figure(most.ratio or 1.0, most.judged_low, most.judged_high)
         return wording.load_changes_most(scene.name(series), most.level, ratio)
     same = sum(row.verdict is Verdict.EQUIVALENT for _, row in rows)
     margin = summary.plan.analysis.margin_percent
