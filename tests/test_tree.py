@@ -126,6 +126,49 @@ def test_the_form_that_nobody_says_is_found_across_the_parts_of_a_string(tmp_pat
     assert not UNSAID.search("it was found where nobody expected it")
 
 
+#: The rooms of the lab whose sentences stand in `vtare.sentences`.
+SPEAKING = ("ab", "campaign", "cli", "doctor", "fleet", "report", "series", "summary", "terminal", "watch")
+#: Sentences that are left there, by file: comments in TeX, help of metrics. It may only get shorter.
+SENTENCES_LEFT = {"report/plain.py": 2, "watch/metrics.py": 10}
+
+
+def sentences(source: str) -> list[str]:
+    """Sentences and questions of five or more words, but those of docstrings, errors, and help of options."""
+    found = []
+    nodes: list[ast.AST] = [ast.parse(source)]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, ast.Raise) or (isinstance(node, ast.keyword) and node.arg == "help"):
+            continue
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            continue
+        parts = node.values if isinstance(node, ast.JoinedStr) else [node] if isinstance(node, ast.Constant) else []
+        text = "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in parts).rstrip()
+        if re.search(r"[\w)}%`]\.$|\w\?$", text) and len(text.split()) >= 5:
+            found.append(text)
+        nodes += [] if isinstance(node, ast.JoinedStr) else ast.iter_child_nodes(node)
+    return found
+
+
+def test_sentences_of_the_lab_stand_in_one_package(root: Path) -> None:
+    lab = root / "python/src/vtare"
+    files = [path for room in SPEAKING for path in (lab / room).rglob("*.py")]
+    said = {str(path.relative_to(lab)): sentences(path.read_text(encoding="utf-8")) for path in files}
+    assert {name: len(some) for name, some in said.items() if some} == SENTENCES_LEFT, "move it to vtare.sentences"
+
+
+def test_a_sentence_is_found_and_what_is_none_is_left_alone() -> None:
+    assert sentences('"""A docstring is no sentence here."""\nprint(f"The figure is {x} "\n"and no more.")') == [
+        "The figure is {} and no more."
+    ]
+    for harmless in (
+        'raise E(f"{x} is not what was meant.")',
+        'f(help="Show all that there is.")',
+        '"Not a sentence."',
+    ):
+        assert sentences(harmless) == []
+
+
 #: Where the binary has every sentence that it answers with, and where option help and the contract have theirs.
 SENTENCES = "sentences.rs"
 OTHER_WORDS = re.compile(r"(?:^|/)(?:cli|schema|parameters|sentences)\.rs$|(?:^|/)exec/")

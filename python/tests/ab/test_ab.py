@@ -192,7 +192,7 @@ def test_ci_systems_get_what_they_read() -> None:
     slow = Outcome(compared(1.10, quiet, seed=2), 7, MACHINE, limits)
     page = markdown(slow)
     assert "slower than A" in page
-    assert "`--fail-if 'slower by 5 %'`: crossed." in page
+    assert "`--fail-if 'slower by 5 %'` is crossed." in page
     assert "| wall time | B | +" in page
     suite = ElementTree.fromstring(junit(slow))
     assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("1", "1", "0")
@@ -380,7 +380,7 @@ def test_what_a_quota_withheld_is_named_beside_other_programs() -> None:
     found = compare(Limited(1.0, quiet, none, 4), (A, B), COUNTED, Asked(most_pairs=8), rng=np.random.default_rng(1))
     said = beside_text(found)
     assert said is not None
-    assert "a CPU quota of this control group withheld 0.90" in said
+    assert "A CPU quota of this control group withheld 0.90 CPUs." in said
     free = beside_text(compared(1.0, quiet))
     assert free is None or "quota" not in free
 

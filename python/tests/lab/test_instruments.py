@@ -117,6 +117,8 @@ def test_unknown_instrument_is_refused_with_those_that_are_known() -> None:
         "instruments.model",
         "plots.quantity",
         "quantities",
+        "sentences.template",
+        "sentences.words",
         "summary.between",
         "summary.completion",
         "summary.factors",

@@ -165,7 +165,7 @@ def test_repair_moves_damaged_runs_aside_and_resume_makes_them(
     flip(some_run(store_of_four) / "samples.parquet", 100)
     done = lab_command("verify", store_of_four, "--repair")
     assert done.returncode == 0
-    assert f"moved 1 damaged runs to {store_of_four / 'damaged'}" in done.stdout
+    assert f"moved 1 damaged run to {store_of_four / 'damaged'}" in done.stdout
     assert f"make the other runs with: vtare resume {store_of_four}" in done.stdout
     assert json.loads(lab_command("status", store_of_four, "--json").stdout)["pending"] == 1
     assert lab_command("resume", store_of_four, "--binary", fake.path).returncode == 0

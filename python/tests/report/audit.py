@@ -275,7 +275,9 @@ def _disturbance(cells: list[RawCell], answer: str, sure: str, said: str, sectio
 
 
 def _intervals(cells: list[RawCell], text: str) -> Iterator[str]:
-    for method, _, total, rest in re.findall(r"the interval of (\S+) held the truth in (\d+) of (\d+)(.{0,40})", text):
+    for method, _, total, rest in re.findall(
+        r"[Tt]he interval of (\S+) held the truth in (\d+) of (\d+)(.{0,40})", text
+    ):
         mine = [cell for cell in cells if cell.labels.get("method") == method]
         own = sum(cell.intervals for cell in mine)
         if int(total) != own and all("capacity" in cell.labels for cell in mine):

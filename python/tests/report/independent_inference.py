@@ -678,7 +678,7 @@ def check_counts(seen: Seen, text: str, cells: dict[str, list[Cell]]) -> None:
     )
     for method in sorted({cell.labels["method"] for cell in every if cell.by_block("intervals")}):
         mine = [cell for cell in every if cell.labels["method"] == method]
-        expect(rf"the interval of {method} held the truth in (\d+) of (\d+)", total(mine, "held"),
+        expect(rf"[Tt]he interval of {method} held the truth in (\d+) of (\d+)", total(mine, "held"),
                total(mine, "intervals"))  # fmt: skip
         bounds = total(mine, "bounds")
         expect(rf"with {method} \((\d+) estimates, beside (\d+) lower bounds?\)", total(mine, "answered") - bounds,
@@ -686,7 +686,7 @@ def check_counts(seen: Seen, text: str, cells: dict[str, list[Cell]]) -> None:
         expect(rf"with {method} \((\d+) estimates\)", total(mine, "answered") - bounds)
     even = [cell.middle("J") for cell in every if cell.by_block("J")]
     if even:
-        expect(r"the least even load \(J (\d\S*)\)", float(f"{min(even):.2f}"))
+        expect(r"[Tt]he least even load \(J (\d\S*)\)", float(f"{min(even):.2f}"))
         expect(r"the most even one \(J (\d\S*)\)", float(f"{max(even):.2f}"))
     check_spans(seen, text, [list(cell.by_block("throughput").values()) for cell in every])
 

@@ -17,8 +17,8 @@ from vtare.report.claims import answer
 from vtare.report.content import layouts_of
 from vtare.report.inference import interaction_figures
 from vtare.report.pages import avb as bandwidth
-from vtare.report.sentences import plain
 from vtare.report.text import NO_BREAK
+from vtare.sentences.template import plain
 from vtare.summary import Summary, summarise
 from vtare.summary.bandwidth import occupied_shares
 from vtare.summary.cells import Cell, compared_figure
@@ -48,7 +48,7 @@ def test_the_answer_sets_methods_beside_the_truth(summary: Summary) -> None:
     assert len(sentences) == 3
     assert sentences[2] == "An estimate takes 20.0 ms and 75 kB with vtare, 20.0 ms and 75 kB with yaz."
     assert "vtare is off by 27.5 % with os timers and 27.5 % with vtare timers" in details[0]
-    assert "the interval of vtare held the truth in 2 of 8" in details[1]
+    assert "The interval of vtare held the truth in 2 of 8" in details[1]
     assert "8 of 32 estimates gave no answer (lossy 8)" in details[2]
 
 

@@ -17,7 +17,7 @@ from vtare import stats
 from vtare.instruments import instrument
 from vtare.report.content import Content, content_of
 from vtare.report.plain import markdown
-from vtare.report.sentences import plain as words_of
+from vtare.sentences.template import plain as words_of
 from vtare.summary import Summary, completion, summarise
 
 METHODS = '["usleep", "clock_nanosleep", "two_phase", "adaptive", "spin"]'
@@ -106,8 +106,8 @@ def test_no_capped_method_is_ranked_least_by_its_median(made: Made) -> None:
 
 def test_a_sentence_states_the_share_completed(made: Made) -> None:
     words = made.words
-    assert "spin completed 5.00 % of the sleeps asked for (100 of 2000)" in words
-    assert "two_phase completed 6.50 % of the sleeps asked for (130 of 2000)" in words
+    assert "of the sleeps asked for, spin completed 5.00 % (100 of 2000)" in words
+    assert "two_phase completed 6.50 % (130 of 2000)" in words
 
 
 def test_the_answer_uses_figures_that_capped_runs_have(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_the_answer_uses_figures_that_capped_runs_have(tmp_path: Path) -> None:
     answered = " ".join(words_of(sentence) for sentence in report.content.answer.sentences)
     assert "With 100 busy threads, it is late for " in answered
     assert "of its time with usleep" in answered
-    assert "completed 6.25 % of the sleeps asked for (125 of 2000)" in answered
+    assert "Of the sleeps asked for, usleep completed 6.25 % (125 of 2000)." in answered
 
 
 def test_exceedances_stand_in_a_table_with_intervals(made: Made) -> None:
@@ -148,8 +148,8 @@ def test_a_tail_of_which_some_runs_have_no_p99_is_shown_by_its_exceedances(tmp_p
     busy = cell(made.summary, experiment="sleeps", load="cpu", method="usleep")
     answered = " ".join(words_of(sentence) for sentence in made.content.answer.sentences)
     assert busy["above_1ms"] == 1.0
-    assert "it is more than 1 ms late in 100 % of sleeps, 0 % with idle (0 of 5 runs have a p99)" in answered
-    assert "its p99 is" not in answered
+    assert "It is more than 1 ms late in 100 % of sleeps, 0 % with idle (0 of 5 runs have a p99)" in answered
+    assert "Its p99 is" not in answered
 
 
 def test_a_ratio_of_times_late_is_not_stated_as_one_of_medians(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_a_ratio_of_times_late_is_not_stated_as_one_of_medians(tmp_path: Path) -
     by_time = replace(summary, comparisons=tuple(replace(row, quantity="late_fraction") for row in summary.comparisons))
     for one, ending in ((summary, ""), (by_time, " as much time late")):
         answered = " ".join(words_of(sentence) for sentence in content_of(one, figures=False).answer.sentences)
-        found = re.search(r"elsewhere: qemu [\d.]+\N{MULTIPLICATION SIGN} \([\d. to]+\)( as much time late)?", answered)
+        found = re.search(r"Elsewhere: qemu [\d.]+\N{MULTIPLICATION SIGN} \([\d. to]+\)( as much time late)?", answered)
         assert found is not None, answered
         assert (found[1] or "") == ending
 

@@ -12,7 +12,7 @@ from comparison_frames import compared
 from vtare.report.content import layouts_of
 from vtare.report.families import families_of
 from vtare.report.pages import counter
-from vtare.report.sentences import plain
+from vtare.sentences.template import plain
 from vtare.summary import Summary, summarise
 
 

@@ -11,7 +11,7 @@ from page import plain as words_of
 from vtare.plots.mesh import cluster_name
 from vtare.report.build import render
 from vtare.report.content import Content, content_of
-from vtare.report.sentences import plain
+from vtare.sentences.template import plain
 from vtare.summary import Summary, summarise
 
 ODD = "h1 to h2"

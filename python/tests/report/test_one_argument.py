@@ -12,7 +12,8 @@ from synthetic_store import Recipe
 
 from vtare.report.content import content_of
 from vtare.report.layout import fixed_parts
-from vtare.report.sentences import plain, scene_of
+from vtare.report.sentences import scene_of
+from vtare.sentences.template import plain
 
 
 @pytest.mark.parametrize(

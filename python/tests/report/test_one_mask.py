@@ -15,7 +15,7 @@ from vtare.campaign.two_hosts import SIDES, capture_name
 from vtare.instruments import RECORDS
 from vtare.report.claims import answer
 from vtare.report.content import layouts_of
-from vtare.report.sentences import plain
+from vtare.sentences.template import plain
 from vtare.summary import summarise
 
 N, WARM_UP = 2000, 565

@@ -24,8 +24,8 @@ from vtare.report.build import render
 from vtare.report.content import Content, content_of
 from vtare.report.parts import Panel, Question
 from vtare.report.plain import latex, markdown, render_plain, tex
-from vtare.report.sentences import plain
 from vtare.report.write import write_figures, write_summary
+from vtare.sentences.template import plain
 from vtare.summary import summarise
 
 
@@ -57,7 +57,7 @@ def test_markdown_has_every_row_of_every_table(five: Content, hostile: Content) 
 
 
 def test_markdown_starts_with_the_answer(five: Content, five_runs: Reported) -> None:
-    from vtare.report.sentences import plain
+    from vtare.sentences.template import plain
 
     text = markdown(five).replace("\\_", "_")
     assert text.startswith(f"# {five_runs.summary.plan.question}")

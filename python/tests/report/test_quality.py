@@ -15,8 +15,8 @@ from synthetic_store import SMALL, Recipe, write_store
 from vtare.report.build import build
 from vtare.report.claims import Answer, answer
 from vtare.report.content import content_of, layouts_of
-from vtare.report.sentences import plain
 from vtare.report.text import NO_BREAK
+from vtare.sentences.template import plain
 from vtare.summary import Summary, summarise
 
 
@@ -35,7 +35,7 @@ def test_where_all_estimates_were_disturbed_there_is_no_headline_but_the_reason(
 ) -> None:
     sentences, certainty = first_screen(planted(routed_store, tmp_path / "store", others(1.5)))
     assert sentences == [
-        "No figure here can be trusted: in the worst cell, 4 of 4 estimates were disturbed by other work. Find what "
+        "No figure here can be trusted: in the worst cell, 4 of 4 estimates were disturbed by other work; find what "
         "else uses the CPUs (`vtare check`), then run the plan again."
     ]
     assert certainty.startswith("Not certain: 32 of 32 estimates were disturbed by other work")
@@ -49,7 +49,7 @@ def test_a_disturbance_has_the_remedy_of_its_own_reason(routed_store: Path, tmp_
     sentences, certainty = first_screen(planted(routed_store, tmp_path / "store", late))
     assert sentences == [
         "No figure here can be trusted: in the worst cell, 4 of 4 estimates were disturbed by an emulated link that "
-        "was late. Leave the link a CPU of its own, or give it fewer bits per second."
+        "was late; leave the link a CPU of its own, or give it fewer bits per second."
     ]
     assert "vtare check" not in certainty
 

@@ -57,7 +57,7 @@ def test_the_answer_sets_the_systems_sleep_beside_vtares_without_and_with_load(f
         assert sentence.startswith(
             f"{start} {figure_of(usual, ' late')} with usleep and {figure_of(ours, ' late')} with"
         )
-    assert busy.endswith("with vtare's; both differ from idle.")
+    assert busy.endswith("with vtare's. Both differ from idle.")
 
 
 def test_the_answer_shows_what_a_read_costs_and_whether_load_changes_it(five_runs: Reported) -> None:
@@ -67,7 +67,7 @@ def test_the_answer_shows_what_a_read_costs_and_whether_load_changes_it(five_run
         span = time_range_text(row["read_cost_low_ns"], row["read_cost_high_ns"])
         assert f"{time_text(row['read_cost_ns'])} ({span})" in told
     assert told.startswith("On the idle machine, one reading of the clock costs")
-    assert told.endswith("with vtare's; no load changes that by more than 5 %.")
+    assert told.endswith("with vtare's. No load changes that by more than 5 %.")
 
 
 def certainty_of(report: Reported) -> str:
@@ -185,7 +185,7 @@ def test_a_timer_is_drawn_and_tabled_by_its_read_cost_and_its_differences_are_na
 def test_timers_of_a_store_without_read_costs_are_shown_by_their_medians(five_runs: Reported) -> None:
     from dataclasses import replace
 
-    from vtare.report.sentences import plain as words
+    from vtare.sentences.template import plain as words
 
     cells = five_runs.summary.cells
     empty = {name: pl.lit(None, pl.Float64) for name in ("read_cost_ns", "read_cost_low_ns", "read_cost_high_ns")}
@@ -254,7 +254,7 @@ def test_a_drifted_control_is_shown_on_the_first_screen(five_runs: Reported) -> 
 
 def answer_to(directory: Path, plan_text: str) -> tuple[list[str], str]:
     """The sentences of the answer, and how certain it is."""
-    from vtare.report.sentences import plain as words
+    from vtare.sentences.template import plain as words
     from vtare.summary import summarise
 
     summary = summarise(write_store(directory / "store", Recipe(blocks=3, plan_text=plan_text)))
@@ -281,7 +281,7 @@ def test_a_single_method_is_shown_alone(tmp_path: Path) -> None:
     (idle, busy), _ = answer_to(tmp_path, plan)
     assert idle.endswith(" with two_phase.")
     assert " and " not in idle
-    assert " with two_phase; that differs from idle; its p99 is " in busy
+    assert " with two_phase. That differs from idle. Its p99 is " in busy
 
 
 # --- the main comparisons ---
@@ -466,7 +466,7 @@ def test_runs_that_agree_to_the_digit_are_called_the_same_and_the_clocks_step_is
 ) -> None:
     from dataclasses import replace
 
-    from vtare.report.sentences import plain as words
+    from vtare.sentences.template import plain as words
 
     frozen = pl.when(pl.col("method") == "adaptive").then(60.0)
     columns = {name: frozen.otherwise(name) for name in ("median", "median_low", "median_high")}
@@ -478,7 +478,7 @@ def test_runs_that_agree_to_the_digit_are_called_the_same_and_the_clocks_step_is
 
 def test_an_early_wake_up_is_called_early(five_runs: Reported) -> None:
     from vtare.report.sentences import main_figure
-    from vtare.report.sentences import plain as words
+    from vtare.sentences.template import plain as words
 
     layout = layouts_of(five_runs.summary)["sleeps"]
     row = {"experiment": "sleeps", "median": -50.0, "median_low": -60.0, "median_high": -40.0}

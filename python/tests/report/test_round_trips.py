@@ -16,7 +16,7 @@ from vtare.report.claims import answer
 from vtare.report.content import Content, content_of, layouts_of
 from vtare.report.main_table import main_rows
 from vtare.report.pages.rtt import PAGE, PIECE_NAMES, stack_figures
-from vtare.report.sentences import plain
+from vtare.sentences.template import plain
 from vtare.summary import Summary, summarise
 
 
@@ -40,9 +40,9 @@ def test_the_answer_is_the_round_trip_and_the_overhead_and_losses_stand_in_the_s
     same = "the same in all runs"
     assert sentences[0] == (f"A round trip takes 50.0 µs ({same}) from the host and 50.0 µs ({same}) from netns.")
     assert sentences[1] == (
-        f"With captures on both hosts it takes 50.0 µs ({same}) from the host and 50.0 µs ({same}) from netns; of "
-        "it the layer at the sender takes 26.0 % or 13.0 µs (13.0 to 13.0 µs) from the host and 26.0 % or 13.0 µs "
-        "(13.0 to 13.0 µs) from netns."
+        f"With captures on both hosts it takes 50.0 µs ({same}) from the host and 50.0 µs ({same}) from netns. "
+        "Of this, the layer at the sender takes 26.0 % or 13.0 µs (13.0 to 13.0 µs) from the host and 26.0 % or 13.0 "
+        "µs (13.0 to 13.0 µs) from netns."
     )
     assert len(sentences) == 2
     assert "16 of 6400 packets were lost" in details[0]
@@ -80,8 +80,8 @@ def test_where_all_was_captured_the_overhead_is_part_of_what_was_shown(summary: 
     captured = dataclasses.replace(summary, cells=summary.cells.filter(pl.col("capture") == "on"))
     sentences, _ = main_figure(captured)
     assert sentences[1] == (
-        "Of it the layer at the sender takes 26.0 % or 13.0 µs (13.0 to 13.0 µs) from the host and 26.0 % or 13.0 µs "
-        "(13.0 to 13.0 µs) from netns."
+        "Of this, the layer at the sender takes 26.0 % or 13.0 µs (13.0 to 13.0 µs) from the host and 26.0 % or 13.0 "
+        "µs (13.0 to 13.0 µs) from netns."
     )
 
 

@@ -13,8 +13,11 @@ from vtare.report import text
 from vtare.report.facts import facts_of_machine
 from vtare.report.frame import lab_version
 from vtare.report.page import HtmlPage, render
-from vtare.report.parts import Column, Facts, FigureText, Notes, Panel, Question, Section, Table
+from vtare.report.parts import Column, Facts, Notes, Panel, Question, Section, Table
 from vtare.report.text import Shown, missing, words
+from vtare.sentences import ab as wording
+from vtare.sentences import titles
+from vtare.sentences.template import FigureText
 from vtare.summary.shift import ORDER, shift_function
 from vtare.summary.shift import figures as run_quantiles
 
@@ -49,13 +52,13 @@ def compared_page(outcome: Outcome) -> str:
         sentences=[(text.keep(line),) for line in _answer(outcome, shown)],
         headline=headline,
         main=_figures(shown),
-        main_title="What differs, and by how much?",
+        main_title=titles.DIFFERENCES,
         sections=(
-            Section("commands", "What was compared?", (commands,)),
+            Section("commands", titles.COMMANDS, (commands,)),
             *sections,
-            Section("pairs", "What was measured in each pair?", (replace(_pair_table(found), folded=True),)),
-            Section("method", "How was it measured?", (Notes(tuple((line,) for line in _method(outcome))),)),
-            Section("machine", "What was it measured on?",
+            Section("pairs", titles.PAIRS, (replace(_pair_table(found), folded=True),)),
+            Section("method", titles.METHOD, (Notes(tuple((line,) for line in _method(outcome))),)),
+            Section("machine", titles.MACHINE,
                     (Facts("machine-1", "fact", facts_of_machine(outcome.machine)),)),
         ),
         footer=[f"vtare {lab_version()}", f"seed {outcome.seed}"],
@@ -66,12 +69,12 @@ def _title(found: Compared) -> str:
     more = [letter(k) for k in range(1, len(found.commands))]
     figure = found.primary[0].figure
     worse = figure.word(higher=not figure.more_is_better)
-    return f"{'Is' if len(more) == 1 else 'Are'} {text.listing(more)} {worse} than {letter(0)} in {figure.name}?"
+    return wording.is_worse(more, worse, letter(0), figure.name)
 
 
 def _answer(outcome: Outcome, shown: Written) -> list[str]:
     limits = [
-        f"--fail-if '{limit.text}' is {'crossed' if limit.crossed(outcome.found.primary) else 'not crossed'}."
+        wording.fail_if(f"--fail-if '{limit.text}'", crossed=bool(limit.crossed(outcome.found.primary)))
         for limit in outcome.limits
     ]
     return [*shown.answer, *limits, *shown.warnings, *shown.about, *([] if shown.beside is None else [shown.beside])]
@@ -129,12 +132,8 @@ def _pairs(found: Compared, finding: Finding) -> list[Question]:
     drawing = plots.pair_changes(
         changes, strips, name=name, label=f"change in {figure.name}", margin_ratio=1 + found.asked.margin
     )
-    caption = (
-        f"A mark: the change in one pair, by which run {'had which CPU' if found.chosen.cpus else 'came first'}; a "
-        "hollow triangle lies beyond the axis. Blue: the estimate and its interval; grey: the margin. Below: the noise "
-        "beside the same pair."
-    )
-    return [Question(name, "What does each pair show, and what disturbed it?", caption, (Panel(name, drawing),))]
+    caption = wording.pair_changes(wording.HAD_WHICH_CPU if found.chosen.cpus else wording.CAME_FIRST)
+    return [Question(name, titles.PAIR_CHANGES, caption, (Panel(name, drawing),))]
 
 
 def _order(found: Compared, pair: Pair, only: Sequence[int] | None = None) -> str:
@@ -157,30 +156,25 @@ def _shift(outcome: Outcome, finding: Finding) -> list[Question]:
         here, there = (
             {at: _quantiles(figure.readings(pair.runs[k])) for at, pair in enumerate(found.pairs)} for k in (command, 0)
         )
-        of, rule = "readings of a run", "Ratios of each run's quantiles are compared in the pairs"
+        of, rule = "readings of a run", wording.OF_EACH_RUN
         shifts = shift_function(here, there, level=level, rng=rng)
     else:
         first, second = (
             [value or 0.0 for pair in found.pairs for value in (figure.read(pair.runs[k]),)] for k in (0, command)
         )
-        of = "runs"
-        rule = "Quantiles by Harrell and Davis, the band from resampled blocks of pairs (docs/methods/statistics.md)"
+        of, rule = "runs", wording.HARRELL_DAVIS
         shifts = stats.quantile_shift(first, second, level=level, rng=rng)
     points = [(one.probability, one.ratio, one.low, one.high) for one in shifts]
     name = f"shift-{letter(command).lower()}"
-    title = "Which part of the distribution moves?"
+    title = titles.SHIFT
     if not points:
-        short = f"{len(found.pairs)} pairs show no quantile with an interval: {stats.LEAST_SHIFT_PAIRS} are needed."
+        short = wording.no_quantile(len(found.pairs), stats.LEAST_SHIFT_PAIRS)
         return [Question(name, title, short, ())]
     drawing = plots.quantile_changes(
         points, name=name, label=f"change in {figure.name}", margin_ratio=1 + found.asked.margin
     )
     ends = f"{100 * points[0][0]:g} to {100 * points[-1][0]:g} %"
-    caption = (
-        f"Each quantile of the {of} of {letter(command)} against that of {letter(0)}. The band holds all of them at "
-        f"once with {100 * level:g} %; filled: it leaves out 0. A line that rises to the right is a tail that grows. "
-        f"{rule}; {len(found.pairs)} pairs show {ends}."
-    )
+    caption = wording.quantiles(of, letter(command), letter(0), level, rule, len(found.pairs), ends)
     return [Question(name, title, caption, (Panel(name, drawing),))]
 
 
@@ -218,17 +212,5 @@ def _pair_table(found: Compared) -> Table:
 def _method(outcome: Outcome) -> list[str]:
     found = outcome.found
     margin = f"{100 * found.asked.margin:.3g} %"
-    looks = (
-        "Welch's t of the logarithms of all runs: no pairs, so what drifts between the commands counts as a difference."
-        if found.chosen.design == "sequential"
-        else "A pair is one run of each command, in an order drawn at random and followed by its reverse. The change "
-        "is the Hodges-Lehmann estimate of the log ratios, its interval that of the signed-rank test; looks at growing "
-        f"data spend one error of {100 * found.asked.alpha:g} % together (Lan and DeMets 1983)."
-    )
-    return [
-        looks,
-        f"Equivalent: the interval lies within {margin} to either side; too noisy: neither that nor a difference.",
-        "Gaps are the time for which a program was ready to run but had no CPU, as the scheduler counts it for its "
-        "first thread; steal is what the hypervisor states.",
-        f"Seed {outcome.seed}.",
-    ]
+    looks = wording.SEQUENTIAL if found.chosen.design == "sequential" else wording.in_pairs(found.asked.alpha)
+    return [looks, wording.verdicts(margin), wording.GAPS_AND_STEAL, wording.seed(outcome.seed)]

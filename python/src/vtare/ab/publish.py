@@ -22,6 +22,7 @@ from vtare.ab.verdict import (
     sentence,
     void_text,
 )
+from vtare.sentences import ab as wording
 from vtare.stored.paths import plain_line
 
 if TYPE_CHECKING:
@@ -42,12 +43,13 @@ def markdown(outcome: Outcome) -> str:
         f"\n{_cell(more)}" for more in (known_beside(found), floor_text(found), void_text(found)) if more is not None
     ]
     for limit in outcome.limits:
-        lines.append(f"\n`--fail-if '{limit.text}'`: {'crossed' if limit.crossed(found.primary) else 'not crossed'}.")
+        crossed = bool(limit.crossed(found.primary))
+        lines.append("\n" + wording.fail_if(f"`--fail-if '{limit.text}'`", crossed=crossed))
     lines += ["", "| figure | command | typical run (interval) | mean of all runs (interval) | verdict |",
               "|---|---|---|---|---|"]  # fmt: skip
     lines += [_row(finding) for finding in (*found.primary, *found.others)]
     lines += ["", *(f"- {letter(k)}: {_code(command.text)}" for k, command in enumerate(found.commands))]
-    lines.append(f"- {basis(found)} {design_text(found)} Seed {outcome.seed}.")
+    lines.append(f"- {basis(found)} {design_text(found)} {wording.seed(outcome.seed)}")
     return "\n".join(lines) + "\n"
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from vtare.ab.trials import COUNTED_FIELDS
 from vtare.errors import BadInput
 from vtare.records.answer import Answered, answered
+from vtare.sentences import ab as wording
 from vtare.stats import Merit, Verdict
 
 if TYPE_CHECKING:
@@ -32,14 +33,6 @@ NOISE: Final = {
     "cpu_pressure": "share of the time in which programs waited for a CPU",
     "io_pressure": "share of the time in which programs waited for input or output",
 }
-_ENDED: Final = {
-    "known": "Stopped once the answer was certain.",
-    "time": "Stopped by --max-time.",
-    "pairs": "Stopped by --pairs.",
-    "interrupted": "Interrupted.",
-}
-#: How a design pairs runs.
-_PAIRED: Final = {"duet": "at once", "interleaved": "alternately", "sequential": "one command after the other"}
 _LIMIT: Final = re.compile(r"(slower|faster|worse|better|higher|lower)(?:\s+by\s+(\d+(?:\.\d+)?)\s*%)?")
 
 
@@ -76,33 +69,26 @@ def sentence(found: Compared, finding: Finding) -> str:
     b, a = letter(finding.command), letter(0)
     of = "" if finding.figure.name == "wall time" else f" in {finding.figure.name}"
     if finding.ratio is None or finding.low is None or finding.high is None:
-        return f"{b} against {a}{of}: no answer: {finding.reason}."
+        return wording.no_answer(b, a, of, finding.reason)
     level = f"{100 * finding.level:.3g} %"
     interval = f"({change_range(finding.low, finding.high)}, {level})"
     margin = f"{100 * found.asked.margin:.3g} %"
     if finding.is_different:
         inside = finding.low >= 1 / (1 + found.asked.margin) and finding.high <= 1 + found.asked.margin
-        small = f": less than {margin}, which matters" if inside else ""
-        judged = "" if finding.figure.is_duration or small else _direction(finding)
-        return f"{b} is {percent(finding.ratio)} {finding.word} than {a}{of} {interval}{judged}{small}."
+        change = (b, a, of, percent(finding.ratio), finding.word, interval)
+        if inside:
+            return wording.differs_little(*change, margin)
+        if finding.figure.is_duration or not finding.change:
+            return wording.differs(*change)
+        return wording.differs_for(*change, finding.change)
     if finding.verdict is Verdict.EQUIVALENT:
-        return f"{b} and {a} are equivalent{of} within {margin} {interval}."
+        return wording.equivalent(b, a, of, margin, interval)
     if finding.is_coarse:
-        return (
-            f"Too coarse to show whether {b} differs from {a}{of} {interval}: {finding.reason}. Print more digits, or "
-            "let a run do more."
-        )
-    more = (
-        f"about {finding.more_pairs} more pairs are needed for {margin}" if finding.more_pairs else "nothing is known"
-    )
+        return wording.too_coarse(b, a, of, interval, finding.reason)
+    more = wording.more_pairs(finding.more_pairs, margin) if finding.more_pairs else wording.NOTHING_KNOWN
     if finding.reason is not None:
-        return f"Not enough pairs to call {b} and {a} equivalent{of} {interval}: {finding.reason}; {more}."
-    return f"Too noisy to show whether {b} differs from {a}{of} {interval}: {more}."
-
-
-def _direction(finding: Finding) -> str:
-    """Whether that is worse or better, where it is known."""
-    return f", which is {finding.change}" if finding.change else ""
+        return wording.too_few_pairs(b, a, of, interval, finding.reason, more)
+    return wording.too_noisy(b, a, of, interval, more)
 
 
 def mean_text(finding: Finding) -> str | None:
@@ -119,23 +105,19 @@ def _mean_sentence(found: Compared, finding: Finding) -> str | None:
     text = mean_text(finding)
     if text is None:
         return None
-    whose = f" of {letter(finding.command)}" if len(found.commands) > 2 else ""
-    return f"That is a typical run{whose}; the mean of all runs, rare slow ones included, differs by {text}."
+    return (
+        wording.mean_of_runs_of(letter(finding.command), text)
+        if len(found.commands) > 2
+        else wording.mean_of_runs(text)
+    )
 
 
 def void_text(found: Compared) -> str | None:
     """How many pairs were left out; None where there were none."""
     if not found.void:
         return None
-    reasons = {
-        "a command, or this machine, was stopped meanwhile": found.halted,
-        "processes of a command still ran in the background when it ended": found.void - found.halted,
-    }
-    return " ".join(
-        f"{'1 pair was' if count == 1 else f'{count} pairs were'} left out: {reason}."
-        for reason, count in reasons.items()
-        if count
-    )
+    reasons = {wording.STOPPED_RUNS: found.halted, wording.BACKGROUND: found.void - found.halted}
+    return " ".join(wording.left_out(count, reason) for reason, count in reasons.items() if count)
 
 
 def known_beside(found: Compared) -> str | None:
@@ -146,10 +128,7 @@ def known_beside(found: Compared) -> str | None:
         for finding in found.others
         if finding.figure.name == "CPU time" and finding.command in noisy and not finding.is_open
     ]
-    if not known:
-        return None
-    judged = "(--judge cpu stops as soon as that is known.)"
-    return f"Other programs change CPU time less than wall time: {' '.join(known)} {judged}"
+    return wording.known_in_cpu_time(known) if known else None
 
 
 def floor_text(found: Compared) -> str | None:
@@ -159,40 +138,36 @@ def floor_text(found: Compared) -> str | None:
         return None
     finding = found.primary[0]
     if finding.low is None or finding.high is None:
-        return "A against itself: too few pairs to tell what this machine can resolve."
-    floor = percent(math.sqrt(finding.high / finding.low))
-    shown = " The difference above is a false alarm: 1 comparison in 20 has one." if finding.is_different else ""
-    return f"A against itself: this machine can resolve differences of {floor} or more.{shown}"
+        return wording.FLOOR_UNKNOWN
+    floor = wording.floor(percent(math.sqrt(finding.high / finding.low)))
+    return f"{floor} {wording.FALSE_ALARM}" if finding.is_different else floor
 
 
 def basis(found: Compared) -> str:
     """What the answer rests on: pairs, time, and why it stopped."""
-    n = len(found.pairs)
-    what = "runs each" if found.chosen.design == "sequential" else "pair" if n == 1 else "pairs"
-    return f"{n} {what} in {found.elapsed_s:.2g} s. {_ENDED[found.stopped]}"
+    basis_of = wording.runs_in if found.chosen.design == "sequential" else wording.pairs_in
+    return basis_of(len(found.pairs), found.elapsed_s, wording.ENDED[found.stopped])
 
 
 def design_text(found: Compared) -> str:
     """How runs were paired, and why."""
-    cpus = found.chosen.cpus
-    on = f" on CPUs {', '.join(map(str, cpus))}" if cpus else ""
-    return f"Runs were paired {_PAIRED[found.chosen.design]}{on}: {found.chosen.why}."
+    return wording.paired(wording.PAIRED[found.chosen.design], found.chosen.cpus, found.chosen.why)
 
 
 def beside_text(found: Compared) -> str | None:
-    """The noise beside the pairs in a sentence; None where the system does not report it."""
+    """The noise beside the pairs in sentences; None where the system does not report it."""
     taken = noise(found)
-    if taken["others_cpus_median"] is None:
+    median, most = taken["others_cpus_median"], taken["others_cpus_most"]
+    if median is None or most is None:
         return None
-    steal, gaps = taken["steal_cpus_median"], taken["gaps_median"]
-    stated = "does not state what it took" if steal is None else f"states that it took {steal:.2f}"
-    quota = taken["quota_cpus_median"]
-    withheld = "" if not quota else f", a CPU quota of this control group withheld {quota:.2f}"
-    waited = "" if gaps is None else f"; gaps of the programs, ready without a CPU: {100 * gaps:.2g} % of their time"
-    return (
-        f"Beside the pairs other programs took {taken['others_cpus_median']:.2f} CPUs (median; at most "
-        f"{taken['others_cpus_most']:.2f}), the hypervisor {stated}{withheld}{waited}."
-    )
+    steal, quota, gaps = (taken[f"{name}_median"] for name in ("steal_cpus", "quota_cpus", "gaps"))
+    sentences = [
+        wording.others_took(median, most),
+        wording.STEAL_UNKNOWN if steal is None else wording.steal(steal),
+        *([wording.quota(quota)] if quota else []),
+        *([] if gaps is None else [wording.gaps(gaps)]),
+    ]
+    return " ".join(sentences)
 
 
 def median_text(found: Compared, figure: Figure, command: int) -> str:

@@ -11,6 +11,7 @@ from vtare.campaign.journal import Journal
 from vtare.campaign.store import TEMPORARY, Store, lock_store, read_for_check
 from vtare.errors import BadInput
 from vtare.records.answer import Answered, answered
+from vtare.sentences import campaign as wording
 from vtare.stored.paths import plain_text
 
 if TYPE_CHECKING:
@@ -59,9 +60,9 @@ class Verification:
 
     def answer(self) -> Answered:
         """Whether the store is sound, and the next step."""
-        text = f"All {self.total} runs are whole." if self.sound else "The store is damaged."
+        text = wording.all_whole(self.total) if self.sound else wording.DAMAGED
         if self.sound and (left := self.total - len(self.conditions.whole)):
-            text = f"All finished runs are whole; {left} of {self.total} are not finished."
+            text = wording.finished_whole(left, self.total)
         advice = [] if self.sound else [f"vtare verify {self.store} --repair"]
         return answered([text], "sound" if self.sound else "damaged", limits=self.problems(), advice=advice)
 

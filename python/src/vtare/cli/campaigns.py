@@ -28,6 +28,7 @@ from vtare.cli.options import (
 from vtare.cli.tree import command
 from vtare.errors import BadInput, VtareError
 from vtare.records.answer import answered
+from vtare.sentences import campaign as wording
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -231,7 +232,7 @@ def status(store: Path, as_json: bool, live: bool) -> None:
     document: records.Status = {
         "schema": "vtare.status/1",
         "answer": answered(
-            [f"{len(state.runs)} runs: {state.listed}."],
+            [wording.runs(len(state.runs), state.listed)],
             "open" if open_runs else "done",
             advice=[f"vtare resume {named(str(store))}"] if open_runs else [],
         ),
@@ -283,11 +284,11 @@ def clean(as_json: bool, verbose: bool) -> None:
         print_json(document)
         return
     for leftover in gone:
-        stdout().print(f"removed: {leftover.kind} {leftover.name}")
+        stdout().print(wording.removed(f"{leftover.kind} {leftover.name}"))
     for leftover in kept:
-        stdout().print(f"kept: {leftover.kind} {leftover.name}: {leftover.kept_because}")
+        stdout().print(wording.kept(f"{leftover.kind} {leftover.name}", leftover.kept_because))
     if not found:
-        stdout().print("nothing was left behind")
+        stdout().print(wording.NOTHING_LEFT)
 
 
 def _work(
@@ -352,23 +353,18 @@ def _work(
     if as_json:
         print_json(document)
     else:
-        words = f"{result.done} of {result.total} runs done in {duration(result.elapsed_s)}"
-        counts = ((result.failed, "failed"), (result.skipped, "skipped"), (result.not_needed, "not needed"))
-        extra = [f"{n} {word}" for n, word in counts if n]
-        stdout().print(", ".join([words, *extra]))
+        others = {"failed": result.failed, "skipped": result.skipped, "not needed": result.not_needed}
+        stdout().print(wording.ended(result.done, result.total, duration(result.elapsed_s), others))
         if result.stopped is not None:
-            stdout().print(f"stopped after block {result.stopped.block}: {result.stopped.reason}")
+            stdout().print(wording.stopped(result.stopped.block, result.stopped.reason))
         if result.skipped:
             with Journal(shown / "journal.sqlite", read_only=True) as journal:
                 show_skipped(stdout(), opened.runs, journal.entries())
         if result.failed:
-            stdout().print(
-                f"see why with: vtare status {shown}; try them again with: vtare resume {shown}", soft_wrap=True
-            )
+            stdout().print(wording.see_why(str(shown)), soft_wrap=True)
         for line in sentences:
             stdout().print(line)
-        ended = f"report: {document['report']}" if result.done else "no run was measured, so there is no report"
-        stdout().print(ended, soft_wrap=True)
+        stdout().print(wording.report(str(document["report"])) if result.done else wording.NO_REPORT, soft_wrap=True)
     if result.failed or not result.done:
         raise click.exceptions.Exit(1 if result.failed else 3)
 
@@ -410,7 +406,7 @@ def _precision(opened: Store, shown: Path) -> Callable[[int], str | None] | None
         if found.stop:
             return found.reason
         over = time.monotonic() >= end
-        return f"the time to repeat {rule.experiment} ({rule.seconds:g} s) is over; {found.reason}" if over else None
+        return wording.time_is_over(rule.experiment, rule.seconds, found.reason) if over else None
 
     return judge
 
@@ -421,8 +417,8 @@ def _write_report(store: Path) -> tuple[Path, list[str], list[str]]:
     from vtare.plots.processes import drawing_processes
     from vtare.report.claims import answer
     from vtare.report.content import layouts_of
-    from vtare.report.sentences import plain
     from vtare.report.write import REPORT_NAME, write_summary
+    from vtare.sentences.template import plain
 
     with drawing_processes():
         summary = summary_of(store)
@@ -447,5 +443,5 @@ def _result_document(store: Path, result: CampaignResult) -> records.CampaignDoc
         "set_aside": result.set_aside,
         "elapsed_s": result.elapsed_s,
         "report": None,
-        "answer": answered(["No run was measured, so there is no report."], "failed"),
+        "answer": answered([wording.NO_REPORT], "failed"),
     }

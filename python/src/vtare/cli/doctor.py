@@ -12,6 +12,7 @@ from vtare.cli.options import Word, binary_option, json_option, print_json, stdo
 from vtare.cli.tree import command
 from vtare.errors import BadInput, MachineCannot, instead_of
 from vtare.records.answer import Answered, answered
+from vtare.sentences import doctor as wording
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,9 +86,7 @@ def _answer(places: Sequence[Place], *, able: bool) -> Answered:
     ready = ", ".join(place.name for place in places if place.lacks is None) or "none"
     advice = [place.command for place in places if place.lacks is not None and place.command is not None]
     limits = [f"{place.name}: {place.lacks}" for place in places if place.lacks is not None]
-    return answered(
-        [f"Platforms that are ready: {ready}."], "ready" if able else "lacking", limits=limits, advice=advice
-    )
+    return answered([wording.platforms_ready(ready)], "ready" if able else "lacking", limits=limits, advice=advice)
 
 
 def _document(

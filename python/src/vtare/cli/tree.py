@@ -70,8 +70,13 @@ def _be_quiet(context: click.Context, option: click.Parameter, wanted: bool) -> 
 
 def quiet_option() -> click.Option:
     """The option of every command. Not eager: it goes before --verbose."""
-    shown = "Show results and errors only: no progress, no notices."
-    return click.Option(["--quiet", "-q"], is_flag=True, expose_value=False, callback=_be_quiet, help=shown)
+    return click.Option(
+        ["--quiet", "-q"],
+        is_flag=True,
+        expose_value=False,
+        callback=_be_quiet,
+        help="Show results and errors only: no progress, no notices.",
+    )
 
 
 class LabCommand(click.Command):

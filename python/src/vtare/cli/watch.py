@@ -74,7 +74,7 @@ def watch(
     from vtare.campaign.stop import StopRequest
     from vtare.campaign.store import DEFAULT_PARENT
     from vtare.plan.files import find_plan, load_plan
-    from vtare.terminal.stores import plural
+    from vtare.sentences import watch as wording
     from vtare.terminal.tables import duration
     from vtare.watch import loop
     from vtare.watch.alerts import Webhook
@@ -118,10 +118,8 @@ def watch(
                 observer=observer,
                 send=None if hook is None else hook.post,
             )
-    skipped = f", {tally.failed} skipped" if tally.failed else ""
-    alerts = plural(tally.alerts, "alert") if tally.alerts else "no alert"
-    stdout().print(f"{plural(tally.measured, 'round')} measured{skipped}; {alerts}.")
-    stdout().print(f"All changes: vtare compare --over-time {shlex.quote(str(target))}", soft_wrap=True)
+    stdout().print(wording.rounds(tally.measured, tally.failed, tally.alerts))
+    stdout().print(wording.all_changes(shlex.quote(str(target))), soft_wrap=True)
     if not tally.measured:
         raise CampaignStopped(f"{target}: none of {tally.failed} rounds could be made")
     if tally.alerts:

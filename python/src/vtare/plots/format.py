@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from vtare.sentences.words import count_text
+
 MICRO: Final = "\N{MICRO SIGN}s"
 NOT_AVAILABLE: Final = "n/a"
 
@@ -88,11 +90,6 @@ def percent_text(fraction: float) -> str:
 def percent_range_text(low: float, high: float) -> str:
     """Two fractions in percent: `1.20 to 3.45 %`."""
     return f"{significant(100 * low)} to {significant(100 * high)} %"
-
-
-def count_text(value: int) -> str:
-    """A count in groups of three from 10 000 on: 10000000 gives `10 000 000`, with no-break spaces."""
-    return str(value) if abs(value) < 10_000 else f"{value:,}".replace(",", "\N{NO-BREAK SPACE}")
 
 
 _RATE_UNITS: Final = ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s"))

@@ -15,6 +15,8 @@ from vtare.report.frame import lab_version
 from vtare.report.method import needed_runs
 from vtare.report.page import HtmlPage
 from vtare.report.page import render as render_page
+from vtare.sentences import titles
+from vtare.sentences.words import plural
 from vtare.summary.quality import HIDES, flawed
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ def render(content: Content, *, live: bool = False) -> str:
         headline=content.headline,
         headline_about=_headline_title(summary, found.headline),
         main=content.main,
-        main_title="What differs, and by how much?",
+        main_title=titles.DIFFERENCES,
         main_all=content.main_all,
         certainty=text.keep(found.certainty),
         limits=found.limits,
@@ -64,7 +66,7 @@ def _headline_title(summary: Summary, name: str | None) -> str:
     hidden = {tuple(row[key] for key in summary.keys[name]) for row in found}
     cells = summary.cells.filter(pl.col("experiment") == name).height
     title = summary.plan.experiment(name).title
-    return f"{title}; {len(hidden)} of {text.plural(cells, 'cell')} cannot be trusted" if hidden else title
+    return f"{title}; {len(hidden)} of {plural(cells, 'cell')} cannot be trusted" if hidden else title
 
 
 def _where(summary: Summary) -> str:
@@ -78,7 +80,7 @@ def _where(summary: Summary) -> str:
     done = summary.design.filter(pl.col("status") == "done").height
     if len(names) > _MOST_MACHINES:
         names = [*names[:_MOST_MACHINES], f"{len(names) - _MOST_MACHINES} more"]
-    return f"{'; '.join(names)} · {done} of {text.plural(needed_runs(summary), 'run')}"
+    return f"{'; '.join(names)} · {done} of {plural(needed_runs(summary), 'run')}"
 
 
 def versions(summary: Summary) -> list[str]:

@@ -14,12 +14,14 @@ from vtare.report import text
 from vtare.report.facts import quantum_of
 from vtare.report.limits import last_sentence, limits_of
 from vtare.report.pages import page_for
-from vtare.report.parts import FigureText, Sentence
 from vtare.report.sentences import SAME, answered_rows
+from vtare.sentences import answers as wording
+from vtare.sentences import limits as limit_wording
+from vtare.sentences.template import FigureText, Sentence
 from vtare.summary.quality import HIDES, flawed, sound
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from vtare.report.layout import Layout
     from vtare.summary import Summary
@@ -55,17 +57,16 @@ def answer(summary: Summary, layouts: Mapping[str, Layout]) -> Answer:
         name = layout.experiment.name
         page = page_for(layout.experiment)
         if not answered_rows(summary, layout):
-            notes[name].append(("No run finished, so there is no figure.",))
+            notes[name].append((wording.NO_RUN_FINISHED,))
             continue
         first, later = _of_sound_cells(summary, layout)
-        first = [_beginning(sentence, str.upper) for sentence in first]
         notes[name] += later
         if page.is_titled and name != headline:
             notes[name][:0] = first
             continue
         # Where others follow, the reader must know which one this is.
         if page.is_titled and first and sum(_rank(other) == _rank(layout) for other in order) > 1:
-            first[0] = (f"{layout.experiment.title}: ", *_beginning(first[0], str.lower))
+            first[0] = wording.titled(layout.experiment.title, first[0])
         answers += [(name, sentence) for sentence in first]
     for name, sentence in reversed(answers[_MOST_SENTENCES:]):
         notes[name].insert(0, sentence)
@@ -92,17 +93,9 @@ def _of_sound_cells(summary: Summary, layout: Layout) -> tuple[list[Sentence], l
     worst = max(hidden, key=lambda one: one.share)
     cells = summary.cells.filter((pl.col("experiment") == name) & (pl.col("n_runs") > 0)).height
     gone = cells - kept.cells.filter((pl.col("experiment") == name) & (pl.col("n_runs") > 0)).height
-    which = "No figure here can" if gone == cells else f"The figures of {gone} of {cells} cells cannot"
-    count = f"{worst.count:g} of {worst.total:g}" if worst.flaw.of else f"{percent_text(worst.share)} of the"
-    where = "in the worst cell, " if gone > 1 else ""
-    why: Sentence = (f"{which} be trusted: {where}{count} {worst.flaw.words}. {worst.remedy}.",)
-    return [why, *first], later
-
-
-def _beginning(sentence: Sentence, change: Callable[[str], str]) -> Sentence:
-    """The sentence with its first letter changed: one that follows a title and a colon begins small."""
-    first, *rest = sentence
-    return (change(first[0]) + first[1:], *rest) if isinstance(first, str) and first else sentence
+    amount = f"{worst.count:g} of {worst.total:g}" if worst.flaw.of else f"{percent_text(worst.share)} of the"
+    why = limit_wording.untrusted_figures(gone, cells, amount, worst.flaw.words, worst.flaw.remedy)
+    return [(why,), *first], later
 
 
 def _rank(layout: Layout) -> int:
@@ -135,13 +128,9 @@ def _key(summary: Summary, sentences: list[Sentence]) -> str:
     if not figures or not runs:
         return ""
     if not any(piece.interval for piece in figures):
-        return "Each figure is that of one run, without an interval." if runs == [1] else (
-            f"Medians of {runs[-1]} runs at most, without intervals."
-        )  # fmt: skip
-    span = f"{runs[0]} to {runs[-1]} runs" if runs[0] != runs[-1] else text.plural(runs[0], "run")
-    key = f"Medians over {span}; in brackets their {text.levels_text(summary.cells)} intervals over runs."
+        return wording.OF_ONE_RUN if runs == [1] else wording.without_intervals(runs[-1])
+    key = wording.medians_over(runs[0], runs[-1], text.levels_text(summary.cells))
     if any(piece.interval == SAME for piece in figures):
         quantum = quantum_of(summary.machines)
-        step = f" of {time_text(quantum)}" if quantum is not None else ""
-        key += f" What is the same in all runs is known to the clock's step{step}."
+        key += f" {wording.same_in_all_runs('' if quantum is None else time_text(quantum))}"
     return key

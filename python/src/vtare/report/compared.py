@@ -14,6 +14,8 @@ from vtare.report.frame import lab_version
 from vtare.report.page import HtmlPage, render
 from vtare.report.parts import Code, Column, Notes, Section, Table, Text, in_words
 from vtare.report.text import Shown, words
+from vtare.sentences import comparison as wording
+from vtare.sentences import titles
 from vtare.stats import Merit, Verdict, write_p
 from vtare.summary.between import to_decide
 from vtare.summary.campaigns import MOST_CAMPAIGNS
@@ -32,16 +34,17 @@ _ORDER: Final = (
 def answer_of(found: Between) -> str:
     """How many cells got worse or better, in a sentence."""
     if found.refused is not None:
-        return "No verdict yet: one campaign per side is not enough. Largest differences:"
+        return f"{wording.NO_VERDICT} {wording.LARGEST_DIFFERENCES}"
     counts = Counter(word_of(row) for row in found.cells)
     words = dict.fromkeys(map(word_of, sorted(found.cells, key=by_change)))
-    listed = ", ".join(f"{counts[word]} {word}" for word in words)
-    return f"{len(found.cells)} cells: {listed} (after / before, margin {found.analysis.margin_percent:g} %)."
+    listed = [f"{counts[word]} {word}" for word in words]
+    return wording.cells(len(found.cells), listed, found.analysis.margin_percent)
 
 
 def word_of(row: BetweenRow) -> str:
     """The verdict of a cell in the words of the answer."""
-    return "no clear difference" if row.verdict is Verdict.INCONCLUSIVE else row.change or str(row.verdict)
+    open_word = wording.NO_CLEAR_DIFFERENCE
+    return open_word if row.verdict is Verdict.INCONCLUSIVE else row.change or str(row.verdict)
 
 
 def by_change(row: BetweenRow) -> tuple[int, float]:
@@ -60,22 +63,17 @@ def reasons_of(found: Between) -> list[str]:
         lines.append(needs)
     beyond = sum(row.ratio is not None and row.campaigns_needed is None and row.reason is None for row in inconclusive)
     if beyond:
-        lines.append(f"{beyond} inconclusive: it would take more than {MOST_CAMPAIGNS} campaigns a side")
+        lines.append(wording.never_decided(beyond, MOST_CAMPAIGNS))
     return lines
 
 
 def rule_of(found: Between) -> str:
     """What the intervals stand on, in a sentence."""
     if found.refused is not None:
-        return "The intervals cover the spread between runs of these campaigns, not that between campaigns."
+        return wording.WITHIN_CAMPAIGNS
     if found.paired:
-        return "The campaigns alternate and are compared in pairs; families span all experiments."
-    families = "Welch's t on one figure a campaign; families span all experiments."
-    if found.alternated:
-        return families
-    return (
-        f"{families} The campaigns of the two sides do not alternate: a slow drift of the machine looks like a change."
-    )
+        return wording.IN_PAIRS
+    return wording.WELCH if found.alternated else f"{wording.WELCH} {wording.NOT_ALTERNATED}"
 
 
 def fixed_levels(rows: Iterable[BetweenRow | LoneCell]) -> dict[str, frozenset[str]]:
@@ -156,13 +154,13 @@ def compared_page(found: Between) -> str:
     sections.append(Section("method", "What the verdicts rest on", (Notes(tuple((note,) for note in notes)),)))
     if found.refused is not None:
         code = Code("\n".join(commands_of(found)))
-        sections.append(Section("next", "How to get a verdict", (Text("Run each again, alternately:"), code)))
+        sections.append(Section("next", "How to get a verdict", (Text(wording.RUN_EACH_AGAIN), code)))
     return render(
         HtmlPage(
             title=f"{sides[1]} against {sides[0]}",
             origin="vtare compare",
             about=f"{sides[1]} against {sides[0]}",
-            question="What changed between the campaigns?",
+            question=titles.BETWEEN_CAMPAIGNS,
             sentences=[(answer_of(found),)],
             sections=sections,
             footer=[f"vtare {lab_version()}"],

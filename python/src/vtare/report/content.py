@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from vtare.report import layers, shifts, text
+from vtare.report import layers, shifts
 from vtare.report.cell_table import cell_table
 from vtare.report.claims import Answer, answer
 from vtare.report.facts import facts_of, load_facts, quantum_of
@@ -21,8 +21,11 @@ from vtare.report.method import caveats_of, method_of, paragraph_for_a_paper
 from vtare.report.over_time import change_question
 from vtare.report.pages import page_for
 from vtare.report.parts import Block, Code, Facts, Heading, Notes, Question, Section, Table, Text
-from vtare.report.placement import OTHER_MACHINES, placement_figures, placement_tables
+from vtare.report.placement import placement_figures, placement_tables
 from vtare.report.tables import absent_tables, test_table, verdict_table
+from vtare.sentences import captions, titles
+from vtare.sentences.caveats import OTHER_MACHINES
+from vtare.sentences.words import plural
 from vtare.stats import WORDS, Verdict
 from vtare.summary.quality import sound
 
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
 
     from vtare.plots import Drawing
     from vtare.report.layout import Layout
-    from vtare.report.parts import Sentence
+    from vtare.sentences.template import Sentence
     from vtare.summary import Summary
 
 
@@ -148,12 +151,12 @@ def _experiment(
     about = page.about(summary, layout) if page.about is not None else ""
     fixed = layout.fixed_text()
     blocks: list[Block] = [
-        *([Text(f"Held fixed: {fixed}.", caption=True)] if fixed else []),
+        *([Text(captions.held_fixed(fixed), caption=True)] if fixed else []),
         *([Text(about)] if about else []),
         *([Notes(notes, details=True)] if notes else []),
         *shown,
-        Heading("What are the figures of each cell?"),
-        Text("Medians over runs of each run's figure.", caption=True),
+        Heading(titles.CELLS),
+        Text(captions.CELLS, caption=True),
         table,
         *(replace(one, folded=True, long=_LONG) for one in tables),
     ]
@@ -174,16 +177,14 @@ def _differences(summary: Summary, layouts: Mapping[str, Layout], *, figures: bo
         return None
     effects = effect_figure(summary, layouts) if figures else None
     tests = test_table(summary)
-    about = "Does the factor matter at all at this place? The test answers whether, the ratio above how much."
-    start = "Effect first: each row sets a cell beside the one that differs from it in a single factor."
-    drawn: list[Block] = [] if effects is None else [effects, Heading("Which comparisons were made?")]
+    drawn: list[Block] = [] if effects is None else [effects, Heading(titles.COMPARISONS)]
     blocks = [
-        Text(f"{start} {verdict_counts(summary)}"),
+        Text(f"{captions.EFFECTS} {verdict_counts(summary)}"),
         *drawn,
         replace(table, choice=True),
-        *([replace(tests, folded=True, about=about, long=_LONG)] if tests is not None else []),
+        *([replace(tests, folded=True, about=captions.FACTOR_TESTS, long=_LONG)] if tests is not None else []),
     ]
-    return Section("verdicts", "What differs from what?", tuple(blocks))
+    return Section("verdicts", titles.VERDICTS, tuple(blocks))
 
 
 def _placement(summary: Summary, layouts: Mapping[str, Layout], *, figures: bool) -> Section | None:
@@ -192,7 +193,7 @@ def _placement(summary: Summary, layouts: Mapping[str, Layout], *, figures: bool
     if not questions and not tables:
         return None
     blocks = (Text(OTHER_MACHINES), *questions, *(replace(one, long=("published", "standing")) for one in tables))
-    return Section("placement", "Where does this machine stand among published platforms?", blocks)
+    return Section("placement", titles.PLACEMENT, blocks)
 
 
 def _steadiness(summary: Summary, *, figures: bool) -> Section:
@@ -200,76 +201,65 @@ def _steadiness(summary: Summary, *, figures: bool) -> Section:
     changes = change_question(summary) if figures else None
     controls = control_table(summary)
     absent = absent_tables(summary)
-    none = "The plan has no control cell: a change of the machine between blocks would not be seen."
     pending = pending_text(summary)
     blocks: list[Block] = [
-        *([drift] if drift is not None else [Text(none)] if controls is None else []),
+        *([drift] if drift is not None else [Text(captions.NO_CONTROL_CELL)] if controls is None else []),
         Text(flagged_text(summary)),
         *([changes] if changes is not None else []),
         *([replace(controls, folded=True)] if controls is not None else []),
     ]
     for one in absent:
         what = "failed" if one.id == "failed" else "were skipped"
-        blocks += [Heading(f"Which runs {what}? ({len(one.rows)})", one.id), replace(one, long=_LONG)]
-    ending = " ".join(piece for piece in ("" if absent else "No run failed or was skipped.", pending) if piece)
-    return Section("steadiness", "Did the machine stay the same?", (*blocks, *([Text(ending)] if ending else [])))
+        blocks += [Heading(titles.absent_runs(what, len(one.rows)), one.id), replace(one, long=_LONG)]
+    ending = " ".join(piece for piece in ("" if absent else captions.NO_RUN_ABSENT, pending) if piece)
+    return Section("steadiness", titles.STEADINESS, (*blocks, *([Text(ending)] if ending else [])))
 
 
 def _method(summary: Summary, layouts: Mapping[str, Layout]) -> Section:
     method, caveats = ([(line,) for line in lines(summary, layouts)] for lines in (method_of, caveats_of))
-    kept_in_mind = Heading("What is to be kept in mind?")
+    kept_in_mind = Heading(titles.CAVEATS)
     paper = (Heading("A paragraph for a paper"), Text(paragraph_for_a_paper(summary)))
-    return Section(
-        "method", "How was it measured?", (Notes(tuple(method)), kept_in_mind, Notes(tuple(caveats)), *paper)
-    )
+    return Section("method", titles.METHOD, (Notes(tuple(method)), kept_in_mind, Notes(tuple(caveats)), *paper))
 
 
 def _machines(summary: Summary) -> Section:
     blocks: list[Block] = []
     for at, one in enumerate(summary.machines, 1):
-        blocks.append(Heading(f"{one.hostname} ({one.platform}, {text.plural(one.runs, 'run')})"))
+        blocks.append(Heading(f"{one.hostname} ({one.platform}, {plural(one.runs, 'run')})"))
         blocks.append(Facts(f"machine-{at}", "fact", facts_of(one)))
     loads = load_facts(summary.loads)
     if loads:
-        blocks += [Heading("What background load was there?"), Facts("loads", "load", loads)]
-    return Section("machine", "What was it measured on?", tuple(blocks))
+        blocks += [Heading(titles.LOADS), Facts("loads", "load", loads)]
+    return Section("machine", titles.MACHINE, tuple(blocks))
 
 
 def _plan(summary: Summary) -> Section:
-    drawn = "" if summary.plan.seed is not None else " (drawn when the campaign began: the plan names none)"
-    words = f"Seed {summary.seed}{drawn}. The plan this store was made from:"
-    return Section("plan", "What was the plan?", (Text(words), Code(summary.plan_text)))
+    words = captions.seed_of_plan(summary.seed, drawn=summary.plan.seed is None)
+    return Section("plan", titles.PLAN, (Text(words), Code(summary.plan_text)))
 
 
 def verdict_counts(summary: Summary) -> str:
     """How many comparisons have each verdict, in a sentence."""
     counts = Counter(row.word for row in summary.comparisons)
     margin = summary.plan.analysis.margin_percent
-    listed = ", ".join(
-        f"{counts[word]} {word}{f' (within {margin:g} %)' if word == Verdict.EQUIVALENT else ''}"
+    listed = [
+        captions.equivalent(counts[word], margin) if word == Verdict.EQUIVALENT else f"{counts[word]} {word}"
         for word in WORDS
         if counts[word]
-    )
-    return f"Of {text.plural(counts.total(), 'comparison')}: {listed}."
+    ]
+    return captions.verdicts(counts.total(), listed)
 
 
 def flagged_text(summary: Summary) -> str:
     """Which blocks are flagged, in a sentence."""
     if summary.controls.height == 0:
-        return "No block could be flagged: there is no control run."
-    if not summary.flagged_blocks:
-        return "No block is flagged: the control cell stayed within its limit in every block that was measured."
-    blocks = text.listing([str(block) for block in summary.flagged_blocks])
-    many = len(summary.flagged_blocks) > 1
-    which, whose = ("blocks", "Their") if many else ("block", "Its")
-    return f"Flagged: {which} {blocks}. {whose} runs are kept in every figure."
+        return captions.NO_CONTROL_RUN
+    return captions.flagged(summary.flagged_blocks) if summary.flagged_blocks else captions.NO_BLOCK_FLAGGED
 
 
 def pending_text(summary: Summary) -> str:
     """How many runs are still to be made, in a sentence; empty where none."""
-    if not summary.pending_runs:
-        return ""
-    return f"{text.plural(summary.pending_runs, 'run')} of the plan not yet made: vtare resume goes on."
+    return captions.pending(summary.pending_runs) if summary.pending_runs else ""
 
 
 def _questions(summary: Summary, layout: Layout, cells: pl.DataFrame) -> tuple[Question | None, list[Question]]:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from vtare.report.layout import figure_name
 from vtare.report.pages.model import Answered, Page
-from vtare.report.parts import Sentence
 from vtare.report.sentences import cell_rows, load_phrase, main_figure, scene_of
+from vtare.sentences import answers as wording
+from vtare.sentences.template import Sentence
 
 if TYPE_CHECKING:
     from vtare.report.layout import Layout
@@ -25,8 +26,8 @@ def _sentences(summary: Summary, layout: Layout) -> Answered:
         if row is not None:
             varying = len({one[layout.series] for one in cell_rows(summary, layout)}) > 1
             of = f" ({layout.key_text(layout.series, scene.system)})" if varying else ""
-            start = f"{load_phrase(summary, load)}{scene.elsewhere}, the median {figure_name(layout.main.quantity)} is "
-            made.append((start, main_figure(layout, row), f"{of}."))
+            phrase, figure = f"{load_phrase(summary, load)}{scene.elsewhere}", figure_name(layout.main.quantity)
+            made.append(wording.median_is(phrase, figure, main_figure(layout, row), of))
     return made[:1], made[1:]
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from vtare.report import text
-from vtare.report.parts import Sentence
-from vtare.report.sentences import Scene, completed_words, is_capped, late_figure, load_phrase, main_figure
+from vtare.report.sentences import Scene, completion, is_capped, late_figure, load_phrase, main_figure
+from vtare.sentences import answers as wording
+from vtare.sentences.template import Sentence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,20 +38,20 @@ def _best(summary: Summary, scene: Scene, load: str | None) -> list[Sentence]:
         return []
     found: list[Sentence] = []
     phrase, sleep = load_phrase(summary, load), layout.experiment.record.until is not None
-    verb = "ends" if sleep else "costs"
-    ties = _ties(scene, best, rows)
-    if best[layout.series] not in (scene.system, scene.ours) and scene.ours not in ties:
-        extra = f"; its interval meets that of {text.listing(ties)}" if ties else ""
-        start = f"{phrase}, the least {'miss' if sleep else 'cost'} is that of {best[layout.series]}: it {verb} "
-        found.append((start, main_figure(layout, best), f"{extra}."))
+    tied = _ties(scene, best, rows)
+    if best[layout.series] not in (scene.system, scene.ours) and scene.ours not in tied:
+        least = wording.least_miss if sleep else wording.least_cost
+        is_least = least(phrase, str(best[layout.series]), main_figure(layout, best))
+        found.append(wording.several([is_least, wording.ties(tied)]))
     unloaded = [row for row in scene.at(scene.loads[0]) if row[layout.series] != "clock_monotonic_coarse"]
     if any(map(is_capped, unloaded)):
         return found
     favourite = str(min(unloaded, key=lambda row: layout.value(row) or 0.0)[layout.series]) if unloaded else None
     fallen = next((row for row in rows if row[layout.series] == favourite and row is not best), None)
-    least, now = layout.value(best), None if fallen is None else layout.value(fallen)
-    if fallen is not None and least is not None and now is not None and now > _FAR * max(least, 0.0):
-        found.append((f"{phrase}, {favourite}, the best without load, {verb} ", main_figure(layout, fallen), "."))
+    bottom, now = layout.value(best), None if fallen is None else layout.value(fallen)
+    if fallen is not None and bottom is not None and now is not None and now > _FAR * max(bottom, 0.0):
+        ends = wording.best_without_load_ends if sleep else wording.best_without_load_costs
+        found.append(ends(phrase, str(favourite), main_figure(layout, fallen)))
     return found
 
 
@@ -63,11 +63,10 @@ def _least_late(summary: Summary, scene: Scene, load: str | None, rows: list[dic
     series = scene.layout.series
     best = min(known, key=lambda row: float(row["late_fraction"]))
     ends = best["late_fraction_high"]
-    ties = [str(row[series]) for row in known if row is not best and ends is not None
+    tied = [str(row[series]) for row in known if row is not best and ends is not None
             and row["late_fraction_low"] is not None and row["late_fraction_low"] <= ends]  # fmt: skip
-    extra = f"; its interval meets that of {text.listing(ties)}" if ties else ""
-    start = f"{load_phrase(summary, load)}, the least time late is that of {best[series]}: "
-    return [(start, late_figure(best), f"{extra}.")]
+    least = wording.least_time_late(load_phrase(summary, load), str(best[series]), late_figure(best))
+    return [wording.several([least, wording.ties(tied)])]
 
 
 def _capped(summary: Summary, scene: Scene, load: str | None) -> list[Sentence]:
@@ -76,8 +75,8 @@ def _capped(summary: Summary, scene: Scene, load: str | None) -> list[Sentence]:
     capped = [row for row in scene.at(load) if is_capped(row) and row[series] not in (scene.system, scene.ours)]
     if not capped:
         return []
-    listed = ", ".join(completed_words(str(row[series]), row) for row in capped)
-    return [(f"{load_phrase(summary, load)}, a time limit ended runs early: {listed}.",)]
+    completions = [wording.one_completed(str(row[series]), *completion(row)) for row in capped]
+    return [wording.some_completed(load_phrase(summary, load), completions)]
 
 
 def _ties(scene: Scene, best: Mapping[str, Any], rows: list[dict[str, Any]]) -> list[str]:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from vtare.plots.format import count_text, percent_range_text, percent_text, tick_text
+from vtare.plots.format import percent_range_text, percent_text, tick_text
 from vtare.report import text
 from vtare.report.layout import LATE, figure_name, key_name
 from vtare.report.parts import Column, Table
 from vtare.report.text import Shown, missing
+from vtare.sentences.words import count_text
 from vtare.summary.completion import THRESHOLDS_NS, mean_over_runs
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare.plots.format import significant, time_text
+from vtare.sentences import facts as wording
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,35 +47,29 @@ def facts_of(machine: MachineFacts) -> tuple[Fact, ...]:
         _clock_source(m),
         _trust(clock),
         _calibration(machine),
-        _plain("clock read", _time(clock.get("read_cost_ns")), "part of every interval that is measured"),
-        _plain(
-            "clock quantum", _time(clock.get("quantum_ns")), "the clock's smallest step: spreads below it read as 0"
-        ),
+        _plain("clock read", _time(clock.get("read_cost_ns")), wording.CLOCK_READ),
+        _plain("clock quantum", _time(clock.get("quantum_ns")), wording.CLOCK_QUANTUM),
         _governor(m),
         _plain(
             "timer tick",
             f"{m['hz']} Hz" if m.get("hz") else None,
-            f"two-phase sleep spins for the last {tick_ms} before each target",
+            wording.timer_tick(tick_ms),
         ),
-        _plain(
-            "timer slack", _time(m.get("timer_slack_ns")), "the kernel may wake a sleep that much later to save power"
-        ),
+        _plain("timer slack", _time(m.get("timer_slack_ns")), wording.TIMER_SLACK),
         _steal(machine),
         _load_average(machine),
         _plain(
             "isolated CPUs",
             isolated or "none",
-            "kept free of other work by the kernel" if isolated else "no CPU is kept free of other work",
+            wording.ISOLATED if isolated else wording.NOT_ISOLATED,
         ),
         _plain(
             "SMT",
             None if smt is None else "on" if smt else "off",
-            "a busy sibling thread slows its neighbour" if smt else "no sibling thread shares a core, as far as seen",
+            wording.SMT if smt else wording.NO_SMT,
         ),
-        _plain("preemption", m.get("preempt_model"), "how soon the kernel lets go of a CPU for a thread that wakes"),
-        _plain(
-            "limits", _cgroup(m.get("cgroup")), "a CPU quota stops all threads for the rest of each period once used up"
-        ),
+        _plain("preemption", m.get("preempt_model"), wording.PREEMPTION),
+        _plain("limits", _cgroup(m.get("cgroup")), wording.LIMITS),
     )
 
 
@@ -89,7 +84,7 @@ def _cpu(m: Mapping[str, Any]) -> Fact:
 
 
 def _kernel(m: Mapping[str, Any]) -> Fact:
-    return _plain("kernel", m.get("kernel"), "runs of different kernels are never pooled")
+    return _plain("kernel", m.get("kernel"), wording.KERNEL)
 
 
 def own_kernels(machines: tuple[MachineFacts, ...]) -> tuple[MachineFacts, ...]:
@@ -113,18 +108,16 @@ def _time(value: float | None) -> str | None:
 
 
 def _plain(name: str, value: Any, meaning: str) -> Fact:
-    return Fact(name, "n/a (not reported by the system)" if value is None else str(value), meaning)
+    return Fact(name, wording.UNREPORTED if value is None else str(value), meaning)
 
 
 def _hypervisor(m: Mapping[str, Any]) -> Fact:
     found = m.get("hypervisor")
     if found is None and "hypervisor" not in (m.get("cpu_flags") or []):
-        return Fact("hypervisor", "none seen", "the kernel runs on the hardware, as far as it can see")
-    meaning = "a virtual machine: the host can stop its CPUs at any time, and the guest's counters need not show it"
+        return Fact("hypervisor", "none seen", wording.ON_HARDWARE)
+    meaning = wording.VIRTUAL
     if found == "uml":
-        meaning = (
-            "user-mode Linux: a process of its host, which can stop it at any time; system calls inside are traced"
-        )
+        meaning = wording.USER_MODE
     more = [_known(m[key]) for key in ("virtual_machine", "confidential") if m.get(key)]
     return Fact("hypervisor", ", ".join([_known(found) if found else "unknown kind", *more]), meaning, warns=True)
 
@@ -132,51 +125,48 @@ def _hypervisor(m: Mapping[str, Any]) -> Fact:
 def _container(m: Mapping[str, Any]) -> Fact:
     found = m.get("container")
     if found == "gvisor":
-        return Fact(
-            "container", "gvisor", "a kernel of gVisor's own answers system calls: each takes longer", warns=True
-        )
-    return _plain("container", found or "none", "a container shares the kernel and its clock; its limits are below")
+        return Fact("container", "gvisor", wording.GVISOR, warns=True)
+    return _plain("container", found or "none", wording.CONTAINER)
 
 
 def _clock_source(m: Mapping[str, Any]) -> Fact:
     source = m.get("clock_source")
     if source in ("tsc", "arch_sys_counter"):
-        return Fact("kernel clock source", str(source), "reads stay in user space: cheap and fine-grained")
+        return Fact("kernel clock source", str(source), wording.COUNTER)
     if source in ("kvm-clock", "hyperv_clocksource_tsc_page"):
         return Fact(
             "kernel clock source",
             str(source),
-            "paravirtual: reads stay in user space and follow the host's corrections",
+            wording.PARAVIRTUAL,
         )
     if source in _UNSTABLE:
         return Fact(
             "kernel clock source",
             str(source),
-            "every read enters the kernel or a device: expensive and coarse; tsc would be "
-            "better where the CPU's counter is invariant",
+            wording.DEVICE,
             warns=True,
         )
-    return _plain("kernel clock source", source, "not one that vtare knows")
+    return _plain("kernel clock source", source, wording.UNKNOWN_SOURCE)
 
 
 def _trust(clock: Mapping[str, Any]) -> Fact:
     source, trusted = clock.get("source"), clock.get("trusted")
     if source is None or trusted is None:
-        return _plain("clock used", source, "whether it can be trusted was not recorded")
-    reasons = "; ".join(str(reason) for reason in clock.get("reasons") or []) or "no reasons recorded"
+        return _plain("clock used", source, wording.TRUST_UNRECORDED)
+    reasons = "; ".join(str(reason) for reason in clock.get("reasons") or []) or wording.NO_REASON
     return Fact("clock used", f"{source}, {'trusted' if trusted else 'not trusted'}", reasons, warns=not trusted)
 
 
 def _calibration(machine: MachineFacts) -> Fact:
     ppm = machine.residual_ppm_max
     if ppm is None:
-        return _plain("calibration residual", None, "no counter was calibrated, or the residual is unknown")
+        return _plain("calibration residual", None, wording.UNCALIBRATED)
     if ppm == 0:
-        return Fact("calibration residual", "0 ppm", "no deviation from the kernel's raw clock was found")
+        return Fact("calibration residual", "0 ppm", wording.NO_RESIDUAL)
     return Fact(
         "calibration residual",
         f"{significant(ppm)} ppm at most",
-        f"a measured second is wrong by {time_text(ppm * 1000)} at most through calibration",
+        wording.residual(time_text(ppm * 1000)),
     )
 
 
@@ -185,42 +175,40 @@ def _governor(m: Mapping[str, Any]) -> Fact:
     if governor is None:
         return Fact(
             "frequency governor",
-            "n/a (not reported by the system)",
-            "the CPU's frequency may change unseen; usual in guests",
+            wording.UNREPORTED,
+            wording.UNKNOWN_GOVERNOR,
         )
     if governor == "performance":
-        return Fact("frequency governor", governor, "the frequency stays high: good for measuring")
+        return Fact("frequency governor", governor, wording.PERFORMANCE)
     return Fact(
         "frequency governor",
         str(governor),
-        "the frequency follows the load: an idle CPU is slower to start; performance is steadier",
+        wording.OTHER_GOVERNOR,
         warns=True,
     )
 
 
 def _steal(machine: MachineFacts) -> Fact:
     if machine.steal_ns is None:
-        return _plain("stolen time", None, "the system does not count time taken by a hypervisor")
+        return _plain("stolen time", None, wording.STEAL_UNCOUNTED)
     if machine.steal_ns == 0:
         virtual = machine.machine.get("hypervisor") is not None
         return Fact(
             "stolen time",
             "0",
-            "many hosts do not report stolen time to their guests: 0 is no proof"
-            if virtual
-            else "no time was taken by a hypervisor",
+            wording.STEAL_UNPROVEN if virtual else wording.NO_STEAL,
         )
-    return Fact("stolen time", time_text(machine.steal_ns), "taken by the hypervisor during the runs", warns=True)
+    return Fact("stolen time", time_text(machine.steal_ns), wording.STEAL, warns=True)
 
 
 def _load_average(machine: MachineFacts) -> Fact:
     value = machine.load_average_max
     if value is None:
-        return _plain("load average", None, "other work on the machine is unknown")
+        return _plain("load average", None, wording.LOAD_UNKNOWN)
     return Fact(
         "load average",
         f"{significant(value)} at most",
-        "runnable threads over one minute at the start of a run, the campaign's own loads included",
+        wording.LOAD,
     )
 
 
@@ -240,5 +228,5 @@ def load_facts(loads: tuple[LoadMade, ...]) -> tuple[Fact, ...]:
             parts.append(f"{significant(load.operations_per_s)} operations per s")
         if load.cpu_fraction is not None:
             parts.append(f"{significant(100 * load.cpu_fraction)} % of the CPUs")
-        found.append(Fact(f"load {load.kind}", ", ".join(parts), f"medians over {load.runs} runs"))
+        found.append(Fact(f"load {load.kind}", ", ".join(parts), wording.medians_of(load.runs)))
     return tuple(found)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vtare.plots.format import significant
-from vtare.report import text
 from vtare.report.pages import page_of
+from vtare.sentences import caveats as wording
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,10 +73,4 @@ def false_claims(summary: Summary, layouts: Mapping[str, Layout]) -> list[str]:
         return []
     alpha = summary.plan.analysis.alpha
     main = len({name for name, _ in _of_rows(summary.comparisons)})
-    are = "is" if main == 1 else "are"
-    of_main = f", of which {main} {are} main comparisons" if main else ""
-    return [
-        f"This report holds {text.plural(len(found), 'family', 'families')} of tests{of_main}. If nothing differed, "
-        f"about {significant(alpha * len(found), 2)} of them would still claim a difference ({100 * alpha:g} % each). "
-        "Rely on the main comparisons; take the rest as hints to test again."
-    ]
+    return [wording.families(len(found), main, significant(alpha * len(found), 2), alpha)]

@@ -14,6 +14,7 @@ from vtare.plots.format import percent_text
 from vtare.report import text
 from vtare.report.layout import figure_name
 from vtare.report.parts import Panel, Question
+from vtare.sentences import captions, titles
 from vtare.summary.cells import ControlRow
 from vtare.summary.rows import rows_of
 from vtare.summary.work import PartBox
@@ -95,16 +96,11 @@ def median_figures(summary: Summary, layout: Layout) -> Question:
         if rows
     )  # fmt: skip
     what = "median" if layout.is_median else figure_name(layout.main.quantity, short=True)
-    caption = (
-        f"Marker: median over runs of each run's {what}. Bar: its {text.levels_text(cells)} interval over runs (a "
-        "hollow marker has none: fewer than 3 runs; an arrow: it goes on). Ticks: single runs."
-        f"{' All panels share one axis.' if len(panels) > 1 else ''}"
-    )
-    if cells["capped_runs"].sum():
-        caption += (
-            " Where a time limit ended runs early, the share of the readings asked for that was completed stands "
-            "beside the name: the median is that of these readings."
-        )
+    caption = " ".join([
+        captions.medians(what, text.levels_text(cells)),
+        *([captions.ONE_AXIS] if len(panels) > 1 else []),
+        *([captions.CAPPED_SHARES] if cells["capped_runs"].sum() else []),
+    ])  # fmt: skip
     return Question(slug("medians", layout.experiment.name), layout.experiment.record.asks, caption, panels)
 
 
@@ -164,12 +160,7 @@ def _tail_figures(layout: Layout, drawn: Sequence[_Shapes]) -> Question:
         for (panel, group), some in lines.items()
         if scale is not None
     )  # fmt: skip
-    caption = (
-        "P(X > x) of all readings of all runs, log-log: how often a reading is worse than x. Dashed: the mean. A curve "
-        "that "
-        "runs far to the right of its mean has a heavy tail."
-    )
-    return Question(slug("tails", layout.experiment.name), "How bad can it get?", caption, panels)
+    return Question(slug("tails", layout.experiment.name), titles.TAILS, captions.TAILS, panels)
 
 
 def _cells(layout: Layout, frame: pl.DataFrame) -> list[tuple[tuple[Any, ...], pl.DataFrame]]:
@@ -196,12 +187,8 @@ def _box_figures(layout: Layout, measured: pl.DataFrame) -> Question:
         )
         for panel, some in rows.items()
     )  # fmt: skip
-    caption = (
-        "One box per run: quartiles, median (dark), whiskers to the smallest and largest reading, p99 as a dot where a "
-        "run has "
-        "at least 299 readings. Boxes of one row that disagree mean that runs differ."
-    )
-    return Question(slug("boxes", layout.experiment.name), "Is it the same from run to run?", caption, panels)
+    name = slug("boxes", layout.experiment.name)
+    return Question(name, titles.BOXES, captions.BOXES, panels)
 
 
 def _violin_figures(layout: Layout, drawn: Sequence[_Shapes]) -> Question:
@@ -219,12 +206,9 @@ def _violin_figures(layout: Layout, drawn: Sequence[_Shapes]) -> Question:
         for panel, some in rows.items()
     )  # fmt: skip
     hidden = max(shape.hidden for some in rows.values() for shape in some)
-    early = f" Up to {percent_text(hidden)} of a cell's readings are 0 or below and not drawn." if hidden > 0 else ""
-    caption = (
-        "All readings of a cell: width by the root of their share, so that rare ones are still seen. Thin line: the "
-        f"quartiles, dark line: the median. All panels share one axis.{early}"
-    )
-    title = "How are the readings distributed?"
+    early = [captions.not_drawn_below_0(percent_text(hidden))] if hidden > 0 else []
+    caption = " ".join([captions.VIOLINS, *early])
+    title = titles.VIOLINS
     return Question(slug("violins", layout.experiment.name), title, caption, panels, folded=True)
 
 
@@ -249,17 +233,9 @@ def _raw_figures(summary: Summary, layout: Layout) -> Question:
             if key == layout.series or len(layout.order[key]) > 1
         )
         panels.append(Panel(heading, plots.raw_samples(series, name=name, quantity=layout.quantity)))
-    left_out = (
-        "" if step == 1 else f" Shown are {len(panels)} of {len(chosen)} cells, every {step}th in the plan's order."
-    )
-    caption = (
-        "Readings of one run per cell, the one whose median is nearest to the cell's, in the order they were taken; "
-        "the bold "
-        f"line is the median.{left_out} Each panel has its own axis."
-    )
-    return Question(
-        slug("raw", layout.experiment.name), "What do the raw readings look like?", caption, tuple(panels), folded=True
-    )
+    left_out = [] if step == 1 else [captions.some_cells(len(panels), len(chosen), step)]
+    caption = " ".join([captions.RAW_READINGS, *left_out, captions.OWN_AXES])
+    return Question(slug("raw", layout.experiment.name), titles.RAW_READINGS, caption, tuple(panels), folded=True)
 
 
 def _raw_series(summary: Summary, layout: Layout, row: dict[str, Any], run: dict[str, Any]) -> plots.RawSeries:
@@ -303,8 +279,7 @@ def cpu_figures(summary: Summary, layout: Layout) -> Question | None:
                     plots.share_bars(shares, name=name, label="CPU time per time slept", limit=limit),
                 )
             )
-    caption = "Median over runs. 100 % keeps one CPU busy all the while."
-    return Question(slug("cpu", layout.experiment.name), "What does it cost in CPU time?", caption, tuple(panels))
+    return Question(slug("cpu", layout.experiment.name), titles.CPU_TIME, captions.CPU_TIME, tuple(panels))
 
 
 def drift_figure(summary: Summary) -> Question | None:
@@ -327,10 +302,4 @@ def drift_figure(summary: Summary) -> Question | None:
         panels.append(Panel(f"control cell: {what}", drawing))
     if not panels:
         return None
-    caption = (
-        "The idle control cell opens, centres and closes each block. Line: median of all control medians. Band: 3 "
-        "times the "
-        "typical half interquartile range of a control run, never less than 3 clock quanta. A block with a point "
-        "outside is flagged."
-    )
-    return Question("drift", "How did the control cell change from block to block?", caption, tuple(panels))
+    return Question("drift", titles.DRIFT, captions.DRIFT, tuple(panels))

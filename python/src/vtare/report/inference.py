@@ -17,6 +17,7 @@ from vtare.report.layout import ERROR, figure_name, key_name
 from vtare.report.pages import page_of
 from vtare.report.parts import Panel, Question
 from vtare.report.tables import change_text, place_text, where_of
+from vtare.sentences import captions, titles
 from vtare.stats import Verdict
 from vtare.summary.cells import OutlierRow
 from vtare.summary.contrasts import ComparisonRow
@@ -43,7 +44,7 @@ def _of(frame: pl.DataFrame, layout: Layout) -> pl.DataFrame:
 
 
 def _cut(left: int) -> str:
-    return f" {text.plural(left, 'row')} more in the table." if left > 0 else ""
+    return f" {captions.more_rows(left)}" if left > 0 else ""
 
 
 def effect_figure(summary: Summary, layouts: Mapping[str, Layout]) -> Question | None:
@@ -59,12 +60,8 @@ def effect_figure(summary: Summary, layouts: Mapping[str, Layout]) -> Question |
             left += more
     if not panels:
         return None
-    caption = (
-        "One square for each comparison: the geometric mean of the runs' figures over that at the baseline level; the "
-        "table below names the figure of a run. Tint: how far from 1, on a log scale."
-        f"{_cut(left)}"
-    )
-    return Question("effects", "Where are the differences?", caption, tuple(panels))
+    caption = f"{captions.EFFECT_SQUARES}{_cut(left)}"
+    return Question("effects", titles.EFFECTS, caption, tuple(panels))
 
 
 def _effect_panel(layout: Layout, factor: str, rows: Sequence[tuple[ComparisonRow, float]]) -> tuple[Panel, int]:
@@ -129,12 +126,8 @@ def tail_figures(summary: Summary, layout: Layout) -> Question | None:
         panels.append(Panel(f"{layout.experiment.title}: {key_name(factor)}", drawing))
     if not panels:
         return None
-    caption = (
-        "Each run's p99 and p99.9 against those of the runs at the baseline: ratio of geometric means, by the "
-        "rule of all comparisons. Filled: the adjusted p is at most "
-        f"{summary.plan.analysis.alpha:g}. Band: the margin of equivalence.{_cut(left)}"
-    )
-    return Question(slug("tail-ratios", layout.experiment.name), "Do the tails differ?", caption, tuple(panels))
+    caption = f"{captions.tail_ratios(summary.plan.analysis.alpha)}{_cut(left)}"
+    return Question(slug("tail-ratios", layout.experiment.name), titles.TAIL_RATIOS, caption, tuple(panels))
 
 
 def percentile_figures(summary: Summary, layout: Layout) -> Question | None:
@@ -171,12 +164,8 @@ def percentile_figures(summary: Summary, layout: Layout) -> Question | None:
         for name, heading, lines in made
     )  # fmt: skip
     left = len(groups) - len(panels)
-    more = f" {text.plural(left, 'series', 'series')} more in the table." if left else ""
-    caption = (
-        "Medians over runs of each run's median, p99 and p99.9. Lines that part to the right: the factor moves the "
-        f"tail more than the middle. All panels share one axis.{more}"
-    )
-    title = f"Which percentiles does {key_name(key)} move?"
+    caption = " ".join([captions.PERCENTILES, *([captions.more_series(left)] if left else [])])
+    title = titles.percentiles(key_name(key))
     return Question(slug("percentiles", layout.experiment.name), title, caption, panels, folded=True)
 
 
@@ -192,16 +181,10 @@ def interaction_figures(summary: Summary, layout: Layout) -> Question | None:
             panels.append(panel)
     if not panels:
         return None
-    headings = "; ".join(panel.heading for panel in panels)
+    headings = [panel.heading for panel in panels]
     rates = quantity_of(layout.main.quantity).is_rate and all(row.figure != ERROR for row in found)
-    axis = "Lines that go up or down by the same factor mean" if rates else "On the log axis parallel lines mean"
-    others = "other lines" if rates else "lines that are not parallel"
-    caption = (
-        f"{headings}. Medians of cells, where there are further factors their geometric mean. {axis}: the one factor "
-        "has the same ratio at every level of the other. The test (ANOVA-type statistic of run figures, on logarithms) "
-        f"shows whether {others} may be chance."
-    )
-    title = "Does one factor change what another does?"
+    caption = (captions.interactions_of_rates if rates else captions.interactions)(headings)
+    title = titles.INTERACTIONS
     return Question(slug("interactions", layout.experiment.name), title, caption, tuple(panels))
 
 
@@ -269,13 +252,10 @@ def level_figures(summary: Summary, layout: Layout) -> Question | None:
             ends=plots.Ends("lower with it", "higher with it", "significant (adjusted p)", None, "not significant"),
         )
         panels.append(Panel(place_text(summary, where) if where else layout.experiment.title, drawing))
-    caption = (
-        "Kendall's tau-b of a figure of each run with being at a level, over all other factors. The tint is tau-b over "
-        "the most it can reach there, about the root of 2 p (1 - p) for a level of share p: a level that one run in "
-        "four has cannot pass 0.61. Cliff's delta stands beside it in the table."
+    title = titles.LEVELS
+    return Question(
+        slug("levels", layout.experiment.name), title, captions.TAU_B, tuple(panels[:_MOST_PANELS]), folded=True
     )
-    title = "Which factor levels correlate with which metric?"
-    return Question(slug("levels", layout.experiment.name), title, caption, tuple(panels[:_MOST_PANELS]), folded=True)
 
 
 def _level_name(layout: Layout, factor: str, level: str | None) -> str:
@@ -300,12 +280,8 @@ def outlier_figures(summary: Summary, layout: Layout) -> Question | None:
     )
     worst = ordered[0][0]
     total = sum(row.outliers or 0 for row, _ in ordered)
-    caption = (
-        f"{text.plural(total, 'reading')} with a robust z beyond 3.5 inside their own cell, by cell; most in "
-        f"{scenario_name(layout, worst.labels)} ({percent_text(worst.fraction or 0.0)} of its readings). They are "
-        "counted and never deleted."
-    )
-    title = "Where are the outliers?"
+    caption = captions.outliers(total, scenario_name(layout, worst.labels), percent_text(worst.fraction or 0.0))
+    title = titles.OUTLIERS
     return Question(slug("outliers", layout.experiment.name), title, caption,
                     (Panel(layout.experiment.title, drawing),), folded=True)  # fmt: skip
 

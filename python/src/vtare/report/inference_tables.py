@@ -66,7 +66,7 @@ def _table(layout: Layout, kind: str, title: str, columns: Sequence[Column], row
            ) -> Table | None:  # fmt: skip
     if not rows:
         return None
-    title = f"{layout.experiment.title}: {title[0].lower()}{title[1:]}"
+    title = f"{layout.experiment.title}: {title}"
     return Table(f"{kind}-{layout.experiment.name}", title, tuple(columns), tuple(rows))
 
 
@@ -98,7 +98,7 @@ def _tails(summary: Summary, layout: Layout) -> Table | None:
         Column("runs", "runs", about="runs that have the tail, here against the baseline"),
         _FAMILY, _REFUSED,
     )  # fmt: skip
-    return _table(layout, "tails", "Tails, by the rule of all comparisons", columns, rows)
+    return _table(layout, "tails", "tails, by the rule of all comparisons", columns, rows)
 
 
 def _of_runs(row: ComparisonRow) -> Shown:
@@ -130,7 +130,7 @@ def _interactions(summary: Summary, layout: Layout) -> Table | None:
                about="log: an interaction is a ratio that depends on the other"),
         _FAMILY, _REFUSED,
     )  # fmt: skip
-    return _table(layout, "interactions", "Interactions, without equal spreads assumed", columns, rows)
+    return _table(layout, "interactions", "interactions, without equal spreads assumed", columns, rows)
 
 
 def _freedoms(row: InteractionRow) -> Shown:
@@ -166,7 +166,7 @@ def _levels(summary: Summary, layout: Layout) -> Table | None:
         Column("runs", "runs", about="at the level, of all"),
         _FAMILY, _REFUSED,
     )  # fmt: skip
-    return _table(layout, "levels", "Levels of factors, by Kendall's tau-b", columns, rows)
+    return _table(layout, "levels", "levels of factors, by Kendall's tau-b", columns, rows)
 
 
 def _outliers(summary: Summary, layout: Layout) -> Table | None:
@@ -213,7 +213,7 @@ def _outliers(summary: Summary, layout: Layout) -> Table | None:
         ),
         Column("reason", "refused because", numeric=False, wide=True),
     )
-    return _table(layout, "outliers", "Outliers by scenario", columns, rows)
+    return _table(layout, "outliers", "outliers by scenario", columns, rows)
 
 
 def control_table(summary: Summary) -> Table | None:

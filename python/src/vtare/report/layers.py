@@ -10,6 +10,7 @@ from vtare.report.layout import figure_name
 from vtare.report.parts import Column, Table
 from vtare.report.tables import change_text, p_shown, where_of, why_no_ratio
 from vtare.report.text import Shown, missing
+from vtare.sentences import captions, titles
 from vtare.stats import Verdict
 
 if TYPE_CHECKING:
@@ -19,26 +20,21 @@ if TYPE_CHECKING:
     from vtare.summary import Summary
     from vtare.summary.contrasts import ComparisonRow
 
-_COSTS: Final = "What does the layer cost?"
-_MEANING: Final = (
-    "Ratios with their intervals. Worse, better, higher and lower: the adjusted p is at most the plan's alpha, all "
-    "comparisons of a family taken together; equivalent: the interval lies inside the margin; all else is inconclusive."
-)
+_COSTS: Final = titles.LAYER_COSTS
 
 
 def title(summary: Summary) -> str:
     """The heading of the section."""
     costs = any(row.kind == "cost" for row in summary.layers)
-    return _COSTS if costs else "What does load do to the tails?"
+    return _COSTS if costs else titles.LOAD_AND_TAILS
 
 
 def words(summary: Summary) -> str:
     """What the verdicts mean, and which platforms were emulated: their costs are the emulator's."""
     platforms = emulated(summary)
     if not platforms or title(summary) != _COSTS:
-        return _MEANING
-    are = "is" if len(platforms) == 1 else "are"
-    return f"{_MEANING} {text.listing(platforms)} {are} emulated in software (TCG), not virtualized."
+        return captions.LAYERS
+    return f"{captions.LAYERS} {captions.emulated_layers(platforms)}"
 
 
 def verdict_of(summary: Summary, row: ComparisonRow) -> Shown:

@@ -11,9 +11,11 @@ from vtare import stats
 from vtare.plan.cells import counterpart
 from vtare.plots.format import percent_text
 from vtare.plots.quantity import quantity_of
-from vtare.report import needs, text
+from vtare.report import needs
 from vtare.report.facts import emulated
 from vtare.report.layout import level_text
+from vtare.sentences import limits as wording
+from vtare.sentences.words import plural
 from vtare.stats import Verdict
 from vtare.summary.cells import unreached_words
 from vtare.summary.contrasts import ASK_FOR_LESS, RAISE_LIMIT
@@ -58,16 +60,14 @@ def limits_of(summary: Summary) -> tuple[Limit, ...]:
 def last_sentence(summary: Summary, limits: tuple[Limit, ...]) -> str:
     """What cannot be concluded, in one sentence: the two gravest limits, or how far the figures carry."""
     if limits:
-        return f"Not certain: {'; '.join(limit.short for limit in limits[:2])}."
+        return wording.not_certain([limit.short for limit in limits[:2]])
     rows = summary.comparisons
     if not rows:
-        return "There is no statement about differences: the plan compares no cells."
+        return wording.NOTHING_COMPARED
     open_rows = [row for row in rows if row.verdict is Verdict.INCONCLUSIVE]
     if open_rows:
-        count = f"{len(open_rows)} of {text.plural(len(rows), 'comparison')}"
-        return f"Not certain: {count} could not be tested ({open_rows[0].reason})."
-    decided = "The comparison is" if len(rows) == 1 else f"All {len(rows)} comparisons are"
-    return f"{decided} decided, for this machine while it was measured."
+        return wording.not_tested(len(open_rows), len(rows), open_rows[0].reason)
+    return wording.all_decided(len(rows))
 
 
 def _most_runs(summary: Summary) -> int:
@@ -84,9 +84,9 @@ def _flaws(summary: Summary) -> list[Limit]:
     for words, some in sorted(kinds.items(), key=lambda kind: -max(one.share for one in kind[1])):
         count, total = sum(one.count for one in some), sum(one.total for one in some)
         amount = f"{count:g} of {total:g}" if some[0].flaw.of else f"{percent_text(count / total)} of the"
-        where = f" in {text.plural(len(some), 'cell')}" if len(some) < summary.cells.height else ""
-        short = f"{amount} {words}{where}"
-        found.append(Limit(short, f"{short}: {some[0].flaw.remedy}.", any(one.share >= HIDES for one in some)))
+        cells = plural(len(some), "cell") if len(some) < summary.cells.height else ""
+        flaw = wording.flaw(amount, words, cells, some[0].flaw.remedy)
+        found.append(Limit(*flaw, is_grave=any(one.share >= HIDES for one in some)))
     return found
 
 
@@ -96,15 +96,7 @@ def _bounds(summary: Summary) -> list[Limit]:
         row for row in summary.cells.iter_rows(named=True)
         if (known := known_of(row, "median")) is not None and known.side != "exact"
     ]  # fmt: skip
-    if not cells:
-        return []
-    are = "is" if len(cells) == 1 else "are"
-    short = f"{len(cells)} of {text.plural(summary.cells.height, 'cell')} {are} known only as a bound"
-    return [Limit(
-        short,
-        f"{short[0].upper()}{short[1:]}: a limit of the plan or of the sender ended the runs. A bound is compared only "
-        f"where it decides which is higher; {RAISE_LIMIT}.",
-    )]  # fmt: skip
+    return [Limit(*wording.bounds(len(cells), summary.cells.height, RAISE_LIMIT))] if cells else []
 
 
 def _unreached(summary: Summary) -> list[Limit]:
@@ -117,71 +109,39 @@ def _unreached(summary: Summary) -> list[Limit]:
         if reached is None or not rows:
             continue
         levels = list(dict.fromkeys(label for row in rows if (label := row.get(reached.factor)) is not None))
-        named = text.listing(levels) or "the rate asked for"
         achieved = [row[reached.achieved] for row in rows]
         written, least, most_of_all = quantity_of(reached.achieved), min(achieved), max(achieved)
         span = written.text(least) if least == most_of_all else written.range_text(least, most_of_all)
         counts = {name: sum(row[name] or 0 for row in rows) for name in reached.limits}
         most = max(counts, key=lambda name: counts[name], default=None)
-        why = reached.limits[most] if most is not None and counts[most] else "what limited it was not recorded"
-        short = f"{named} {'was' if len(levels) < 2 else 'were'} not reached in {text.plural(len(rows), 'cell')}"
-        found.append(Limit(
-            f"{short} ({span})",
-            f"{short[0].upper()}{short[1:]}: {span} {'was' if len(rows) == 1 else 'were'} achieved; {why}. Such cells "
-            f"are compared with none: {ASK_FOR_LESS}.",
-        ))  # fmt: skip
+        why = reached.limits[most] if most is not None and counts[most] else wording.UNRECORDED
+        about = (len(rows), span, why, ASK_FOR_LESS)
+        found.append(Limit(*(wording.unreached(levels, *about) if levels else wording.unreached_rate(*about))))
     return found
 
 
 def _runs(summary: Summary) -> list[Limit]:
     most = _most_runs(summary)
     if most > 0 and stats.refusal(most, most, n_blocks=most) is not None:
-        runs = text.plural(most, "run")
-        short = f"with {runs} per cell nothing can be concluded about differences"
-        return [Limit(short, f"{short[0].upper()}{short[1:]}: the figures describe these runs only. A comparison "
-                             f"needs {stats.LEAST_BLOCKS} blocks: plan at least 5.")]  # fmt: skip
-    if 0 < most < SURE_RUNS:
-        return [Limit(
-            f"intervals over {most} runs are rough",
-            f"{most} runs per cell give rough intervals: take a verdict as a hint, and plan at least {SURE_RUNS} "
-            "blocks to rely on it.",
-        )]  # fmt: skip
-    return []
+        return [Limit(*wording.too_few_runs(most, stats.LEAST_BLOCKS))]
+    return [Limit(*wording.rough_intervals(most, SURE_RUNS))] if 0 < most < SURE_RUNS else []
 
 
 def _emulated(summary: Summary) -> list[Limit]:
     platforms = emulated(summary)
-    if not platforms:
-        return []
-    are = "is" if len(platforms) == 1 else "are"
-    short = f"{text.listing(platforms)} {are} emulated in software (TCG)"
-    return [Limit(
-        short,
-        f"{short}: their figures show that it works, not what a guest under KVM costs. Run the plan where /dev/kvm "
-        "works.",
-    )]  # fmt: skip
+    return [Limit(*wording.emulated(platforms))] if platforms else []
 
 
 def _clock(summary: Summary) -> list[Limit]:
     return [
-        Limit(
-            f"the clock of {machine.hostname} was not trusted",
-            f"The clock of {machine.hostname} was not trusted: {text.listing(list(machine.clock.get('reasons', [])))}.",
-        )
+        Limit(*wording.untrusted_clock(machine.hostname, machine.clock.get("reasons", [])))
         for machine in summary.machines
         if machine.clock.get("trusted") is False
     ]
 
 
 def _drift(summary: Summary) -> list[Limit]:
-    if not summary.flagged_blocks:
-        return []
-    which = "blocks" if len(summary.flagged_blocks) > 1 else "block"
-    place = f"{which} {text.listing([str(block) for block in summary.flagged_blocks])}"
-    return [Limit(
-        f"the machine changed in {place}",
-        f"The control cell drifted in {place}: the machine changed while it was measured.",
-    )]  # fmt: skip
+    return [Limit(*wording.drift(summary.flagged_blocks))] if summary.flagged_blocks else []
 
 
 def _capped(summary: Summary) -> list[Limit]:
@@ -190,12 +150,7 @@ def _capped(summary: Summary) -> list[Limit]:
     if not capped.height:
         return []
     least = float(capped["completed_fraction"].min())  # type: ignore[arg-type]
-    short = f"a time limit ended runs of {text.plural(capped.height, 'cell')} early"
-    return [Limit(
-        short,
-        f"{short[0].upper()}{short[1:]}: they completed {percent_text(least)} of the readings asked for and more. "
-        "Their medians describe what was completed: they are compared by the share of the time spent late.",
-    )]  # fmt: skip
+    return [Limit(*wording.capped(capped.height, percent_text(least)))]
 
 
 def _inconclusive(summary: Summary) -> list[Limit]:
@@ -221,27 +176,15 @@ def _one_sided(summary: Summary) -> list[Limit]:
             sides.append((lost, made, level_text(summary.level_of, row.factor, level)))
         (here, of_here, level), (there, of_there, baseline) = sides
         if of_here and of_there and here != there:
-            words = f"{here} of {of_here} at {level} against {there} of {of_there} at {baseline}"
+            words = wording.lost(here, of_here, level, there, of_there, baseline)
             found.append((abs(here / of_here - there / of_there), words))
-    if not found:
-        return []
-    short = f"in {text.plural(len(found), 'comparison')} one side lacks runs ({max(found)[1]})"
-    return [Limit(
-        short,
-        f"{short[0].upper()}{short[1:]}: if runs failed because they were slow, that side seems faster than it is. See "
-        "why they failed, then repeat them with `vtare resume`.",
-    )]  # fmt: skip
+    return [Limit(*wording.one_sided(len(found), max(found)[1]))] if found else []
 
 
 def _absent(summary: Summary) -> list[Limit]:
-    found = []
-    if failed := summary.failed.height:
-        short = f"{text.plural(failed, 'run')} failed"
-        found.append(Limit(short, f"{short}, listed below with reasons."))
-    if skipped := summary.skipped.height:
-        short = f"{text.plural(skipped, 'run')} {'was' if skipped == 1 else 'were'} skipped"
-        found.append(Limit(short, f"{short}, listed below with reasons."))
-    if pending := summary.pending_runs:
-        short = f"{text.plural(pending, 'run')} of the plan {'is' if pending == 1 else 'are'} still pending"
-        found.append(Limit(short, f"{short}: vtare resume goes on."))
-    return found
+    absent = (
+        (wording.failed, summary.failed.height),
+        (wording.skipped, summary.skipped.height),
+        (wording.pending, summary.pending_runs),
+    )
+    return [Limit(*words(runs)) for words, runs in absent if runs]

@@ -14,8 +14,12 @@ from vtare.report import text
 from vtare.report.figures import slug
 from vtare.report.layout import figure_name, key_text
 from vtare.report.pages.model import Answered, Page
-from vtare.report.parts import Column, FigureText, Panel, Question, Sentence, Table, in_words
+from vtare.report.parts import Column, Panel, Question, Table, in_words
 from vtare.report.text import Shown
+from vtare.sentences import answers as wording
+from vtare.sentences import captions, titles
+from vtare.sentences.template import FigureText, Sentence
+from vtare.sentences.words import listing
 from vtare.stats import write_p
 
 if TYPE_CHECKING:
@@ -47,20 +51,10 @@ def _sentences(summary: Summary, layout: Layout) -> Answered:
     for one in _found(summary, layout):
         made = [_clusters_sentence(summary, one), _odd_sentence(one)]
         if first:
-            later += [(f"{_capital(_where(summary, one))}: ", *_small(sentence)) for sentence in made]
+            later += [wording.of_figure(_where(summary, one), sentence) for sentence in made]
         else:
             first = made
     return first, later
-
-
-def _capital(words: str) -> str:
-    return words[:1].upper() + words[1:]
-
-
-def _small(sentence: Sentence) -> Sentence:
-    """The sentence with a small first letter, for one that follows a colon."""
-    first, *rest = sentence
-    return (first[:1].lower() + first[1:], *rest) if isinstance(first, str) else sentence
 
 
 def _clusters_sentence(summary: Summary, one: MeshFound) -> Sentence:
@@ -68,58 +62,38 @@ def _clusters_sentence(summary: Summary, one: MeshFound) -> Sentence:
     if len(found.clusters) < 2:
         whole = found.splits[0] if found.splits else None
         if whole is None:
-            return (f"{len(one.hosts)} hosts are too few to look for clusters.",)
+            return wording.too_few_hosts(len(one.hosts))
         if whole.holds:
-            return (
-                f"The {len(one.hosts)} hosts are one cluster: they differ, but by less than the margin of "
-                f"{summary.plan.analysis.margin_percent:g} %.",
-            )
-        return (
-            f"No cluster is named: noise explains how differently the {len(one.hosts)} hosts see each other "
-            f"(p = {write_p(whole.p)}).",
-        )
+            return wording.one_cluster(len(one.hosts), summary.plan.analysis.margin_percent)
+        return wording.no_cluster(len(one.hosts), write_p(whole.p))
     within = [_block(one, k, k) for k in range(len(found.clusters))]
     between = [_block(one, k, j) for k in range(len(found.clusters)) for j in range(len(found.clusters)) if k != j]
     inside, outside = (
         float(np.nanmedian(some)) if not np.isnan(some).all() else math.nan for some in (within, between)
     )
-    groups = "; ".join(f"{cluster_name(k)} ({_names(one, hosts)})" for k, hosts in enumerate(found.clusters))
-    start = (
-        f"The {len(one.hosts)} hosts form {len(found.clusters)} clusters: {groups}; the {figure_name(one.quantity)} is "
-    )
-    inner: Sentence = () if math.isnan(inside) else (FigureText(written.text(inside)), " within them and ")
-    return (start, *inner, FigureText(written.text(outside)), " between them.")
+    groups = [f"{cluster_name(k)} ({_names(one, hosts)})" for k, hosts in enumerate(found.clusters)]
+    inner, outer = (None if math.isnan(value) else FigureText(written.text(value)) for value in (inside, outside))
+    return wording.clusters(len(one.hosts), groups, figure_name(one.quantity), inner, outer or FigureText(""))
 
 
 def _names(one: MeshFound, hosts: tuple[int, ...]) -> str:
     names = [one.hosts[host] for host in hosts[:_MOST_NAMES]]
-    return (
-        text.listing(names) if len(hosts) <= _MOST_NAMES else f"{', '.join(names)} and {len(hosts) - len(names)} more"
-    )
+    return listing(names) if len(hosts) <= _MOST_NAMES else f"{', '.join(names)} and {len(hosts) - len(names)} more"
 
 
 def _odd_sentence(one: MeshFound) -> Sentence:
     found = one.structure
     if not found.tested:
-        return ("No pair was looked at for being odd: there are too few of each kind.",)
+        return wording.NO_PAIR_TESTED
     if found.blocks_needed is not None:
-        return (
-            f"No pair could be found odd with {text.plural(one.blocks, 'block')}: it takes {found.blocks_needed} or "
-            "more, whatever was measured.",
-        )
+        return wording.odd_pairs_unknown(one.blocks, found.blocks_needed)
     if not found.odd:
-        return (f"None of {text.plural(found.tested, 'pair')} is odd.",)
+        return wording.no_odd_pair(found.tested)
     listed = [
         f"{one.hosts[odd.first]} to {one.hosts[odd.second]} ({ratio_text(odd.ratio)})"
         for odd in found.odd[:_MOST_NAMES]
     ]
-    more = f", and {len(found.odd) - len(listed)} more" if len(found.odd) > len(listed) else ""
-    is_odd = "is" if len(found.odd) == 1 else "are"
-    return (
-        FigureText(str(len(found.odd))),
-        f" of {text.plural(found.tested, 'pair')} {is_odd} odd, in brackets against the pairs of the same kind: "
-        f"{text.listing(listed)}{more}.",
-    )
+    return wording.odd_pairs(len(found.odd), found.tested, listed)
 
 
 def _kind(one: MeshFound, k: int, j: int) -> str:
@@ -148,14 +122,9 @@ def _questions(summary: Summary, layout: Layout) -> list[Question]:
             quantity=one.quantity,
             one_way=one.one_way,
         )
-        ways = "from the host of the row to that of the column" if one.one_way else "the two hosts of a pair"
-        caption = (
-            f"Median over {text.plural(one.blocks, 'block')} of each pair's {figure_name(one.quantity)}, {ways}. Hosts "
-            "that see the others alike stand beside each other, with a line between two clusters. A frame marks a "
-            "pair that is far from those of its kind in block after block. The tint is the ratio to the median of all "
-            "pairs."
-        )
-        title = "Which hosts are alike, and which pair is odd?" if number == 0 else f"And for {_where(summary, one)}?"
+        words = captions.one_way_mesh if one.one_way else captions.mesh
+        caption = words(one.blocks, figure_name(one.quantity))
+        title = titles.MESH if number == 0 else titles.mesh_of(_where(summary, one))
         made.append(Question(name, title, caption, (Panel(_where(summary, one), drawing),)))
     return made
 
@@ -265,7 +234,7 @@ def _about(summary: Summary, layout: Layout) -> str:
     absent = max((one.absent for one in found), default=0)
     if not absent:
         return ""
-    return f"Of {text.plural(found[0].pairs, 'pair')} up to {absent} have no finished run and are left out."
+    return wording.pairs_left_out(found[0].pairs, absent)
 
 
 PAGE: Final = Page(

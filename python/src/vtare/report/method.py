@@ -16,9 +16,12 @@ from vtare.report.families import false_claims
 from vtare.report.layout import key_name
 from vtare.report.pages import page_of
 from vtare.report.ranges import said_once
+from vtare.sentences import caveats as caveat_wording
+from vtare.sentences import method as wording
+from vtare.sentences.words import listing, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from vtare.plan.model import StopRule
     from vtare.report.layout import Layout
@@ -27,13 +30,6 @@ if TYPE_CHECKING:
 # Notes of the summary that the first screen and the section on blocks show already.
 _TOLD_ELSEWHERE = ("control_drift", "failed_runs", "skipped_runs", "pending_runs")
 _ADJUSTMENTS = {"holm": "Holm", "bh": "Benjamini-Hochberg"}
-_INTERVALS = {
-    "order statistics": "exact order statistics (sign test)",
-}
-_COMPARED_BY = {
-    "paired t": "Student's t of the differences inside blocks, on logarithms of run figures",
-    "welch t": "Welch's t on logarithms of run figures, where cells stand in different blocks",
-}
 
 
 def needed_runs(summary: Summary) -> int:
@@ -45,71 +41,39 @@ def method_of(summary: Summary, layouts: Mapping[str, Layout]) -> tuple[str, ...
     """How the figures were made, one statement each."""
     plan = summary.plan
     done = summary.design.filter(pl.col("status") == "done").height
-    lines = [
-        f"Design: {text.plural(plan.blocks, 'randomised complete block')}, each a pass over all cells in a fresh "
-        "random order from seed "
-        f"{summary.seed}; {_whole_plots(plan.whole_plots)}{done} of "
-        f"{text.plural(needed_runs(summary), 'run')} finished."
-    ]
+    whole_plots = [key_name(name) for name in plan.whole_plots]
+    lines = [wording.design(plan.blocks, summary.seed, whole_plots, done, needed_runs(summary))]
     if plan.stop is not None:
         lines.append(_stopping(summary, plan.stop))
     for layout in layouts.values():
-        factors = "; ".join(
-            f"{key_name(factor.name)}: {', '.join(layout.level(factor.name, level.label) for level in factor.levels)}"
-            if factor.name != PAIR
-            else f"{len(factor.levels)} pairs of hosts, in rounds in which no host is used twice"
-            for factor in layout.experiment.factors
-        )
-        lines.append(
-            f"{layout.experiment.title}: instrument {layout.experiment.instrument}, {factors or 'no factors'}"
-            + (f"; held fixed: {layout.fixed_text()}." if layout.fixed_text() else ".")
-        )
-    lines.append(
-        "Unit of inference: the run, a fresh start of the instrument. Readings inside a run follow each other and are "
-        "never "
-        "counted as independent."
-    )
+        factors = [
+            wording.levels_of(key_name(one.name), [layout.level(one.name, level.label) for level in one.levels])
+            if one.name != PAIR
+            else wording.pairs_of_hosts(len(one.levels))
+            for one in layout.experiment.factors
+        ]
+        experiment = layout.experiment
+        lines.append(wording.experiment(experiment.title, experiment.instrument, factors, layout.fixed_text()))
+    lines.append(wording.UNIT_OF_INFERENCE)
     methods = (
         summary.cells.get_column("interval_method").drop_nulls().unique().to_list() if summary.cells.height else []
     )
-    named = [_INTERVALS.get(str(method), str(method)) for method in sorted(methods) if method != "none"]
+    named = [wording.INTERVALS.get(str(method), str(method)) for method in sorted(methods) if method != "none"]
     if named:
         levels = text.levels_text(summary.cells)
-        lines.append(
-            f"Intervals of medians ({levels}): over run medians, by {text.listing(named)}; none below 3 runs."
-            + (
-                " The exact method knows only a few levels: with 3, 4 and 5 runs 75, 87.5 and 93.75 %, from 6 on at "
-                "least 95 %."
-                if "order statistics" in methods
-                else ""
-            )
-        )
+        exact = [wording.FEW_LEVELS] if "order statistics" in methods else []
+        lines.append(" ".join([wording.intervals(levels, named), *exact]))
     if summary.comparisons:
-        lines.append(
-            f"Comparisons: ratio and difference of geometric means of run figures with {_compared_by(summary)}, "
-            "Cliff's delta beside them; p-values adjusted by Holm over all comparisons of a factor. Verdict: "
-            f"equivalent when the interval of the ratio lies inside the margin of {plan.analysis.margin_percent:g} %, "
-            f"higher or lower when the adjusted p is at most {plan.analysis.alpha:g} (the interval, adjusted likewise, "
-            "then leaves out 1), else inconclusive; the verdict's tip names the reason. Degrees of freedom: blocks "
-            "less 1 where paired, Welch's where not."
-        )
+        analysis = plan.analysis
+        lines.append(wording.comparisons(_compared_by(summary), analysis.margin_percent, analysis.alpha))
     lines += _tests(summary)
     for instrument in dict.fromkeys(layout.experiment.instrument for layout in layouts.values()):
         made = page_of(instrument).method
         if made is not None:
             lines += made([layout for layout in layouts.values() if layout.experiment.instrument == instrument])
-    lines.append(
-        "Quantiles: Hyndman-Fan type 7. p99 needs 299 readings in a run, p99.9 needs 2995; below that they are not "
-        "estimable and "
-        "shown as n/a. Half IQR is half the interquartile range (some papers call it MAD)."
-    )
+    lines.append(wording.QUANTILES)
     if plan.control is not None:
-        lines.append(
-            f"Control: an idle {plan.control.instrument} run on the bare host opens, centres and closes each block; a "
-            "block whose control "
-            "lies further than 3 times its typical half interquartile range from the median of all controls is "
-            "flagged."
-        )
+        lines.append(wording.control(plan.control.instrument))
     return tuple(lines)
 
 
@@ -121,58 +85,33 @@ def paragraph_for_a_paper(summary: Summary) -> str:
     kernels = sorted({str(one.machine.get("kernel")) for one in summary.machines if one.machine.get("kernel")})
     models = sorted({str(one.machine.get("cpu_model")) for one in summary.machines if one.machine.get("cpu_model")})
     where = ", ".join([*models, *(f"Linux {kernel}" for kernel in kernels)])
-    return " ".join(
-        [
-            f"Measured with vtare {', '.join(versions) or 'unknown'} (plan {plan.name}, seed {summary.seed}):",
-            f"{text.plural(done, 'run')} in {text.plural(plan.blocks, 'randomised complete block')}"
-            + (f" on {where}." if where else "."),
-            "The unit of inference is the run, a fresh start of the instrument; figures are medians over runs with "
-            "intervals by exact order statistics.",
-            *([_comparisons_for_a_paper(summary)] if summary.comparisons else []),
-        ]
-    )
-
-
-def _comparisons_for_a_paper(summary: Summary) -> str:
-    analysis = summary.plan.analysis
-    return (
-        f"Comparisons are ratios of geometric means with {_compared_by(summary)}; p-values and intervals are adjusted "
-        f"by Holm over all comparisons of a factor (alpha {analysis.alpha:g}, margin of equivalence "
-        f"{analysis.margin_percent:g} %)."
-    )
-
-
-def _whole_plots(names: Sequence[str]) -> str:
-    """How factors that are randomised apart were, and what tests of them take for the error."""
-    if not names:
-        return ""
-    return (
-        f"runs with the same {text.listing([key_name(name) for name in names])} stand together (a whole plot), these "
-        "groups in random order too, and the error of what is compared between them is that of whole plots; "
-    )
+    analysis = plan.analysis
+    sentences = [
+        wording.measured_with(versions, plan.name, summary.seed, done, plan.blocks, where),
+        wording.PAPER_UNIT,
+    ]
+    if summary.comparisons:
+        sentences.append(wording.paper_comparisons(_compared_by(summary), analysis.alpha, analysis.margin_percent))
+    return " ".join(sentences)
 
 
 def _stopping(summary: Summary, rule: StopRule) -> str:
     """When the campaign was to stop, and whether it did."""
+    most, percent = summary.plan.blocks, rule.precision_percent
     if rule.experiment is None:
-        first, what, last = rule.least_blocks, "every ratio", f"{summary.plan.blocks} blocks at most"
+        stopping = wording.stopping(rule.least_blocks, percent, most)
     else:
-        first, what = summary.plan.blocks, f"every ratio of {rule.experiment}, which alone went on,"
-        last = f"{rule.more_blocks} more blocks or {rule.seconds:g} s at most"
-    line = (
-        f"Stopping: between blocks, from block {first} on, once the half-width of the interval of {what} is within "
-        f"{rule.precision_percent:g} %, never by a p-value; {last}."
-    )
+        stopping = wording.stopping_alone(rule.experiment, most, percent, rule.more_blocks, rule.seconds)
     if summary.stopped is None:
-        return f"{line} The rule has not stopped this campaign."
-    return f"{line} Stopped after block {summary.stopped.block}: {summary.stopped.reason}."
+        return f"{stopping} {wording.RULE_HAS_NOT_STOPPED}"
+    return f"{stopping} {wording.stopped(summary.stopped.block, summary.stopped.reason)}"
 
 
 def _compared_by(summary: Summary) -> str:
     """What gave the intervals and p-values of the comparisons."""
     made = {row.inference for row in summary.comparisons}
-    named = [words for method, words in _COMPARED_BY.items() if method in made]
-    return text.listing(named) if named else "no interval (too few runs)"
+    named = [words for method, words in wording.COMPARED_BY.items() if method in made]
+    return listing(named) if named else wording.NO_INTERVAL
 
 
 def _tests(summary: Summary) -> list[str]:
@@ -184,16 +123,9 @@ def _tests(summary: Summary) -> list[str]:
     adjustments = sorted(
         _ADJUSTMENTS.get(str(a), str(a)) for a in made.get_column("adjustment").drop_nulls().unique().to_list()
     )
-    line = (
-        f"Tests: {text.listing(names)} on figures of runs, p-values adjusted inside each family "
-        f"({text.listing(adjustments)})."
-        if names
-        else ""
-    )
-    if refused:
-        were = "was" if refused == 1 else "were"
-        line += f" {text.plural(refused, 'test')} {were} refused, with the reason in the table."
-    return [line.strip()]
+    lines = [wording.tests(names, adjustments)] if names else []
+    lines += [wording.refused_tests(refused)] if refused else []
+    return [" ".join(lines)]
 
 
 def caveats_of(summary: Summary, layouts: Mapping[str, Layout]) -> tuple[str, ...]:
@@ -207,21 +139,16 @@ def caveats_of(summary: Summary, layouts: Mapping[str, Layout]) -> tuple[str, ..
     ]
     found += [*_unverified(summary), *_machine(summary), *_loads(summary)]
     if any(experiment.two_hosts and not experiment.meshed for experiment in summary.plan.experiments):
-        found.append(
-            "Sender, responder and both servers share the CPUs of one machine: a wake-up on a busy CPU is part of "
-            "every piece, and rates are those of all of them together."
-        )
+        found.append(caveat_wording.SHARED_CPUS)
     for note, merged in said_once(summary.notes):
         if note.id in _TOLD_ELSEWHERE:
             continue
-        runs = f" ({text.plural(note.runs, 'time' if merged > 1 else 'run')})" if note.runs else ""
+        runs = f" ({plural(note.runs, 'time' if merged > 1 else 'run')})" if note.runs else ""
         sentence = note.text.rstrip(".")
         found.append(f"{sentence[:1].upper()}{sentence[1:]}{runs}.")
     for instrument in dict.fromkeys(experiment.instrument for experiment in summary.plan.experiments):
         found += page_of(instrument).caveats
-    found.append(
-        "Extremes (min, max) grow with the number of readings: compare them only between cells of equal length."
-    )
+    found.append(caveat_wording.EXTREMES)
     return tuple(found)
 
 
@@ -231,7 +158,7 @@ def _unverified(summary: Summary) -> list[str]:
     columns = [name for name in PLATFORM_FACTORS if name in done.columns]
     used = sorted({str(level) for name in columns for level in done.get_column(name).drop_nulls().unique()})
     why = ((name, unverified(name, summary.plan.platforms.get(name))) for name in used)
-    return [f"The platform {name} is unverified: {reason}." for name, reason in why if reason is not None]
+    return [caveat_wording.unverified(name, reason) for name, reason in why if reason is not None]
 
 
 def _machine(summary: Summary) -> list[str]:
@@ -239,30 +166,18 @@ def _machine(summary: Summary) -> list[str]:
     for machine in own_kernels(summary.machines):
         hypervisor = machine.machine.get("hypervisor")
         if hypervisor == "tcg":
-            found.append(
-                f"{machine.hostname} is emulated in software (TCG): its figures prove function, not performance."
-            )
+            found.append(caveat_wording.emulated(machine.hostname))
         elif hypervisor:
-            found.append(
-                f"{machine.hostname} is a virtual machine ({hypervisor}): its figures hold for this guest on this host "
-                "at this time, a neighbour can change them."
-            )
+            found.append(caveat_wording.virtual_machine(machine.hostname, hypervisor))
         quantum = machine.clock.get("quantum_ns")
         if quantum:
-            found.append(
-                f"The clock of {machine.hostname} moves in steps of {time_text(quantum)}: a single reading is known no "
-                "better, medians of "
-                f"many readings sit on that lattice."
-            )
+            found.append(caveat_wording.clock_steps(machine.hostname, time_text(quantum)))
         online = machine.machine.get("cpus_online")
         if isinstance(online, int) and online < 4:
-            cpus = text.plural(online, "CPU")
-            found.append(
-                f"{machine.hostname} has {cpus}: kernel, instrument and load share {'it' if online == 1 else 'them'}."
-            )
+            found.append(caveat_wording.few_cpus(machine.hostname, online))
     names = [machine.hostname for machine in summary.machines if machine.platform == "host"]
     if len(names) > 1:
-        found.append(f"The campaign ran on {len(names)} machines: differences between them are part of every figure.")
+        found.append(caveat_wording.many_machines(len(names)))
     # One machine may stand for several platforms.
     return list(dict.fromkeys(found))
 
@@ -281,9 +196,5 @@ def _loads(summary: Summary) -> list[str]:
             and load.threads > cpus[0]
         ):
             share = significant(load.threads / cpus[0], 2)
-            found.append(
-                f"The load {load.kind} runs {load.threads} threads on {cpus[0]} CPUs ({share} per CPU): a method that "
-                "spins uses up its fair share "
-                f"of the CPU and then waits for its turn."
-            )
+            found.append(caveat_wording.crowded_cpus(load.kind, load.threads, cpus[0], share))
     return found

@@ -9,8 +9,10 @@ import polars as pl
 from vtare import stats
 from vtare.plan.cells import counterpart
 from vtare.plots.format import significant
-from vtare.report import text
 from vtare.report.layout import key_text
+from vtare.sentences import caveats as caveat_wording
+from vtare.sentences import limits as wording
+from vtare.sentences.words import plural
 from vtare.stats import MOST_RUNS
 from vtare.summary.contrasts import ComparisonRow
 
@@ -37,13 +39,8 @@ def inconclusive(summary: Summary) -> tuple[str, str] | None:
     left = [row for row in rows if row.verdict is stats.Verdict.INCONCLUSIVE]
     if not left:
         return None
-    total = text.plural(len(summary.comparisons), "comparison")
-    short = f"{len(left)} of {total} {'is' if len(left) == 1 else 'are'} inconclusive"
-    needed = _needed(summary, left)
-    return f"{short}; {needed}", (
-        f"{short}: neither shown to be higher or lower, all comparisons of a factor taken together, nor to lie inside "
-        f"the margin of {summary.plan.analysis.margin_percent:g} %; {needed}."
-    )
+    margin = summary.plan.analysis.margin_percent
+    return wording.inconclusive(len(left), len(summary.comparisons), margin, _needed(summary, left))
 
 
 def _needed(summary: Summary, left: list[ComparisonRow]) -> str:
@@ -52,17 +49,11 @@ def _needed(summary: Summary, left: list[ComparisonRow]) -> str:
     A new one: whoever adds blocks to this one and looks again finds a difference that is none in 9 to 10 %.
     """
     known = sorted(row.runs_needed for row in left if row.runs_needed is not None)
-    power = f"({100 * _CHANCE:g} % power for {summary.plan.analysis.margin_percent:g} %)"
+    power = wording.power(_CHANCE, summary.plan.analysis.margin_percent)
     if not known:
-        return f"a new campaign of {MOST_RUNS} blocks would not decide {_them(len(left))} {power}"
-    which = _them(len(left)) if len(known) == len(left) else f"{len(known)} of them"
+        return wording.never_decided(len(left), MOST_RUNS, power)
     least, most = (_rounded_up(count) for count in (known[0], known[-1]))
-    blocks = f"{least} blocks" if least == most else f"{least} to {most} blocks"
-    return f"to decide {which}, a new campaign of about {blocks} is needed {power}"
-
-
-def _them(count: int) -> str:
-    return "it" if count == 1 else "them"
+    return wording.decided_by(len(known), len(left), f"{least}" if least == most else f"{least} to {most}", power)
 
 
 def _rounded_up(count: int) -> int:
@@ -85,26 +76,15 @@ def power_caveats(summary: Summary) -> list[str]:
         runs, alpha=summary.plan.analysis.alpha, comparisons=size, wanted_power=_CHANCE, paired=paired
     )
     of = "the differences inside blocks" if paired else "runs"
-    count = text.plural(runs, "block" if paired else "run")
-    family = text.plural(size, "comparison")
+    count = plural(runs, "block" if paired else "run")
     if shift is None:
-        return [f"With {count} and {family} in a family no difference is found with {100 * _CHANCE:g} %."]
-    return [
-        f"With {count} and {family} in a family a difference of {significant(shift)} standard deviations of {of} is "
-        f"found with {100 * _CHANCE:g} %; smaller ones are mostly inconclusive. `vtare plan power STORE` computes "
-        "how many blocks another campaign needs."
-    ]
+        return [caveat_wording.nothing_found(count, size, _CHANCE)]
+    return [caveat_wording.difference_found(count, size, significant(shift), of, _CHANCE)]
 
 
 def unfinished(summary: Summary) -> list[str]:
     """What intervals are worth while a campaign runs: they are made for one look, at its end."""
-    if not summary.pending_runs:
-        return []
-    return [
-        f"{text.plural(summary.pending_runs, 'run')} of the plan not made yet: intervals and p-values hold at the "
-        "planned end, not where they are read after each block and the first difference ends the campaign "
-        "(docs/methods/statistics.md). Column 'at every look' holds then; or stop on precision ([stop] in the plan)."
-    ]
+    return [caveat_wording.unfinished(summary.pending_runs)] if summary.pending_runs else []
 
 
 def sensitive(summary: Summary) -> list[str]:
@@ -114,16 +94,10 @@ def sensitive(summary: Summary) -> list[str]:
     fragile = [row for row in compared if row.fragile]
     if fragile:
         named = list(dict.fromkeys(row.decided_by for row in fragile if row.decided_by))
-        shown = text.listing(named[:_LISTED])
-        more = f" and {len(named) - _LISTED} others" if len(named) > _LISTED else ""
-        which = f" (without {shown}{more})" if named else ""
-        verb = "changes" if len(fragile) == 1 else "change"
-        found.append(
-            f"{text.plural(len(fragile), 'verdict')} {verb} when a single run or block is left out{which}: marked in "
-            "the table of comparisons, with the ratio by ranks in the tip."
-        )
+        others = max(0, len(named) - _LISTED)
+        found.append(caveat_wording.fragile(len(fragile), named[:_LISTED], others))
     found += _in_order(compared)
-    return found + [f"{one}." for one in _two_kinds(summary, compared)[: 2 * _LISTED]]
+    return found + _two_kinds(summary, compared)[: 2 * _LISTED]
 
 
 def dependent_tails(summary: Summary) -> list[str]:
@@ -133,11 +107,7 @@ def dependent_tails(summary: Summary) -> list[str]:
         needed = stats.least_n(probability)
         few = summary.cells.filter(pl.col(column).is_not_null() & (pl.col("n_eff") < needed))
         if few.height:
-            found.append(
-                f"{name}{STAR}: in {text.plural(few.height, 'cell')} readings follow each other, and a run amounts to "
-                f"fewer than the {needed} independent ones that {name} needs: the true {name} may be higher. Measure "
-                "longer."
-            )
+            found.append(caveat_wording.dependent_tail(name, STAR, few.height, needed))
     return found
 
 
@@ -148,17 +118,10 @@ def _in_order(compared: Sequence[ComparisonRow]) -> list[str]:
     found = []
     if seen:
         most = max(row.block_memory or 0.0 for row in seen)
-        found.append(
-            f"In {len(seen)} of {text.plural(len(tested), 'comparison')} each block resembles the one before (memory "
-            f"up to {significant(most, 2)}; about 1 in 10 shows one by chance): their intervals are wider by what it "
-            "costs. Longer pauses between blocks, or a campaign on another day, make blocks independent."
-        )
+        found.append(caveat_wording.memory(len(seen), len(tested), significant(most, 2)))
     drifting = [row for row in tested if row.p_trend is not None and row.p_trend <= _TREND / len(tested)]
     if drifting:
-        found.append(
-            f"In {len(drifting)} of {text.plural(len(tested), 'comparison')} the difference grows or shrinks from "
-            "block to block: the ratio is that of this time, not a constant of the platform."
-        )
+        found.append(caveat_wording.trend(len(drifting), len(tested)))
     return found
 
 
@@ -171,7 +134,7 @@ def _two_kinds(summary: Summary, compared: Sequence[ComparisonRow]) -> list[str]
             labels = counterpart(experiments[row.experiment], row.labels, row.factor, level)
             if modes is not None and labels is not None:
                 name = cell_name(summary, row.experiment, labels)
-                found.setdefault((name, row.quantity), f"{name}: {modes}")
+                found.setdefault((name, row.quantity), caveat_wording.two_kinds(name, modes))
     return list(found.values())
 
 

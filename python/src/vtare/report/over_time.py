@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from vtare.report.layout import figure_name, key_name
 from vtare.report.page import HtmlPage, render
 from vtare.report.parts import Column, Panel, Question, Section, Table
 from vtare.report.text import Shown
+from vtare.sentences import captions, titles
+from vtare.sentences import comparison as wording
 from vtare.series.over_time import answer, of_runs
 from vtare.series.sentences import WORDS, facts_text, since
 
@@ -25,11 +27,6 @@ if TYPE_CHECKING:
     from vtare.series.model import Change, Series, SeriesKey
     from vtare.series.over_time import OverTime
     from vtare.summary import Summary
-
-_CAPTION: Final = (
-    "Points: one for each {unit}. Lines: the median between two changes. Dashed: where the level changed (E-divisive "
-    "means on ranks; of 1,000 points at most one alarms falsely)."
-)
 
 
 def change_question(summary: Summary) -> Question | None:
@@ -41,8 +38,8 @@ def change_question(summary: Summary) -> Question | None:
         return None
     return Question(
         "changes",
-        "Which figures changed while it was measured?",
-        _CAPTION.format(unit="run"),
+        titles.CHANGES_WHILE_MEASURED,
+        captions.over_time("run"),
         tuple(_panel(found, one) for one in changed),
         folded=len(changed) > 2,
     )
@@ -71,13 +68,13 @@ def page(store: Path, found: OverTime) -> str:
     first = next((one for change in newest_first for one in found.series if one.key == change.key), None)
     changed = [one for one in found.series if found.of(one.key) and one is not first]
     rest = [one for one in found.series if not found.of(one.key)]
-    caption = _CAPTION.format(unit=found.unit)
+    caption = captions.over_time(found.unit)
     shown = [
         Question(name, title, caption, tuple(_panel(found, one) for one in series), folded=folded)
         for name, title, series, folded in (
-            ("newest", "How did it change?", [first] if first else [], False),
-            ("series", "How did the other figures change?", changed, False),
-            ("unchanged", "Which figures kept their level?", rest, bool(found.changes)),
+            ("newest", titles.CHANGE, [first] if first else [], False),
+            ("series", titles.OTHER_CHANGES, changed, False),
+            ("unchanged", titles.UNCHANGED, rest, bool(found.changes)),
         )
         if series
     ]
@@ -87,23 +84,22 @@ def page(store: Path, found: OverTime) -> str:
         title=f"{store.name} over time: vtare report",
         origin=f"vtare report · {store.name}",
         about=f"{len(found.series)} figures over at most {most} {found.unit}s",
-        question="Has this machine got worse?",
+        question=titles.WORSE,
         sentences=[(text.keep(line),) for line in (answer(found), *map(_sentence, newest_first[:1]))],
         headline=headline,
         headline_about=_name(first.key) if first else "",
         main=_table(found) if found.changes else None,
-        main_title="Which figures changed, and when?",
+        main_title=titles.CHANGES,
         sections=[Section("figures", "Every figure over time", tuple(shown))] if shown else [],
         footer=[f"vtare {lab_version()}"],
     ))  # fmt: skip
 
 
 def _sentence(change: Change) -> str:
-    what = "Newest change for the worse" if change.worse else "Newest change"
-    number = quantity_of(change.key.quantity).text
+    newest, number = wording.NEWEST_WORSE if change.worse else wording.NEWEST, quantity_of(change.key.quantity).text
     share = f" ({_percent(change.ratio)})" if change.ratio is not None else ""
-    levels = f"from {number(change.before)} to {number(change.after)}{share}"
-    return f"{what}: {_name(change.key)}, {levels} since {since(change)}; {facts_text(change)}."
+    levels = (number(change.before), number(change.after), share)
+    return wording.newest_change(newest, _name(change.key), *levels, since(change), facts_text(change))
 
 
 def _percent(ratio: float) -> str:

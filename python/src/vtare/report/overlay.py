@@ -13,9 +13,11 @@ from vtare.report.page import HtmlPage, render
 from vtare.report.pages import page_of
 from vtare.report.pages.model import Beside
 from vtare.report.parts import Notes, Section, Table
-from vtare.report.placement import OTHER_MACHINES, placement_figures, placement_tables, platform_table
+from vtare.report.placement import placement_figures, placement_tables, platform_table
 from vtare.report.tables import json_value
 from vtare.report.write import write_whole
+from vtare.sentences import titles
+from vtare.sentences.caveats import OTHER_MACHINES
 from vtare.summary.context import NO_DEVICE
 
 if TYPE_CHECKING:
@@ -114,7 +116,7 @@ def overlay_page(found: Overlay) -> str:
             title=f"{found.store} among published results",
             origin="vtare papers",
             about=f"{found.store} beside {', '.join(found.papers)}",
-            question="How do these results compare with the published ones?",
+            question=titles.AMONG_PAPERS,
             sentences=[(OTHER_MACHINES,)],
             sections=sections,
             footer=[f"vtare {lab_version()}"],

@@ -19,6 +19,9 @@ from vtare.report.inference import scenario_name
 from vtare.report.pages.model import Beside
 from vtare.report.parts import Column, Panel, Question, Table
 from vtare.report.text import Shown
+from vtare.sentences import caveats as wording
+from vtare.sentences import titles
+from vtare.sentences.words import plural
 from vtare.summary.rows import known_of
 
 if TYPE_CHECKING:
@@ -68,15 +71,15 @@ def jain_questions(summary: Summary, layouts: Mapping[str, Layout]) -> list[Ques
             }
             if any(abs(index - _published_index().get((n, k), -1.0)) > _SAME for k, index in planned.items()):
                 points = tuple(plots.CurvePoint(k / n, index) for k, index in sorted(planned.items()))
-                lines.append(plots.Curve(f"here, {text.plural(n, 'guest')}, closed form", "closed form here", points))
+                lines.append(plots.Curve(f"here, {plural(n, 'guest')}, closed form", "closed form here", points))
             sent = tuple(plots.CurvePoint(int(row["loaded"]) / n, float(row["jain"])) for row in rows)
-            lines.append(plots.Curve(f"here, {text.plural(n, 'guest')}, frames sent", "cpu", sent))
+            lines.append(plots.Curve(f"here, {plural(n, 'guest')}, frames sent", "cpu", sent))
         if cells:
             drawing = plots.curves(
                 lines, name=slug("standing-jain", layout.experiment.name),
                 x_label="share of the guests that are loaded strongly", y_label="Jain's index (1: all alike)",
             )  # fmt: skip
-            title = f"How evenly are the guests of {layout.experiment.name} loaded?"
+            title = titles.evenness(layout.experiment.name)
             found.append(Question(drawing.name, title, "", (Panel(layout.experiment.title, drawing),)))
     return found
 
@@ -90,19 +93,9 @@ def throughput_notes(summary: Summary, layouts: Mapping[str, Layout]) -> list[st
     guests = sorted({int(row["guests"]) for row in cells})
     printed = next(n for n, _ in _published_index())
     platforms = sorted({str(row.get("platform") or "host") for row in cells})
-    notes = [
-        "Batalla et al. plot throughput and latency by frame size and by J and print a few figures only: no curve of "
-        "theirs can be drawn here.",
-        "Their guests are KVM and Xen on a link of 1 Gbit/s before a hardware tester; the guests here are "
-        f"{text.listing(platforms)}, and no link bounds the path. A rate beyond 1 Gbit/s contradicts nothing: theirs "
-        "at 1518 B is that of the link, a lower bound.",
-        "A printed latency belongs to loads that are not printed with it; here it is that at the throughput found.",
-    ]
+    notes = [wording.NO_PRINTED_CURVE, wording.other_guests(platforms), wording.OTHER_LOADS]
     if guests != [printed]:
-        notes.append(
-            f"Their index is that of {printed} guests; this campaign has {text.listing([str(n) for n in guests])}: "
-            "equal shares of loaded guests compare, equal numbers do not."
-        )
+        notes.append(wording.other_numbers(printed, guests))
     return notes
 
 

@@ -16,7 +16,8 @@ from vtare.report.parts import Question
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vtare.report.parts import Section, Sentence, Table
+    from vtare.report.parts import Section, Table
+    from vtare.sentences.template import Sentence
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,17 +11,7 @@ if TYPE_CHECKING:
     from vtare.plots import Chart, Drawing
     from vtare.report.facts import Fact
     from vtare.report.text import Shown
-
-
-@dataclass(frozen=True, slots=True)
-class FigureText:
-    """One figure in a sentence: `78.2 us late` and its interval, `72.1 to 83.0 us`, empty where it has none."""
-
-    value: str
-    interval: str = ""
-
-
-Sentence = tuple[str | FigureText, ...]
+    from vtare.sentences.template import Sentence
 
 
 @dataclass(frozen=True, slots=True)

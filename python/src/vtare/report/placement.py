@@ -17,6 +17,7 @@ from vtare.report.layout import described_level
 from vtare.report.pages import page_of
 from vtare.report.parts import Column, Panel, Question, Table, in_words
 from vtare.report.text import Shown
+from vtare.sentences import captions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,9 +36,6 @@ _LABELS: Final = {
 
 #: A platform of the lab -> what Kirova et al. call it.
 PUBLISHED_PLATFORMS: Final = {"host": "HostOS", "qemu": "QEMU", "xen": "Xen", "virtualbox": "VBox", "esxi": "ESXi"}
-
-#: What every comparison with published figures is worth.
-OTHER_MACHINES: Final = "The papers measured other hardware and kernels: compare orders of magnitude; this is no test."
 
 
 def standings(summary: Summary, layout: Layout) -> list[Standing]:
@@ -96,7 +94,7 @@ def placement_figures(summary: Summary, layouts: Mapping[str, Layout]) -> list[Q
             fixed = [layout.key_text(key, level) for key, level in _chosen(layout).items() if key != "platform"]
             cells = summary.cells.filter(pl.col("experiment") == layout.experiment.name)
             caption = placement.caption.format(level=text.levels_text(cells))
-            caption += f" This machine's figures: {', '.join(fixed)}." if fixed else ""
+            caption += f" {captions.placed_at(fixed)}" if fixed else ""
             questions.append(
                 Question(slug("placement", layout.experiment.name), layout.experiment.title, caption, panels)
             )

@@ -11,8 +11,9 @@ from vtare.report import text
 from vtare.report.build import versions
 from vtare.report.method import caveats_of, method_of
 from vtare.report.parts import Code, Facts, Heading, Notes, Section, Table, Text
-from vtare.report.sentences import plain
 from vtare.report.tables import json_value
+from vtare.sentences import captions, titles
+from vtare.sentences.template import plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,7 +58,7 @@ def markdown(content: Content) -> str:
         lines += [f"### {md(content.main.caption)}", "", *md_table(content.main), ""]
     lines += [md(content.answer.certainty), ""]
     if content.answer.limits:
-        lines += ["## What cannot be concluded?", "", *(f"- {md(limit)}" for limit in content.answer.limits)]
+        lines += [f"## {titles.LIMITS}", "", *(f"- {md(limit)}" for limit in content.answer.limits)]
     for section in content.sections:
         lines += ["", f"## {md(section.title)}", ""]
         if section.id == "verdicts" and content.main_all is not None:
@@ -81,7 +82,7 @@ def _md_block(block: Block) -> list[str]:
             return [f"- {md(fact.name)}: {md(fact.value)} ({md(fact.meaning)})" for fact in block.rows]
         case Code():
             # Text of others, which a reader of Markdown might take for markup: it is in the store.
-            return ["Its text is in `plan.toml` of the store."]
+            return [captions.PLAN_IN_STORE]
         case Table():
             return [f"### {md(block.caption)}", *([md(block.about)] if block.about else []), "", *md_table(block)]
         case _:

@@ -7,18 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from vtare.plots.format import (
-    count_text,
-    percent_range_text,
-    percent_text,
-    ratio_range_text,
-    ratio_text,
-)
+from vtare.plots.format import percent_range_text, percent_text, ratio_range_text, ratio_text
 from vtare.plots.quantity import quantity_of
-from vtare.report import text
 from vtare.report.layout import LATE, described_level, fixed_parts
 from vtare.report.pages import page_of
-from vtare.report.parts import FigureText, Sentence
+from vtare.sentences import answers as wording
+from vtare.sentences.template import FigureText, Sentence
+from vtare.sentences.words import count_text
 from vtare.stats import Verdict
 from vtare.summary.contrasts import ComparisonRow
 from vtare.summary.rows import known_of
@@ -28,14 +23,6 @@ if TYPE_CHECKING:
 
     from vtare.report.layout import Layout
     from vtare.summary import Summary
-
-
-def plain(sentence: Sentence) -> str:
-    """The words of a sentence, intervals in brackets."""
-    return "".join(
-        piece if isinstance(piece, str) else f"{piece.value} ({piece.interval})" if piece.interval else piece.value
-        for piece in sentence
-    )
 
 
 SAME: Final = "the same in all runs"
@@ -72,10 +59,9 @@ def late_figure(row: Mapping[str, Any]) -> FigureText:
     return FigureText(percent_text(row["late_fraction"]), interval)
 
 
-def completed_words(name: str, row: Mapping[str, Any]) -> str:
-    """`spin completed 5.13 % of the sleeps asked for (77 of 1500)`."""
-    counts = f"{count_text(row['completed'])} of {count_text(row['asked'])}"
-    return f"{name} completed {percent_text(row['completed_fraction'])} of the sleeps asked for ({counts})"
+def completion(row: Mapping[str, Any]) -> tuple[str, str]:
+    """The share of the sleeps asked for that a cell completed, and the counts: `5.13 %` and `77 of 1500`."""
+    return percent_text(row["completed_fraction"]), f"{count_text(row['completed'])} of {count_text(row['asked'])}"
 
 
 def ratio_figure(ratio: float, low: float | None, high: float | None, suffix: str = "") -> FigureText:
@@ -88,15 +74,15 @@ def ratio_figure(ratio: float, low: float | None, high: float | None, suffix: st
 def load_phrase(summary: Summary, label: str | None) -> str:
     """A load level in words with the load really made: `With 100 busy threads`, `On the idle machine`."""
     if label is None:
-        return "Here"
+        return wording.HERE
     level = summary.level_of["load"][label]
     if level.value.kind == "idle":
-        return "On the idle machine"
+        return wording.IDLE
     made = next((load for load in summary.loads if load.kind == label), None)
     if level.value.kind == "cpu" and made is not None and made.threads is not None:
-        return f"With {made.threads} busy threads"
-    named = {"io": "Under the disk and network load", "nbd": "Under the load on a file service outside"}
-    return named.get(label, f"Under the load {label}")
+        return wording.busy(made.threads)
+    named = {"io": wording.DISK_AND_NETWORK, "nbd": wording.FILE_SERVICE}
+    return named.get(label, wording.under(label))
 
 
 def cell_rows(summary: Summary, layout: Layout) -> list[dict[str, Any]]:
@@ -188,32 +174,33 @@ def _pair(layout: Layout, rows: Sequence[Mapping[str, Any]]) -> tuple[str, str |
     return system, ours
 
 
-def against_baseline(
-    summary: Summary, layout: Layout, cell: Mapping[str, Any] | None, factor: str
-) -> list[str | FigureText]:
+def against_baseline(summary: Summary, layout: Layout, cell: Mapping[str, Any] | None, factor: str) -> Sentence:
     """What each other level makes of a cell at the baseline: `qemu 3.63x; docker and lxc equivalent within 5 %`.
 
     Empty where the cell is not at the baseline, or nothing was compared. A ratio of times spent late, which stands for
     cells that a time limit ended early, is called that: it is no ratio of medians.
     """
     if cell is None:
-        return []
+        return ()
     rows = []
     for level in layout.order.get(factor, ()):
         row = comparison(summary, layout, {**cell, factor: level}, factor)
         if row is not None:
             rows.append((layout.named(factor, level), row))
-    differ = [(level, row) for level, row in rows if row.verdict.is_different]
-    pieces: list[str | FigureText] = []
-    for level, row in differ:
-        pieces += [f"{', ' if pieces else ''}{level} ", ratio_figure(row.ratio or 0.0, row.judged_low, row.judged_high)]
-        pieces += [" as much time late"] if row.quantity == LATE else []
-    margin = f" within {summary.plan.analysis.margin_percent:g} %"
-    for verdict, ending in ((Verdict.EQUIVALENT, margin), (Verdict.INCONCLUSIVE, "")):
-        levels = [level for level, row in rows if row.verdict is verdict]
-        if levels:
-            pieces.append(f"{'; ' if pieces else ''}{text.listing(levels)} {verdict}{ending}")
-    return pieces
+    differing: list[Sentence] = []
+    for level, row in rows:
+        if row.verdict.is_different:
+            ratio = ratio_figure(row.ratio or 0.0, row.judged_low, row.judged_high)
+            times = wording.times_as_late if row.quantity == LATE else wording.times_as_long
+            differing.append(times(level, ratio))
+    margin = summary.plan.analysis.margin_percent
+    alike = [level for level, row in rows if row.verdict is Verdict.EQUIVALENT]
+    unknown = [level for level, row in rows if row.verdict is Verdict.INCONCLUSIVE]
+    others = [
+        *([wording.equivalent(alike, margin)] if alike else []),
+        *([wording.inconclusive(unknown)] if unknown else []),
+    ]
+    return wording.elsewhere(differing, others) if differing or others else ()
 
 
 def comparison(summary: Summary, layout: Layout, cell: Mapping[str, Any] | None, factor: str) -> ComparisonRow | None:

@@ -17,6 +17,7 @@ from vtare.report.figures import slug
 from vtare.report.parts import Column, Panel, Question, Table
 from vtare.report.tables import change_text, where_of
 from vtare.report.text import Shown
+from vtare.sentences import captions, titles
 from vtare.stats import QuantileShift, Verdict
 from vtare.summary.cells import rng_for
 from vtare.summary.completion import is_capped
@@ -99,14 +100,9 @@ def shift_figure(summary: Summary, layout: Layout, found: Shifts) -> Question | 
         margin_ratio=summary.plan.analysis.margin_ratio,
     )  # fmt: skip
     left = len(found.known) - _MOST_DRAWN
-    more = f" {text.plural(left, 'comparison')} more in the table." if left > 0 else ""
-    caption = (
-        "Each quantile of a run's readings against that of the runs at the baseline: ratio of geometric means inside "
-        f"blocks. Bars: one band, which holds all quantiles of {_of_all(found)} at once with {_level(summary)}. "
-        f"Filled: the band leaves out 1 there. A shift that grows to the right is one of the tail.{more}"
-        f"{_left_out(found)}"
-    )
-    title = "Which part of the distribution moves?"
+    more = [captions.more_comparisons(left)] if left > 0 else []
+    caption = " ".join([captions.shift_function(len(found.known), _level(summary)), *more, *_left_out(found)])
+    title = titles.SHIFT
     panel = Panel(layout.experiment.title, drawing)
     return Question(slug("shift", layout.experiment.name), title, caption, (panel,))
 
@@ -136,14 +132,9 @@ def shift_table(summary: Summary, layout: Layout, found: Shifts) -> Table | None
     return Table(f"shift-{layout.experiment.name}", title, columns, tuple(rows))
 
 
-def _of_all(found: Shifts) -> str:
-    return "the comparison" if len(found.known) == 1 else f"all {len(found.known)} comparisons of the table"
-
-
-def _left_out(found: Shifts) -> str:
-    """How many comparisons are not in the figure, by reason; empty where there are none."""
-    counts = Counter(why for _, why in found.left_out)
-    return "".join(f" Not drawn: {text.plural(count, 'comparison')} ({why})." for why, count in counts.items())
+def _left_out(found: Shifts) -> list[str]:
+    """How many comparisons are not in the figure, by reason."""
+    return [captions.not_drawn(count, why) for why, count in Counter(why for _, why in found.left_out).items()]
 
 
 def _cell(shift: QuantileShift | None, why: str) -> Shown:

@@ -15,6 +15,7 @@ from vtare.report import needs, text
 from vtare.report.layout import figure_name, key_name, key_text, level_text
 from vtare.report.parts import Column, Table, in_words
 from vtare.report.text import Shown, missing
+from vtare.sentences.words import plural
 from vtare.stats import Verdict, write_p
 from vtare.summary.contrasts import NOT_COMPARED, ComparisonRow
 from vtare.summary.factors import RankTestRow
@@ -212,7 +213,7 @@ def place_text(summary: Summary, where: Sequence[ComparedLevel]) -> str:
 def _p_value(row: ComparisonRow) -> Shown:
     if row.p_adjusted is None:
         return Shown("n/a (test refused)", "", None, "missing", str(row.reason))
-    count = text.plural(row.family_size or 0, "comparison")
+    count = plural(row.family_size or 0, "comparison")
     about = f"{row.inference}; family {row.family}, {count}; adjusted by {row.adjustment}"
     return p_shown(row.p_adjusted, about)
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vtare.plots.format import (
-    count_text,
     percent_points,
     percent_text,
     rate_text,
@@ -18,6 +17,7 @@ from vtare.plots.format import (
     time_text,
 )
 from vtare.plots.quantity import quantity_of
+from vtare.sentences.words import count_text
 from vtare.summary.rows import known_of
 
 if TYPE_CHECKING:
@@ -174,15 +174,3 @@ def levels_text(cells: pl.DataFrame) -> str:
     """The levels that the intervals of these cells have: `93.75 %`, `95 % or 96.88 %`; `95 %` where there is none."""
     levels = cells.get_column("interval_level").drop_nulls().unique().sort().to_list()
     return keep(" or ".join(dict.fromkeys(level_text(level) for level in levels)) or level_text(0.95))
-
-
-def listing(items: list[str]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
-    if len(items) < 2:
-        return "".join(items)
-    return f"{', '.join(items[:-1])} and {items[-1]}"
-
-
-def plural(n: int, one: str, many: str | None = None) -> str:
-    """`1 run`, `5 runs`."""
-    return f"{count_text(n)} {one if n == 1 else many or one + 's'}"

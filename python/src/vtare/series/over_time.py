@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from vtare import stats
 from vtare.records.answer import answered
+from vtare.sentences import comparison as wording
 from vtare.series.figures import bound_text, facts_of, figures_of
 from vtare.series.model import FACTS_AFTER, FACTS_BEFORE, Change, Series, SeriesKey, changed_facts, magnitude
 from vtare.series.sentences import WORDS, sentence
@@ -83,19 +84,17 @@ def answer(found: OverTime) -> str:
     """Whether the figures got worse, by the last change of each."""
     points = found.points
     if points < LEAST_POINTS:
-        return f"Not known yet: a change needs {LEAST_POINTS} {found.unit}s, {points} are there."
+        return wording.too_few_points(LEAST_POINTS, points, found.unit)
     counted = Counter(WORDS[found.of(one.key)[-1].worse] for one in found.series if found.of(one.key))
     if not counted:
-        return f"No: none of {len(found.series)} figures changed its level in {points} {found.unit}s."
+        return wording.none_changed(len(found.series), points, found.unit)
     parts = [f"{number} {word}" for word in (Merit.BETTER, "changed") if (number := counted[word])]
     if kept := len(found.series) - counted.total():
         parts.append(f"{kept} unchanged")
     worse = counted[Merit.WORSE]
-    verb = "are" if worse > 1 else "is"
-    most = (
-        f"{'Yes' if worse else 'No'}: by its last change {worse or 'none'} of {len(found.series)} figures {verb} worse"
+    return (
+        wording.some_worse(worse, len(found.series), parts) if worse else wording.none_worse(len(found.series), parts)
     )
-    return ", ".join((most, *parts)) + "."
 
 
 def of_runs(rows: Iterable[Mapping[str, Any]], files: Sequence[RunFile], keys: Any) -> OverTime:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from vtare.sentences import comparison as wording
+from vtare.sentences import watch as watch_wording
 from vtare.stats.verdicts import Merit
 
 if TYPE_CHECKING:
@@ -16,13 +18,13 @@ WORDS: Final = {True: Merit.WORSE, False: Merit.BETTER, None: "changed"}
 
 def sentence(change: Change) -> str:
     """Such as `sleep, method usleep: p99 of miss_ns: 62 us -> 88 us (+42 %, worse) since 2026-11-24 10:00 UTC; ...`."""
-    return f"{change.key.text}: {levels(change)} since {since(change)}; {facts_text(change)}"
+    return wording.change(change.key.text, levels(change), since(change), facts_text(change))
 
 
 def standstill(who: str, began_unix_s: float, length_s: float, why: str) -> str:
     """State a time in which a program did not run, with its start and length."""
     began = datetime.fromtimestamp(began_unix_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    return f"{who} stalled for {length_s:.3g} s, from {began}: {why}"
+    return watch_wording.standstill(who, length_s, began, why)
 
 
 def since(change: Change) -> str:
@@ -42,8 +44,8 @@ def levels(change: Change) -> str:
 
 def facts_text(change: Change) -> str:
     """Which facts of the machine changed there."""
-    listed = ", ".join(f"{name} {_text(before)} -> {_text(after)}" for name, before, after in change.facts)
-    return f"changed there: {listed}" if listed else "no known fact of the machine changed there"
+    listed = [f"{name} {_text(before)} -> {_text(after)}" for name, before, after in change.facts]
+    return wording.facts_changed(listed) if listed else wording.NO_FACT_CHANGED
 
 
 def _text(value: object) -> str:

@@ -22,6 +22,8 @@ from vtare import stats
 from vtare.errors import BadInput
 from vtare.plan.model import Analysis
 from vtare.records.answer import Answered, answered
+from vtare.sentences import comparison as wording
+from vtare.sentences.words import plural
 from vtare.stats import Merit, Verdict
 from vtare.summary.campaigns import LEAST_CAMPAIGNS, LEAST_PAIRS, Shift, campaigns_needed, interleaved, shift_between
 from vtare.summary.cells import Cell, compared_figure
@@ -139,15 +141,15 @@ class Between:
     def answer(self) -> Answered:
         """The answer: how many cells and tails got worse or better, and the next step."""
         if self.refused is not None:
-            again = "run both campaigns again, alternately, and compare all of them"
-            return answered(["No verdict yet: one campaign per side is not enough."], Verdict.REFUSED, advice=[again])
+            return answered([wording.NO_VERDICT], Verdict.REFUSED, advice=[wording.RUN_BOTH_AGAIN])
         counts = Counter(row.change or str(row.verdict) for row in (*self.cells, *self.tails))
         words = (*Merit, *Verdict)
         status = next((word for word in words if counts[word]), Verdict.INCONCLUSIVE)
         needs = to_decide(self.cells, self.analysis)
-        listed = ", ".join(f"{counts[word]} {word}" for word in words if counts[word])
+        listed = [f"{counts[word]} {word}" for word in words if counts[word]]
         limits = [*self.left_out_before, *self.left_out_after]
-        return answered([f"Of cells and tails: {listed}."], str(status), limits=limits, advice=[needs] if needs else [])
+        said = wording.cells_and_tails(listed)
+        return answered([said], str(status), limits=limits, advice=[needs] if needs else [])
 
     def document(self) -> comparisons.Compare:
         """The whole as one JSON-ready document of schema `vtare.compare/2`."""
@@ -189,7 +191,7 @@ def refuse_undecidable(before: Sequence[Path], after: Sequence[Path]) -> None:
     """
     if min(len(before), len(after)) < LEAST_CAMPAIGNS:
         raise BadInput(
-            f"--fail-on-regression: {_campaigns(len(before))} before and {len(after)} after are too few, use "
+            f"--fail-on-regression: {plural(len(before), 'campaign')} before and {len(after)} after are too few, use "
             f"{LEAST_CAMPAIGNS} or more on each side: {REFUSED.removeprefix('refused: ')}"
         )
 
@@ -507,9 +509,7 @@ def _starts(campaigns: Sequence[MeasuredStore]) -> list[int]:
 
 def _new_campaigns(count: str, analysis: Analysis) -> str:
     """How many campaigns it takes: new ones, for looking again at more of the same errs more often."""
-    return (
-        f"about {count} new campaigns a side are needed ({100 * _CHANCE:g} % power for {analysis.margin_percent:g} %)"
-    )
+    return wording.new_campaigns(count, _CHANCE, analysis.margin_percent)
 
 
 def to_decide(rows: Sequence[BetweenRow], analysis: Analysis) -> str | None:
@@ -523,11 +523,7 @@ def to_decide(rows: Sequence[BetweenRow], analysis: Analysis) -> str | None:
     if not needs:
         return None
     count = f"{needs[0]}" if needs[0] == needs[-1] else f"{needs[0]} to {needs[-1]}"
-    return f"To decide {len(needs)} of the inconclusive cells, {_new_campaigns(count, analysis)}."
-
-
-def _campaigns(count: int) -> str:
-    return f"{count} campaign{'' if count == 1 else 's'}"
+    return wording.to_decide(len(needs), _new_campaigns(count, analysis))
 
 
 def _listed(stores: Sequence[Path]) -> str:

@@ -10,6 +10,7 @@ import polars as pl
 from vtare import stats
 from vtare.campaign.status import run_status
 from vtare.platforms import platform_class
+from vtare.sentences import campaign as wording
 from vtare.summary.model import LoadMade, MachineFacts, Note
 
 if TYPE_CHECKING:
@@ -156,11 +157,7 @@ def notes_on(made: Sequence[LoadMade]) -> tuple[Note, ...]:
     found = [one for one in made if one.no_device_on]
     if not found:
         return ()
-    where = "; ".join(f"load {one.kind} on {', '.join(sorted(one.no_device_on))}" for one in found)
-    text = (
-        f"Not compared with papers, whose files were on a disk: {where}. Its files were in memory, or it does not "
-        "state where they were."
-    )
+    text = wording.no_device([wording.load_on(one.kind, sorted(one.no_device_on)) for one in found])
     return (Note(NO_DEVICE, text, sum(one.runs for one in found)),)
 
 
@@ -177,38 +174,31 @@ def notes_for(
         clock = file.footer.get("clock", {})
         if clock.get("trusted") is False:
             why = "; ".join(clock.get("reasons") or ["no reason given"])
-            said[("clock_not_trusted", f"The CPU counter was not trusted: {why}")] += 1
+            said[("clock_not_trusted", wording.untrusted_counter(why))] += 1
         kernels[file.run.factors.get("platform", "host")].add(str(file.footer["machine"].get("kernel")))
         if file.footer.get("interrupted"):
-            said[("interrupted", "A run was interrupted; what it had measured is kept.")] += 1
+            said[("interrupted", wording.INTERRUPTED)] += 1
         platform = file.run.factors.get("platform", "host")
         # An instance that boots for the campaign itself is no sign of a restart.
         kind = platform_class(platform, samples.plan.platforms.get(platform))
         if kind is None or not kind.BOOTS:
             boots[platform].add(str(file.footer["machine"].get("boot_id")))
     notes += [Note(key, text, runs) for (key, text), runs in said.items()]
-    notes += [Note("left_out", f"Left out: {problem.reason}", 1) for problem in samples.problems]
+    notes += [Note("left_out", wording.left_out(problem.reason), 1) for problem in samples.problems]
     counts = Counter(status.values())
     for platform, names in kernels.items():
         if len(names) > 1:
-            text = (
-                f"The kernels on platform {platform} differ between cells ({', '.join(sorted(names))}): so may figures."
-            )
-            notes.append(Note("kernels_differ", text, 0))
+            notes.append(Note("kernels_differ", wording.kernels_differ(platform, sorted(names)), 0))
     most = max((len(found) for found in boots.values()), default=0)
     if most > 1:
-        notes.append(Note("rebooted", f"The machine was started anew during the campaign: {most} boots.", 0))
+        notes.append(Note("rebooted", wording.rebooted(most), 0))
     if flagged:
-        listed = ", ".join(str(block) for block in flagged)
-        notes.append(
-            Note("control_drift", f"The idle control drifted in block {listed}: the machine was not steady then.", 0)
-        )
+        notes.append(Note("control_drift", wording.control_drift(flagged), 0))
     if unsettled:
-        text = "A run changed to its very end (MSER-5 and its halves): its figures are those of a machine not settled."
-        notes.append(Note("unsettled", text, unsettled))
-    for word, text in (("failed", "failed and are left out"), ("skipped", "were skipped and are left out")):
+        notes.append(Note("unsettled", wording.UNSETTLED, unsettled))
+    for word, why in wording.LEFT_OUT.items():
         if counts[word]:
-            notes.append(Note(f"{word}_runs", f"{counts[word]} of {len(status)} runs {text}.", counts[word]))
+            notes.append(Note(f"{word}_runs", wording.runs_left_out(counts[word], len(status), why), counts[word]))
     if pending:
-        notes.append(Note("pending_runs", f"{pending} of {len(status)} runs have not been made yet.", pending))
+        notes.append(Note("pending_runs", wording.pending(pending, len(status)), pending))
     return tuple(notes)

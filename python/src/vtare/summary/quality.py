@@ -40,11 +40,6 @@ class Flawed:
         """The share of the cell's readings."""
         return self.count / self.total
 
-    @property
-    def remedy(self) -> str:
-        """What to do, as the beginning of a sentence."""
-        return f"{self.flaw.remedy[0].upper()}{self.flaw.remedy[1:]}"
-
 
 def flawed(summary: Summary, *, least: float = MENTIONED) -> list[Flawed]:
     """Every flaw of every measured cell, from this share of its readings on; the gravest of a cell first."""

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vtare.ab.verdict import basis, change_text, letter, median_text, written
+from vtare.sentences import ab as wording
 from vtare.terminal.tables import print_lines, print_table
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def show_compared(console: Console, found: Compared, *, verbose: bool = False) -
         for it in figures[: max(_MOST_ROWS, len(found.primary))]
     ]
     print_lines(console, rows, drop=[len(rows[0]) - 3])
-    console.print(f"{basis(found)} More: -v")
+    console.print(f"{basis(found)} {wording.MORE}")
 
 
 def _matters(finding: Finding) -> bool:

@@ -22,6 +22,7 @@ from vtare.report.compared import (
     where_of,
     word_of,
 )
+from vtare.sentences import comparison as wording
 from vtare.stats import Verdict
 from vtare.summary.between import to_decide
 from vtare.terminal.tables import print_lines, print_table
@@ -46,24 +47,24 @@ def show_between(console: Console, found: Between, *, verbose: bool = False) -> 
         return
     console.print(answer_of(found))
     for fact in found.changed[:_MOST_FACTS]:
-        console.print(f"changed: {fact.what}: {fact.before} -> {fact.after}")
+        console.print(wording.changed(fact.what, fact.before, fact.after))
     left_out = len(found.left_out_before) + len(found.left_out_after)
     if left_out:
-        console.print(f"{left_out} runs could not be used: see -v")
+        console.print(wording.unusable(left_out))
     fixed = fixed_levels((*found.cells, *found.only_before, *found.only_after))
     rows = sorted((*found.cells, *(row for row in found.tails if row.verdict.is_different)), key=by_change)
     named = len({row.experiment for row in rows}) > 1
     print_lines(console, [_line(row, fixed, found.level_of, named) for row in rows[:_MOST_CELLS]], drop=(1,))
-    more = [f"{len(rows) - _MOST_CELLS} more cells"] if len(rows) > _MOST_CELLS else []
+    more = [wording.more_cells(len(rows) - _MOST_CELLS)] if len(rows) > _MOST_CELLS else []
     alone = len(found.only_before) + len(found.only_after)
-    more += [f"{alone} cells on one side only"] if alone else []
+    more += [wording.lone_cells(alone)] if alone else []
     if found.refused is None:
         console.print(to_decide(found.cells, found.analysis) or rule_of(found))
     else:
-        console.print("Run each again, alternately, and compare all of them:")
+        console.print(wording.RUN_EACH_AGAIN)
         for line in commands_of(found):
             console.print(f"  {line}", soft_wrap=True)
-    console.print(f"More: -v ({', '.join(more)})" if more else "More: -v")
+    console.print(wording.see_verbose(more) if more else wording.SEE_VERBOSE)
 
 
 def _line(
@@ -82,15 +83,12 @@ def _line(
 def _show_all(console: Console, found: Between) -> None:
     """Print a line of counts, the facts that differ, a row for each cell with its p-value, the tails that changed."""
     counts = Counter(row.verdict for row in found.cells)
-    listed = ", ".join(f"{counts[word]} {word}" for word in Verdict if counts[word])
-    level = 100 * (1 - found.analysis.alpha)
+    listed = [f"{counts[word]} {word}" for word in Verdict if counts[word]]
     after, before = (" + ".join(str(store) for store in side) for side in (found.after, found.before))
-    console.print(
-        f"{after} against {before}: {len(found.cells)} cells: {listed} "
-        f"(margin {found.analysis.margin_percent:g} %, intervals {level:g} %)"
-    )
+    margin, level = found.analysis.margin_percent, 100 * (1 - found.analysis.alpha)
+    console.print(wording.all_cells(after, before, len(found.cells), listed, margin, level))
     for fact in found.changed:
-        console.print(f"changed: {fact.what}: {fact.before} -> {fact.after}")
+        console.print(wording.changed(fact.what, fact.before, fact.after))
     for name, reasons in (("before", found.left_out_before), ("after", found.left_out_after)):
         for reason in reasons:
             console.print(f"left out ({name}): {reason}")

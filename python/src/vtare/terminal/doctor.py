@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Final
 from rich.table import Table
 
 from vtare.platforms.lacks import ALSO
+from vtare.sentences import doctor as wording
 from vtare.terminal.tables import print_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from rich.console import Console
 
@@ -19,27 +20,26 @@ if TYPE_CHECKING:
 
 #: The commands in front; those that are instruments need what these need on this machine itself.
 _FRONT: Final = ("check", "ab", "exec", "serve", "rtt", "path", "run", "report")
-_ALL: Final = "vtare doctor --platforms"
 
 
 def show_ready(console: Console, features: Sequence[Feature], places: Sequence[Place]) -> None:
     """Print which commands and platforms are ready, and what else could be: a line each."""
     host = next(place for place in places if place.name == "host")
     reasons = {name: host.instruments.get(name) for name in _FRONT}
-    console.print(f"Ready on this machine: {_listed(name for name, why in reasons.items() if why is None)}")
+    console.print(wording.ready(name for name, why in reasons.items() if why is None))
     for name, why in reasons.items():
         if why is not None:
-            console.print(f"Not ready: {name}: {why}")
+            console.print(wording.not_ready(name, why))
     able = [place.name for place in places if place.lacks is None]
-    console.print(f"Platforms for campaigns: {_listed(able)}")
+    console.print(wording.platforms(able))
     others = [place.name for place in places if place.lacks is not None]
     lacking = [feature.name for feature in features if feature.lacks is not None]
     if others:
-        console.print(f"Optional, not set up: {_listed(others)}")
+        console.print(wording.not_set_up(others))
     if lacking:
-        console.print(f"Optional, missing: {_listed(lacking)}")
+        console.print(wording.optional(lacking))
     if others or lacking:
-        console.print(f"What each needs: {_ALL}")
+        console.print(wording.NEEDS)
 
 
 def show_named(console: Console, names: Sequence[str], places: Sequence[Place]) -> None:
@@ -48,13 +48,13 @@ def show_named(console: Console, names: Sequence[str], places: Sequence[Place]) 
     for name in (name for name in names if name in places[0].instruments):
         on = [place for place in platforms or places if place.instruments[name] is None]
         if on:
-            console.print(f"{name}: ready on {_listed(place.name for place in on)}")
+            console.print(wording.ready_on(name, (place.name for place in on)))
         for place in platforms if platforms else [] if on else places[:1]:
             if place.lacks is None and (why := place.instruments[name]) is not None:
-                console.print(f"{name}: not on {place.name}: {why}")
+                console.print(wording.not_on(name, place.name, why))
     for place in platforms:
         if place.lacks is None:
-            console.print(f"{place.name}: ready")
+            console.print(wording.is_ready(place.name))
             continue
         for reason in place.lacks.split(ALSO):
             console.print(f"{place.name}: {reason}")
@@ -62,14 +62,10 @@ def show_named(console: Console, names: Sequence[str], places: Sequence[Place]) 
             console.print(f"  {place.command}", soft_wrap=True)
 
 
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(names) or "none"
-
-
 def show_doctor(console: Console, features: Sequence[Feature], places: Sequence[Place]) -> None:
     """Print the table of instruments by platform, and what is missing with the way to it."""
     lacking = [feature for feature in features if feature.lacks is not None]
-    table = Table(title="\nWhat can be measured here", title_justify="left")
+    table = Table(title=wording.TITLE, title_justify="left")
     table.add_column("platform")
     for name in places[0].instruments:
         table.add_column(name)
@@ -79,9 +75,9 @@ def show_doctor(console: Console, features: Sequence[Feature], places: Sequence[
         )
     print_table(console, table)
     if any(place.unverified for place in places):
-        console.print("* never compared with the real thing (docs/reference/platforms.md)")
-    console.print("plan: on machines that a plan names. -: the reason is below.")
-    console.print("This is what campaigns can do here; `vtare rtt` and `vtare avb` to another machine need none of it.")
+        console.print(wording.UNVERIFIED)
+    console.print(wording.KEY)
+    console.print(wording.NOT_NEEDED)
     reasons: dict[str, list[str]] = {}
     commands: dict[str, list[str]] = {}
     for place in places:
@@ -91,7 +87,7 @@ def show_doctor(console: Console, features: Sequence[Feature], places: Sequence[
             if place.command is not None:
                 commands.setdefault(place.command, []).append(place.name)
     if reasons or lacking:
-        console.print("\nWhat is missing")
+        console.print(wording.MISSING)
     for reason, names in reasons.items():
         console.print(f"  {', '.join(names)}: {reason}")
     for feature in lacking:
@@ -102,7 +98,7 @@ def show_doctor(console: Console, features: Sequence[Feature], places: Sequence[
     for name, why in sorted(parts):
         console.print(f"  {name}: {why}")
     if commands:
-        console.print("\nAll that a platform lacks, as far as commands get it")
+        console.print(wording.COMMANDS)
     for command, names in commands.items():
         console.print(f"  {', '.join(names)}:")
         console.print(f"    {command}", soft_wrap=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vtare.plots.format import NOT_AVAILABLE, time_text
+from vtare.sentences import fleet as wording
 from vtare.terminal.tables import duration, print_table
 
 if TYPE_CHECKING:
@@ -20,30 +21,27 @@ if TYPE_CHECKING:
 
 def show_dry_run(console: Console, found: DryRun) -> None:
     """Print how long a campaign would take, how busy its hosts were, which faults it met and what would be left."""
-    counts = ((found.failed, "failed"), (found.skipped, "skipped"), (found.left, "lost"))
-    extra = "".join(f", {number} {word}" for number, word in counts if number)
-    console.print(
-        f"{found.plan} on {len(found.hosts)} simulated hosts: {found.done} of {found.runs} runs done{extra} in "
-        f"{duration(found.makespan_s)}, simulated"
-    )
+    others = {"failed": found.failed, "skipped": found.skipped, "lost": found.left}
+    time = duration(found.makespan_s)
+    console.print(wording.dry_run(found.plan, len(found.hosts), found.done, found.runs, others, time))
     shares = [use.busy_share for use in found.hosts if use.busy_share is not None]
     if shares:
-        console.print(f"hosts busy: {_percent(shares)} (least, median, most)")
-    met = ", ".join(f"{kind} {times}" for kind, times in sorted(found.faults.items()))
-    console.print(f"faults: {met or 'none'}; {found.sessions} lab process{'es' if found.sessions > 1 else ''}")
+        console.print(wording.busy(_percent(shares)))
+    met = [f"{kind} {times}" for kind, times in sorted(found.faults.items())]
+    console.print(wording.faults(met, found.sessions))
     again = found.failed + found.skipped
     if again:
-        console.print(f"`vtare resume` would make {again} runs again, whose hosts were lost or did not answer")
-    for what, where in (("two runs on one host", found.overlaps), ("kept twice", found.twice), ("", found.unsound)):
+        console.print(wording.made_again(again))
+    for what, where in ((wording.TWO_RUNS, found.overlaps), (wording.KEPT_TWICE, found.twice), ("", found.unsound)):
         for line in where:
             console.print(f"{what}: {line}" if what else line)
     if found.kept:
-        console.print("no two runs were on one host at a time; no run was lost or counted twice")
+        console.print(wording.KEPT)
 
 
-def _percent(shares: Sequence[float]) -> str:
+def _percent(shares: Sequence[float]) -> list[str]:
     ordered = sorted(shares)
-    return ", ".join(f"{100 * share:.0f} %" for share in (ordered[0], ordered[len(ordered) // 2], ordered[-1]))
+    return [f"{100 * share:.0f} %" for share in (ordered[0], ordered[len(ordered) // 2], ordered[-1])]
 
 
 def show_survey(console: Console, found: Survey) -> None:
@@ -67,8 +65,7 @@ def show_survey(console: Console, found: Survey) -> None:
         if one.reason is not None:
             console.print(Text(f"{one.host.name}: {one.reason}"))
     for fact, values in found.differing.items():
-        shown = "; ".join(f"{value} on {', '.join(names)}" for value, names in values.items())
-        console.print(f"{fact} differs: {shown}")
+        console.print(wording.differs(fact, values))
 
 
 def _figures(one: HostReport) -> list[str]:
@@ -84,7 +81,7 @@ def show_use(console: Console, store: Path, uses: Sequence[HostUse]) -> None:
     from rich.text import Text
 
     if not uses:
-        console.print(f"{store}: this campaign was on one machine, and no host of a fleet was used")
+        console.print(wording.no_fleet(str(store)))
         return
     table = Table("host", "runs", "busy", "free", "lost", "run that has it")
     for use in uses:

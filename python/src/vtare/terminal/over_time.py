@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vtare.plots.quantity import quantity_of
+from vtare.sentences import comparison as wording
 from vtare.series.model import magnitude
 from vtare.series.over_time import answer
 from vtare.series.sentences import sentence
@@ -23,10 +24,11 @@ def show_over_time(console: Console, found: OverTime, margin: float) -> None:
     """Print the answer and each change as sentences, then a row for each series."""
     console.print(answer(found))
     for change in found.changes:
-        small = "" if magnitude(change.before, change.after) >= margin else f" (below the margin of {100 * margin:g} %)"
-        console.print(f"{found.unit} {change.at}: {sentence(change)}{small}")
+        small = magnitude(change.before, change.after) < margin
+        line = wording.below_margin(sentence(change), margin) if small else sentence(change)
+        console.print(f"{found.unit} {change.at}: {line}")
     for bound in found.bounds:
-        console.print(f"not followed, known only as a bound: {bound}")
+        console.print(wording.not_followed(bound))
     table = Table()
     for heading in ("figure", f"{found.unit}s", "first", "newest", "least", "greatest", "changes"):
         table.add_column(heading)

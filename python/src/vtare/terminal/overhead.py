@@ -8,6 +8,7 @@ from rich.table import Table
 
 from vtare.plots.format import NOT_AVAILABLE, time_text
 from vtare.quantities import plain_name
+from vtare.sentences import campaign as wording
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,7 +48,7 @@ def _time(value_ns: float | None) -> str:
 def show_document(console: Console, document: Mapping[str, Any]) -> None:
     """Print every far end of a `vtare.overhead/1` document."""
     for cell in document["cells"]:
-        console.print(f"{cell['peer']}: {cell['paired']} of {cell['received']} round trips seen at every capture point")
+        console.print(wording.joined(cell["peer"], cell["paired"], cell["received"]))
         table = Table(box=None, pad_edge=False, header_style="")
         table.add_column("place")
         for heading in ("median", "half IQR", "min", "p99", "max"):
@@ -61,36 +62,29 @@ def show_document(console: Console, document: Mapping[str, Any]) -> None:
         console.print(table)
         console.print()
         if cell["clock_bound_ns"]:
-            console.print(
-                f"wire there and back: within {_time(cell['clock_bound_ns'])}, as far as the clocks are compared"
-            )
+            console.print(wording.one_way_bound(_time(cell["clock_bound_ns"])))
         if cell["overhead_share_percent"] is not None:
-            console.print(
-                f"overhead: {_time(cell['overhead_ns']['median'])}, {cell['overhead_share_percent']:.3g} % of the "
-                f"round trip inside, {cell['overhead_relative_percent']:.3g} % of the one at the host side"
-            )
+            median = _time(cell["overhead_ns"]["median"])
+            shares = (cell["overhead_share_percent"], cell["overhead_relative_percent"])
+            console.print(wording.overhead(median, *shares))
         _accounts(console, cell)
 
 
 def _accounts(console: Console, cell: Mapping[str, Any]) -> None:
     """What could not be joined: lost packets by place, stamps that are missing, pieces below 0."""
     lost = {place: count for place, count in cell["lost_at"].items() if count}
-    if lost:
-        where = ", ".join(f"{count} {_PLACES[place]}" for place, count in lost.items())
-        console.print(f"lost: {sum(lost.values())} of {cell['sent']} ({where})")
-    else:
-        console.print(f"lost: 0 of {cell['sent']}")
+    console.print(
+        wording.lost(sum(lost.values()), cell["sent"], [f"{count} {_PLACES[place]}" for place, count in lost.items()])
+    )
     missed = {name: count for name, count in cell["not_captured"].items() if count}
     if missed:
-        console.print("not captured: " + ", ".join(f"{count} {plain_name(name)}" for name, count in missed.items()))
+        console.print(wording.not_captured([f"{count} {plain_name(name)}" for name, count in missed.items()]))
     negative = {name: count for name, count in cell["negative"].items() if count}
     if negative:
-        shown = ", ".join(f"{count} of {plain_name(name)}" for name, count in negative.items())
-        console.print(f"below 0, kept: {shown} (stamps are taken a little before or after a packet passes)")
+        console.print(wording.negative([f"{count} of {plain_name(name)}" for name, count in negative.items()]))
     dropped = {side: count for side, count in cell["dropped"].items() if count}
     if dropped:
-        shown = ", ".join(f"{count} at the {side}" for side, count in dropped.items())
-        console.print(f"dropped by the captures: {shown}; packets may have been where they were not seen")
+        console.print(wording.dropped([f"{count} at the {side}" for side, count in dropped.items()]))
     for what, name in (("late", "late"), ("captured more than once", "copies"), ("captured, never sent", "unknown")):
         if cell[name]:
             console.print(f"{what}: {cell[name]}")

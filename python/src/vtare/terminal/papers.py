@@ -8,6 +8,8 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from vtare.papers.catalogue import PAPERS, find, load
+from vtare.sentences import titles
+from vtare.sentences.caveats import MAD
 from vtare.terminal.tables import print_table
 
 if TYPE_CHECKING:
@@ -77,7 +79,7 @@ def claims_page(found: Reanalysis) -> str:
             title=f"{found.paper}: what reproduces",
             origin="vtare papers",
             about=find(found.paper)[0].citation,
-            question="Which claims follow from the paper's own tables?",
+            question=titles.CLAIMS,
             sentences=[(f"{len(found.claims)} claims; {counts}.",)],
             sections=[
                 Section("method", "How it was checked", (Text(found.about), Text(found.method))),
@@ -100,7 +102,7 @@ def _show(console: Console, published: PublishedTable) -> None:
     sources = published.frame.get_column("source").unique(maintain_order=True).to_list()
     console.print(Text(f"Source: {'; '.join(str(source) for source in sources)}"))
     if any(col.name == "mad_ns" for col in shown):
-        console.print(Text("The paper's MAD is half the interquartile range."))
+        console.print(Text(MAD))
 
 
 def _cell(value: object) -> Text:

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vtare.instruments import metric
+from vtare.sentences import campaign as wording
 from vtare.terminal.tables import print_table
 
 if TYPE_CHECKING:
@@ -20,10 +21,7 @@ if TYPE_CHECKING:
 
 def show_needs(console: Console, question: PowerQuestion, needs: Sequence[Needs]) -> None:
     """Print what each cell needs, a figure a row, and the number of blocks that is enough for all."""
-    console.print(
-        f"runs per cell that find a shift of {question.shift_percent:g} % with power {100 * question.power:g} % at "
-        f"alpha {question.alpha:g}, all comparisons of a factor taken together"
-    )
+    console.print(wording.power(question.shift_percent, question.power, question.alpha))
     table = Table()
     headings = ("cell", "figure", "comparisons", "spread of runs", "inside blocks", "runs", "cautious",
                 f"{question.blocks} runs find", "readings", "worth taking")  # fmt: skip
@@ -50,7 +48,7 @@ def show_needs(console: Console, question: PowerQuestion, needs: Sequence[Needs]
     enough = [one.runs if one.pilot_runs is None else one.runs_cautious for one in needs]
     known = [runs for runs in enough if runs is not None]
     if known and len(known) == sum(one.reason is None for one in needs):
-        console.print(f"blocks = {max(known)} is enough for every cell (the plan has {question.blocks})")
+        console.print(wording.enough(max(known), question.blocks))
 
 
 def _percent(value: float | None) -> str:

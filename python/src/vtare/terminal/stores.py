@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vtare.plan.mesh import PAIR
 from vtare.quantities import unit_of, write
+from vtare.sentences import campaign as wording
 from vtare.terminal.progress import run_words
 from vtare.terminal.tables import duration
 
@@ -64,28 +65,20 @@ def show_plan(
     cells = sum(1 for run in runs if run.block == 1 and run.control is None)
     controls = sum(1 for run in runs if run.control is not None)
     planned = sum(1 for run in runs if run.block <= plan.blocks)
-    console.print(
-        f"{plan.blocks} blocks of {cells} cells"
-        + (f" and {controls} control runs" if controls else "")
-        + f": {planned} runs, about {duration(expected_s)}, at most {_size(byte)} of samples; "
-        + (f"seed {seed}" if seed is not None else "the seed is drawn at the start")
-    )
-    if plan.stop is not None and plan.stop.experiment is not None:
-        console.print(
-            f"then {plan.stop.experiment} alone, until its ratios are known to {plan.stop.precision_percent:g} %, "
-            f"{plan.stop.more_blocks} more blocks, or {duration(plan.stop.seconds)}: at most {len(runs) - planned} runs"
-        )
+    console.print(wording.size(plan.blocks, cells, controls, planned, duration(expected_s), _size(byte), seed))
+    rule = plan.stop
+    if rule is not None and rule.experiment is not None:
+        more_s, more = duration(rule.seconds), len(runs) - planned
+        console.print(wording.then_alone(rule.experiment, rule.precision_percent, rule.more_blocks, more_s, more))
     if meshed is not None:
-        most = "" if plan.mesh is None or plan.mesh.at_a_time is None else f", {plan.mesh.at_a_time} pairs at a time"
-        console.print(
-            f"mesh: {plural(meshed.pairs, 'pair')} of {meshed.hosts} hosts{most}; {plural(meshed.rounds, 'round')} a "
-            f"block, in none of which a host is used twice; about {duration(meshed.seconds)} on them"
-        )
+        at_a_time = None if plan.mesh is None else plan.mesh.at_a_time
+        length = duration(meshed.seconds)
+        console.print(wording.mesh(meshed.pairs, meshed.hosts, at_a_time, meshed.rounds, length))
     if plan.whole_plots:
-        console.print(f"whole plots: runs with the same {' and '.join(plan.whole_plots)} stand together in each block")
+        console.print(wording.whole_plots(plan.whole_plots))
     if fleet:
         able = Counter(role for host in fleet for role in host.roles)
-        console.print(f"{plural(len(fleet), 'host')}: " + ", ".join(f"{n} can be {role}" for role, n in able.items()))
+        console.print(wording.hosts(len(fleet), able))
     for role, host in plan.hosts.items():
         stated = {key: value for key, value in asdict(host).items() if value is not None and key != "platform"}
         about = "".join(f", {key} {value}" for key, value in stated.items())
@@ -93,11 +86,9 @@ def show_plan(
     for experiment in plan.experiments:
         console.print(f"\n{experiment.name} ({experiment.instrument}): {experiment.title}")
         own = expected[experiment.name]
-        console.print(
-            f"  {plural(own.runs // plan.blocks, 'cell')}, {plural(own.runs, 'run')}, about {duration(own.seconds)}"
-        )
+        console.print(wording.experiment(own.runs // plan.blocks, own.runs, duration(own.seconds)))
         if experiment.cells != "all":
-            console.print("  cells: the baseline, and those that differ from it in one factor")
+            console.print(wording.FROM_BASELINE)
         for name, value in experiment.parameters.items():
             console.print(f"  {name} = {_parameter_text(name, value)}")
         for factor in experiment.factors:
@@ -131,25 +122,20 @@ def show_lacking(
     console: Console, plan: Plan, lacks: Sequence[Lack], reports: Sequence[HostReport] | None = None
 ) -> None:
     """Print what is missing for runs of a plan, with what gets it; of a fleet, what its hosts reported."""
-    where = "on the hosts of the plan, as far as is known without a connection" if plan.hosts else "here"
+    where = wording.ON_PLAN_HOSTS if plan.hosts else wording.HERE
     if reports is not None:
         silent = [one for one in reports if one.reason is not None]
-        where = "on the hosts that answer" if silent else "on the hosts"
+        where = wording.ON_ANSWERING_HOSTS if silent else wording.ON_HOSTS
         for one in silent:
             console.print(f"{one.host.name} ({one.host.reached_at}): {one.reason}")
     if not lacks:
-        console.print(f"\nNothing is missing {where}.")
+        console.print(wording.nothing_missing(where))
         return
-    console.print(f"\nMissing {where}; these runs would be skipped:")
+    console.print(wording.missing(where))
     for lack in lacks:
-        console.print(f"  {plural(lack.runs, 'run')}, the first: {run_words(lack.first)}: {lack.reason}")
+        console.print(wording.lacking(lack.runs, run_words(lack.first), lack.reason))
         if lack.command is not None:
             console.print(f"    {lack.command}", soft_wrap=True)
-
-
-def plural(number: int, word: str) -> str:
-    """A count with its word: `1 run`, `2 runs`."""
-    return f"{number} {word}{'' if number == 1 else 's'}"
 
 
 def _size(byte: float) -> str:
@@ -205,57 +191,53 @@ def show_skipped(console: Console, runs: Sequence[Run], entries: Mapping[str, En
     """Print a line for each reason why runs were skipped, the most frequent ones."""
     found = skipped_alike(runs, entries)
     for reason, alike in list(found.items())[:_FEW_SKIPPED]:
-        console.print(f"skipped: {len(alike)} run{'s' if len(alike) > 1 else ''}: {reason}")
+        console.print(wording.skipped(len(alike), reason))
     if len(found) > _FEW_SKIPPED:
-        console.print(f"skipped for {len(found) - _FEW_SKIPPED} more reasons")
+        console.print(wording.more_reasons(len(found) - _FEW_SKIPPED))
 
 
 def show_status(console: Console, store: Path, state: State) -> None:
     """Print how many runs are done, each failed one with its reason and the end of its log; why runs were skipped."""
     plan, runs, entries, stopped = state.plan, state.runs, state.entries, state.stopped
     words = Counter(map(state.word, runs))
-    console.print(f"{plan.name} in {store}: {len(runs)} runs: {state.listed}")
+    console.print(wording.state(plan.name, str(store), len(runs), state.listed))
     if stopped is not None:
-        console.print(f"stopped after block {stopped.block} of {max(run.block for run in runs)}: {stopped.reason}")
+        console.print(wording.stopped_of(stopped.block, max(run.block for run in runs), stopped.reason))
     common = {reason: alike for reason, alike in skipped_alike(runs, entries).items() if len(alike) > _FEW_SKIPPED}
     for reason, alike in common.items():
-        console.print(
-            f"skipped: {len(alike)} runs, the first in block {alike[0].block}: {run_words(alike[0])}: {reason}"
-        )
+        console.print(wording.skipped_alike(len(alike), alike[0].block, run_words(alike[0]), reason))
     for run in runs:
         entry = entries.get(run.run_id)
         if entry is None or entry.status == "done" or (entry.status == "skipped" and entry.reason in common):
             continue
-        tries = f", tried {entry.attempts} times" if entry.attempts > 1 else ""
-        console.print(f"{entry.status}: block {run.block}: {run_words(run)}{tries}: {entry.reason}")
+        console.print(wording.run_state(entry.status, run.block, run_words(run), entry.attempts, entry.reason))
         if entry.log_tail and entry.status == "failed":
             for line in entry.log_tail.splitlines()[-5:]:
                 console.print(f"    {line}")
     if words["pending"] or words["failed"]:
-        console.print(f"resume with: vtare resume {store}", soft_wrap=True)
+        console.print(wording.resume(str(store)), soft_wrap=True)
 
 
 def show_verification(console: Console, found: Verification) -> None:
     """Print how many runs are whole, a line for everything that is wrong, and what to do."""
     whole, damaged = len(found.conditions.whole), len(found.conditions.damaged)
-    counts = ((whole, "whole"), (damaged, "damaged"), (found.total - whole - damaged, "not there"))
-    listed = ", ".join(f"{count} {word}" for count, word in counts if count)
-    read = f"{found.conditions.byte / 1e6:.1f} MB checked in {duration(found.conditions.elapsed_s)}"
-    console.print(f"{found.plan} in {found.store}: {found.total} runs: {listed} ({read})")
+    counts = {"whole": whole, "damaged": damaged, "not there": found.total - whole - damaged}
+    size, elapsed = found.conditions.byte / 1e6, duration(found.conditions.elapsed_s)
+    console.print(wording.checked(found.plan, str(found.store), found.total, counts, size, elapsed))
     for problem in found.problems():
         console.print(problem)
     for name in found.strangers:
-        console.print(f"not of this campaign: runs/{name}")
+        console.print(wording.stranger(name))
     if found.repaired:
-        done = [] if found.journal is None else ["made the journal anew"]
-        done += [f"added {len(found.unlisted)} runs to the journal"] if found.unlisted else []
-        done += [f"moved {damaged} damaged runs to {found.store / 'damaged'}"] if damaged else []
-        done += [f"took {len(found.missing)} missing runs out of the journal"] if found.missing else []
-        done += [f"removed {found.leftovers} leftovers"] if found.leftovers else []
-        console.print(f"repaired: {'; '.join(done)}" if done else "nothing to repair")
+        done = [] if found.journal is None else [wording.JOURNAL_MADE]
+        done += [wording.added(len(found.unlisted))] if found.unlisted else []
+        done += [wording.moved(damaged, str(found.store / "damaged"))] if damaged else []
+        done += [wording.taken_out(len(found.missing))] if found.missing else []
+        done += [wording.removed_leftovers(found.leftovers)] if found.leftovers else []
+        console.print(wording.repaired(done) if done else wording.NOTHING_TO_REPAIR)
         if found.total > whole:
-            console.print(f"make the other runs with: vtare resume {found.store}", soft_wrap=True)
+            console.print(wording.make_others(str(found.store)), soft_wrap=True)
     elif not found.sound:
-        console.print(f"repair with: vtare verify {found.store} --repair", soft_wrap=True)
+        console.print(wording.repair(str(found.store)), soft_wrap=True)
     else:
-        console.print("sound")
+        console.print(wording.SOUND)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from vtare.errors import CampaignStopped, Interrupted, VtareError
 from vtare.platforms.child import start_child, wait_readable
+from vtare.sentences import watch as wording
 from vtare.series.model import magnitude
 from vtare.series.sentences import standstill
 
@@ -99,7 +100,7 @@ def watch(
     while rounds is None or tally.measured + tally.failed < rounds:
         if clock.wait_until(due_s):
             raise Interrupted(f"interrupted after {tally.measured} rounds; all are kept")
-        _name_standstill(due_s, clock.now_s(), "The round begins that much late")
+        _name_standstill(due_s, clock.now_s(), wording.LATE_ROUND)
         alerts: list[dict[str, Any]] = []
         try:
             document = measure()
@@ -114,7 +115,7 @@ def watch(
             tally.measured += 1
             for one in document.get("standstills", ()):
                 _LOG.warning(f"round {document['number']}: {one['text']}")
-            _name_standstill(document.get("ended_boot_s"), clock.now_s(), "The round was over before")
+            _name_standstill(document.get("ended_boot_s"), clock.now_s(), wording.AFTER_ROUND)
             alerts = [one for one in document["changes"] if magnitude(one["before"], one["after"]) >= margin]
             tally.alerts += len(alerts)
             for alert in alerts:
@@ -132,13 +133,10 @@ def watch(
     return tally
 
 
-def _name_standstill(from_s: float | None, now_s: float, what: str) -> None:
+def _name_standstill(from_s: float | None, now_s: float, why: str) -> None:
     """Name a time in which this process did not go on although it had nothing to wait for."""
     if from_s is not None and now_s - from_s >= _STALLED_S:
-        why = (
-            f"it was stopped, its control group frozen, or its machine suspended. {what}; no figure includes that time"
-        )
-        _LOG.warning(standstill("this watch", time.time() - (now_s - from_s), now_s - from_s, why))
+        _LOG.warning(standstill(wording.THIS_WATCH, time.time() - (now_s - from_s), now_s - from_s, why))
 
 
 def round_process(store: Path, binary: Path, stop: StopRequest) -> dict[str, Any]:

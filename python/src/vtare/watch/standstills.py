@@ -6,11 +6,12 @@ were on their way meanwhile are among the samples, and are left out here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from vtare.samples import SampleSet
+from vtare.sentences import watch as wording
 from vtare.series.sentences import standstill
 
 if TYPE_CHECKING:
@@ -18,13 +19,6 @@ if TYPE_CHECKING:
 
     from vtare.samples import RunFile
 
-_CAUSES: Final = {
-    "suspended": "the machine was suspended",
-    "stopped": "the process was stopped, or its control group frozen",
-    "machine_stalled": "the machine stalled",
-    "stopped_or_machine_stalled": "the process was stopped, or the machine stalled",
-}
-_UNKNOWN: Final = "it was stopped, its machine suspended or moved, or its CPU taken"
 #: When the program did not go on, in ns since its start.
 _Window = tuple[int, int]
 
@@ -63,10 +57,10 @@ def standstills_of(file: RunFile) -> list[dict[str, Any]]:
             "began_unix_s": started_s + began / 1e9,
             "length_s": (ended - began) / 1e9,
             "cause": one.get("cause"),
-            "text": standstill(
-                f"{file.run.experiment}: the program that measured", started_s + began / 1e9, (ended - began) / 1e9,
-                _CAUSES.get(str(one.get("cause")), _UNKNOWN),
-            ) + ". No figure includes that time",
+            "text": wording.standstill_left_out(standstill(
+                wording.measuring(file.run.experiment), started_s + began / 1e9, (ended - began) / 1e9,
+                wording.CAUSES.get(str(one.get("cause")), wording.UNKNOWN_CAUSE),
+            )),
         }
         for (began, ended), one in found.items()
     ]  # fmt: skip

@@ -20,9 +20,12 @@ from vtare.plots.format import percent_range_text, percent_text, time_text
 from vtare.report import text
 from vtare.report.layout import fixed_parts, key_name
 from vtare.report.pages.model import READINGS, RUNS, Answered, Page, Placement
-from vtare.report.parts import Column, FigureText, Sentence, Table, in_words
+from vtare.report.parts import Column, Table, in_words
 from vtare.report.sentences import cell_rows, load_phrase, ratio_figure
 from vtare.report.tables import p_shown
+from vtare.sentences import answers as wording
+from vtare.sentences import captions
+from vtare.sentences.template import FigureText, Sentence
 
 if TYPE_CHECKING:
     from vtare.report.layout import Layout
@@ -73,33 +76,30 @@ def sentences(summary: Summary, layout: Layout) -> list[Sentence]:
         (r for r in rows if r["argument"] == shown and all(r[k] in (None, v) for k, v in home.items())), rows[0]
     )
     where = [layout.key_text(key, base[key]) for key in home if key != "load"]
-    start = f"{load_phrase(summary, base['load'])}, a" if "load" in home else "A"
     place = f" ({', '.join(where)})" if where else ""
     interval = "" if (ends := layout.ends(base)) is None else percent_range_text(*ends)
-    found: list[Sentence] = [
-        (
-            f"{start} computation of {time_text(base['median'])}{place} varies by ",
-            FigureText(percent_text(base["cv"]), interval),
-            " (coefficient of variation).",
-        )
-    ]
-    return [*found, *(_ranking_sentence(summary, layout, one) for one in _rankings(summary, layout))]
+    time, share = time_text(base["median"]), FigureText(percent_text(base["cv"]), interval)
+    varies = (
+        wording.variation_at(load_phrase(summary, base["load"]), time, place, share) if "load" in home
+        else wording.variation(time, place, share)
+    )  # fmt: skip
+    return [varies, *(_ranking_sentence(summary, layout, one) for one in _rankings(summary, layout))]
 
 
 def _ranking_sentence(summary: Summary, layout: Layout, ranking: _Ranking) -> Sentence:
     """How many times the baseline's CV each level has, and the verdict: `it is 2.16x (1.51 to 3.31) with ...`."""
     others = [level for level in ranking.levels if level.name != ranking.baseline]
     others.sort(key=lambda level: layout.rank(ranking.factor, level.name))
-    pieces: list[str | FigureText] = [f"Against {layout.key_text(ranking.factor, ranking.baseline)} it is "]
-    for at, level in enumerate(others):
-        name = layout.named(ranking.factor, level.name)
-        pieces += [", " if at else "", ratio_figure(level.ratio, level.low, level.high), f" with {name}"]
-    sure = ranking.p is not None and ranking.p.adjusted is not None
-    if ranking.p is None or not sure:
-        return (*pieces, f"; too few for a test of ranks: {text.plural(ranking.sets, 'matched set')}.")
-    differs = (ranking.p.adjusted or 0.0) <= summary.plan.analysis.alpha
-    word = "the levels differ" if differs else "the ranks do not show a difference between the levels"
-    return (*pieces, f"; {word} (ranks of {text.plural(ranking.sets, 'matched set')}, {p_word(ranking.p)}).")
+    ratios = [
+        wording.ratio_with(ratio_figure(level.ratio, level.low, level.high), layout.named(ranking.factor, level.name))
+        for level in others
+    ]
+    against = wording.variations(layout.key_text(ranking.factor, ranking.baseline), ratios)
+    if ranking.p is None or ranking.p.adjusted is None:
+        return wording.several([against, wording.too_few_ranks(ranking.sets)])
+    differs = ranking.p.adjusted <= summary.plan.analysis.alpha
+    verdict = wording.levels_differ if differs else wording.levels_do_not_differ
+    return wording.several([against, verdict(ranking.sets, p_word(ranking.p))])
 
 
 def p_word(p: stats.PValue) -> str:
@@ -298,12 +298,7 @@ def _matched(layout: Layout, runs: _Runs, factor: str) -> tuple[list[str], list[
 
 
 def _about(summary: Summary, layout: Layout) -> str:
-    if layout.is_median:
-        return ""
-    return (
-        "Cells are compared by the coefficient of variation (CV) of the run time, as published: each language and "
-        "machine finds its own speed first, so that an argument takes about the same time everywhere."
-    )
+    return "" if layout.is_median else captions.VARIATION
 
 
 def _answered(summary: Summary, layout: Layout) -> Answered:
@@ -330,7 +325,5 @@ PAGE: Final = Page(
     tested=_tested,
     more_and_less={"cv": ("more scattered", "steadier")},
     papers=("lampe2013",),
-    placement=Placement(
-        "Grey: the 16 configurations of Lampe 2013, Table 1. Bold: this machine, raw wall time as in the paper."
-    ),
+    placement=Placement(captions.AMONG_COUNTERS),
 )

@@ -11,8 +11,9 @@ if TYPE_CHECKING:
 
     from vtare.papers import Standing
     from vtare.report.layout import Layout
-    from vtare.report.parts import Column, Question, Sentence, Table
+    from vtare.report.parts import Column, Question, Table
     from vtare.report.text import Shown
+    from vtare.sentences.template import Sentence
     from vtare.stats import PValue
     from vtare.summary import Summary
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from vtare.report.pages.model import READINGS, RUNS, Answered, Page
-from vtare.report.parts import FigureText
 from vtare.report.sentences import cell_rows, load_phrase, main_figure
+from vtare.sentences import answers as wording
+from vtare.sentences import captions
+from vtare.sentences.template import Sentence
 
 if TYPE_CHECKING:
     from vtare.report.layout import Layout
@@ -16,24 +18,21 @@ if TYPE_CHECKING:
 def _sentences(summary: Summary, layout: Layout) -> Answered:
     """One share per load: that of the CPU that loses most."""
     cells = cell_rows(summary, layout)
-    pieces: list[str | FigureText] = []
+    found: list[Sentence] = []
     for load in layout.order.get("load", ()) or (None,):
         rows = [row for row in cells if load is None or row["load"] == load]
         if not rows:
             continue
         row = max(rows, key=lambda row: layout.value(row) or 0.0)
-        phrase = load_phrase(summary, load)
-        first = not pieces
-        pieces += [f"{phrase}, a spinning thread loses " if first else f"; {phrase[0].lower()}{phrase[1:]} it loses "]
-        most = f", the most of {len(rows)} CPUs" if first and len(rows) > 1 else ""
-        pieces += [main_figure(layout, row), f"{' of its time' if first else ''} on CPU {row[layout.series]}{most}"]
-    return ([(*pieces, ".")] if pieces else []), []
+        phrase, share, cpu = load_phrase(summary, load), main_figure(layout, row), str(row[layout.series])
+        found.append(
+            wording.more_time_lost(phrase, share, cpu) if found else wording.time_lost(phrase, share, cpu, len(rows))
+        )
+    return ([wording.several(found)] if found else []), []
 
 
 def _about(summary: Summary, layout: Layout) -> str:
-    if layout.is_median:
-        return ""
-    return "Cells are compared by the share of the time that the thread lost; below it stand the lengths of the gaps."
+    return "" if layout.is_median else captions.SHARE_LOST
 
 
 PAGE: Final = Page(

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from vtare.report import text
 from vtare.report.pages.model import READINGS, RUNS, Answered, Page
-from vtare.report.parts import FigureText, Sentence
 from vtare.report.sentences import answered_rows, main_figure
+from vtare.sentences import answers as wording
+from vtare.sentences import method as method_wording
+from vtare.sentences.template import FigureText, Sentence
 from vtare.summary.rows import known_of
 
 if TYPE_CHECKING:
@@ -28,11 +30,14 @@ def _sentences(summary: Summary, layout: Layout) -> Answered:
     if not rows:
         return [], []
     ordered = sorted(rows, key=lambda row: known.number if (known := known_of(row, "median")) else 0.0)
-    answer: list[str | FigureText] = ["Using more than is free adds ", main_figure(layout, ordered[0])]
-    answer.append(f" ({_levels(layout, ordered[0])})")
-    if len(ordered) > 1:
-        answer += [" to ", main_figure(layout, ordered[-1]), f" ({_levels(layout, ordered[-1])})"]
-    return [(*answer, " to a round trip.")], [_detail(layout, row) for row in rows]
+    (least, where_least), (most, where_most) = (
+        (main_figure(layout, row), _levels(layout, row)) for row in (ordered[0], ordered[-1])
+    )
+    if len(ordered) == 1:
+        added = wording.added_latency(least, where_least)
+    else:
+        added = wording.added_latencies(least, where_least, most, where_most)
+    return [added], [_detail(layout, row) for row in rows]
 
 
 def _levels(layout: Layout, row: Mapping[str, Any]) -> str:
@@ -43,15 +48,11 @@ def _levels(layout: Layout, row: Mapping[str, Any]) -> str:
 def _detail(layout: Layout, row: Mapping[str, Any]) -> Sentence:
     free = text.of_row(row, "free_bit_per_s", "unknown", partial(text.figure, "free_bit_per_s")).text
     buffer = text.of_row(row, "depth_ns", "it was not filled", text.time).text
-    return (f"{_levels(layout, row)}: free ", FigureText(free), ", buffer ", FigureText(buffer), ".")
+    return wording.free_and_buffer(_levels(layout, row), FigureText(free), FigureText(buffer))
 
 
 def _method(_layouts: Sequence[Layout]) -> tuple[str, ...]:
-    return (
-        "Paths: latency under load is computed from the cross traffic that short trains saw, at 50, 90 and 110 % of "
-        "what it leaves free; the buffer is what a burst fills, the worst case and not what TCP makes of it "
-        "(docs/methods/path.md).",
-    )
+    return (method_wording.PATHS,)
 
 
 PAGE: Final = Page(sentences=_sentences, method=_method, columns=(

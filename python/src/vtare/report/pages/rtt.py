@@ -9,13 +9,18 @@ import polars as pl
 from vtare import plots
 from vtare.overhead.figures import PIECES
 from vtare.plan.factors import CAPTURE_OFF
-from vtare.plots.format import count_text, significant, time_range_text, time_text
+from vtare.plots.format import significant, time_range_text, time_text
 from vtare.report.facts import emulated
 from vtare.report.figures import slug
 from vtare.report.overlay_tables import share_standing
 from vtare.report.pages.model import READINGS, RUNS, Page
-from vtare.report.parts import FigureText, Panel, Question, Sentence
+from vtare.report.parts import Panel, Question
 from vtare.report.sentences import cell_rows, load_phrase, main_figure
+from vtare.sentences import answers as wording
+from vtare.sentences import captions, titles
+from vtare.sentences import method as method_wording
+from vtare.sentences.template import FigureText, Sentence
+from vtare.sentences.words import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -89,21 +94,17 @@ def _with(layout: Layout, row: Mapping[str, Any]) -> str:
     return f" with {layout.key_text(layout.series, row[layout.series])}"
 
 
-def _joined(parts: Sequence[Sentence]) -> Sentence:
-    """Parts of a sentence with commas and `and` between them."""
-    found: list[str | FigureText] = []
-    for at, part in enumerate(parts):
-        found += [*((" and " if at == len(parts) - 1 else ", ",) if at else ()), *part]
-    return tuple(found)
-
-
 def _how_long(summary: Summary, layout: Layout, rows: Sequence[dict[str, Any]], load: str | None) -> Sentence:
     if not rows:
         return ()
-    start = f"{load_phrase(summary, load)}{_where(layout, rows[0])}, a round trip takes "
+    times, where = _times(layout, rows), _where(layout, rows[0])
     if load is None:
-        start = f"a round trip{_where(layout, rows[0])} takes "
-    return (start, *_joined([(main_figure(layout, row), _with(layout, row)) for row in rows]), ".")
+        return wording.round_trip_of(where, times)
+    return wording.round_trip(f"{load_phrase(summary, load)}{where}", times)
+
+
+def _times(layout: Layout, rows: Sequence[Mapping[str, Any]]) -> list[Sentence]:
+    return [(main_figure(layout, row), _with(layout, row)) for row in rows]
 
 
 def _overhead(layout: Layout, rows: Sequence[dict[str, Any]], before: Sequence[dict[str, Any]]) -> Sentence:
@@ -112,16 +113,15 @@ def _overhead(layout: Layout, rows: Sequence[dict[str, Any]], before: Sequence[d
     for row in rows:
         low, high = row["overhead_low_ns"], row["overhead_high_ns"]
         interval = "" if low is None or high is None else time_range_text(low, high)
-        share = row["overhead_share_percent"]
-        part: Sentence = () if share is None else (FigureText(f"{significant(share)} %"), " or ")
-        parts.append((*part, FigureText(time_text(row["overhead_ns"]), interval), _with(layout, row)))
+        share, time = row["overhead_share_percent"], FigureText(time_text(row["overhead_ns"]), interval)
+        parts.append(
+            (time, _with(layout, row)) if share is None
+            else wording.share_or_time(FigureText(f"{significant(share)} %"), time, _with(layout, row))
+        )  # fmt: skip
     if not parts:
         return ()
-    takes = ("f it the layer at the sender takes ", *_joined(parts), ".")
-    if rows == before:
-        return ("O", *takes)
-    whole = _joined([(main_figure(layout, row), _with(layout, row)) for row in rows])
-    return ("With captures on both hosts it takes ", *whole, "; o", *takes)
+    whole = () if rows == before else wording.with_captures(_times(layout, rows))
+    return wording.several([whole, wording.sender_layer(parts)])
 
 
 def _lost(layout: Layout, rows: Sequence[dict[str, Any]]) -> Sentence:
@@ -129,13 +129,15 @@ def _lost(layout: Layout, rows: Sequence[dict[str, Any]]) -> Sentence:
     if not sent:
         return ()
     if not lost:
-        return ("None of ", FigureText(count_text(sent)), " packets was lost.")
+        return wording.none_lost(FigureText(count_text(sent)))
     worst = max((row for row in rows if row["lost_fraction"] is not None), key=lambda row: row["lost_fraction"])
     place = ", ".join(layout.key_text(key, worst[key]) for key in layout.keys if len(layout.order[key]) > 1)
     place += layout.reached(worst)
+    lost_text = FigureText(count_text(lost))
+    if not place or worst["lost_fraction"] <= 0:
+        return wording.packets_lost(lost_text, count_text(sent))
     share = FigureText(f"{significant(100 * worst['lost_fraction'])} %")
-    where = (f", most at {place} (", share, ")") if place and worst["lost_fraction"] > 0 else ()
-    return (FigureText(count_text(lost)), f" of {count_text(sent)} packets were lost", *where, ".")
+    return wording.packets_lost_most_at(lost_text, count_text(sent), place, share)
 
 
 def _captured_cells(summary: Summary, layout: Layout) -> list[dict[str, Any]]:
@@ -170,14 +172,9 @@ def _first(summary: Summary, layout: Layout) -> Question | None:
         stacks, name=slug("answer", layout.experiment.name), names=PIECE_NAMES, label="share of the round trip",
         main=LAYER_PIECE,
     )  # fmt: skip
-    caption = (
-        "Each bar is a whole round trip; at the right its median over runs. The layer at the sender is the time "
-        "between the program and its host's network, both ways: its median over runs over that of the round trip. The "
-        "rest is divided as the medians of its pieces are."
-    )
-    title = "How much of a round trip is the layer?"
+    title = titles.LAYER_SHARES
     panel = Panel(layout.experiment.title, drawing)
-    return Question(slug("answer", layout.experiment.name), title, caption, (panel,))
+    return Question(slug("answer", layout.experiment.name), title, captions.LAYER_SHARES, (panel,))
 
 
 def _platform(summary: Summary, name: str) -> str:
@@ -212,14 +209,8 @@ def stack_figures(summary: Summary, layout: Layout) -> Question | None:
         )
         for panel, some in panels.items()
     )
-    axis = "All panels share one axis." if shared else "Each panel has its own axis."
-    caption = (
-        "Bars: medians over runs of each run's median piece, from paired differences packet by packet: between program "
-        "and capture point at the sender, from there to the responder's capture point and back, between that and the "
-        "responder's program, inside the responder. Dark tick and figure: median round-trip time, which medians of "
-        f"pieces need not add up to. {axis}"
-    )
-    return Question(slug("pieces", layout.experiment.name), "Where does the time go?", caption, drawn)
+    caption = f"{captions.PIECES} {captions.ONE_AXIS if shared else captions.OWN_AXES}"
+    return Question(slug("pieces", layout.experiment.name), titles.PIECES, caption, drawn)
 
 
 def _stack(row: Mapping[str, Any], label: str) -> plots.Stack:
@@ -237,27 +228,16 @@ def _further(summary: Summary, layout: Layout) -> tuple[Question, ...]:
     return () if stacked is None else (stacked,)
 
 
-#: Where sender and responder are, by whether the plan names machines; None: a mesh.
-_WHERE: Final = {
-    None: "sender and responder are the two hosts of a pair of the fleet (docs/guide/fleet.md)",
-    False: "two namespaces on this machine stand for the servers of sender and responder, each with its bridge and a "
-    "link between",
-    True: "sender and responder are the machines that the plan names (docs/guide/hosts.md)",
-}
-
-
 def _method(layouts: Sequence[Layout]) -> tuple[str, ...]:
     if not any(layout.experiment.two_hosts for layout in layouts):
         return ()
-    meshed = any(layout.experiment.meshed for layout in layouts)
-    where = None if meshed else any(layout.experiment.hosts for layout in layouts)
-    return (
-        f"Round trips: {_WHERE[where]}; every run starts instances and "
-        "responder anew. Lost packets are counted and are no readings. Pieces: requests and replies are captured on "
-        "both host sides and joined by session and sequence number; each piece is a median of paired differences on "
-        "one clock (docs/guide/overhead.md). The wire's two ways alone need a common one: they are known to within the "
-        "bound beside them.",
-    )
+    if any(layout.experiment.meshed for layout in layouts):
+        where = method_wording.IN_A_MESH
+    elif any(layout.experiment.hosts for layout in layouts):
+        where = method_wording.ON_NAMED_HOSTS
+    else:
+        where = method_wording.IN_NAMESPACES
+    return (method_wording.round_trips(where),)
 
 
 PAGE: Final = Page(

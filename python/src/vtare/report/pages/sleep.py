@@ -11,9 +11,11 @@ from vtare.papers import place_sleep_miss
 from vtare.plots.format import percent_text
 from vtare.report.details import details_of
 from vtare.report.pages.model import READINGS, RUNS, Answered, Page, Placement
-from vtare.report.parts import FigureText, Sentence
 from vtare.report.sentences import Scene, comparison, load_phrase, ratio_figure, scene_of
 from vtare.report.side_by_side import by_time, completed, platform_changes, side_by_side
+from vtare.sentences import answers as wording
+from vtare.sentences import captions
+from vtare.sentences.template import FigureText, Sentence
 from vtare.stats import Verdict
 from vtare.summary.contrasts import ComparisonRow
 
@@ -31,31 +33,33 @@ def _sentences(summary: Summary, layout: Layout) -> Answered:
 
 def _answer(summary: Summary, scene: Scene) -> list[Sentence]:
     """What the sleep really takes: without load, and under the load that moves the system's sleep most."""
-    target = scene.rows[0].get("target_ns")
-    what = "a sleep" if target is None else f"a sleep of {scene.layout.level('target_ns', target)}"
+    label = scene.rows[0].get("target_ns")
+    target = "" if label is None else f" of {scene.layout.level('target_ns', label)}"
     base = scene.loads[0]
-    verb = "is late for" if by_time(scene, base) else "ends"
-    start = f"{load_phrase(summary, base)}{scene.elsewhere}, {what} {verb} "
+    late, shown = by_time(scene, base), side_by_side(scene, base)
     if base is None:
-        start = f"{what[0].upper()}{what[1:]}{scene.elsewhere} {verb} "
-    platforms = platform_changes(summary, scene, base)
-    found: list[Sentence] = [(start, *side_by_side(scene, base), *platforms, *completed(scene, base), ".")]
+        ends = (wording.any_sleep_is_late if late else wording.any_sleep_ends)(f"{target}{scene.elsewhere}", shown)
+    else:
+        phrase = f"{load_phrase(summary, base)}{scene.elsewhere}"
+        ends = (wording.sleep_is_late if late else wording.sleep_ends)(phrase, target, shown)
+    found = [wording.several([ends, platform_changes(summary, scene, base), *completed(scene, base)])]
     busy = _worst_load(summary, scene)
     if busy is not None:
-        ending = _verdict_words(summary, scene, busy)
-        pieces = side_by_side(scene, busy, again=True)
-        # Beside two ways the tail could be of either.
-        tail = _tail_change(summary, scene.row(scene.system, busy)) if scene.ours is None else []
-        verb = "is late for" if by_time(scene, busy) else "ends"
-        start = f"{load_phrase(summary, busy)}, it {verb} "
-        found.append((start, *pieces, ending, *tail, *completed(scene, busy), "."))
+        it_ends = wording.it_is_late if by_time(scene, busy) else wording.it_ends
+        found.append(wording.several([
+            it_ends(load_phrase(summary, busy), side_by_side(scene, busy, again=True)),
+            _verdict(summary, scene, busy),
+            # Beside two ways the tail could be of either.
+            _tail_change(summary, scene.row(scene.system, busy)) if scene.ours is None else (),
+            *completed(scene, busy),
+        ]))  # fmt: skip
     return found
 
 
-def _tail_change(summary: Summary, cell: Mapping[str, Any] | None) -> list[str | FigureText]:
-    """What the load makes of the tail of the system's way: `; its p99 is 12.1x (3.40 to 43.0) that of idle`."""
+def _tail_change(summary: Summary, cell: Mapping[str, Any] | None) -> Sentence:
+    """What the load makes of the tail of the system's way: `Its p99 is 12.1x (3.40 to 43.0) that of idle.`."""
     if cell is None:
-        return []
+        return ()
     keys = summary.keys[cell["experiment"]]
     rows = (
         row for row in summary.tails if (row.experiment, row.factor, row.tail) == (cell["experiment"], "load", "p99")
@@ -64,26 +68,23 @@ def _tail_change(summary: Summary, cell: Mapping[str, Any] | None) -> list[str |
     if row is not None and row.without + row.without_baseline and cell["above_1ms"] is not None:
         return _exceedances(summary, cell, row)
     if row is None or row.ratio is None or row.judged_low is None:
-        return []
+        return ()
     sure = row.p_adjusted is not None and row.p_adjusted <= summary.plan.analysis.alpha
-    word = "" if sure else ", inconclusive"
     ratio = ratio_figure(row.ratio, row.judged_low, row.judged_high)
-    return ["; its p99 is ", ratio, f" that of {row.baseline}{word}"]
+    return wording.p99_ratio(ratio, row.baseline, sure=sure)
 
 
-def _exceedances(summary: Summary, cell: Mapping[str, Any], row: ComparisonRow) -> list[str | FigureText]:
+def _exceedances(summary: Summary, cell: Mapping[str, Any], row: ComparisonRow) -> Sentence:
     """How often it is more than 1 ms late, where some runs have too few readings for a p99: what all runs have."""
     keys = summary.keys[cell["experiment"]]
     wanted = {**{key: cell[key] for key in keys}, "load": row.baseline}
     found = summary.cells.filter(pl.col("experiment") == cell["experiment"]).iter_rows(named=True)
     base = next((one for one in found if all(one[key] == label for key, label in wanted.items())), None)
-    with_p99 = f"{row.n_runs} of {row.n_runs + row.without} runs have a p99"
-    pieces: list[str | FigureText] = ["; it is more than 1 ms late in ", FigureText(percent_text(cell["above_1ms"]))]
-    if base is not None and base["above_1ms"] is not None:
-        pieces += [" of sleeps, ", FigureText(percent_text(base["above_1ms"])), f" with {row.baseline}"]
-    else:
-        pieces.append(" of sleeps")
-    return [*pieces, f" ({with_p99})"]
+    share, runs = FigureText(percent_text(cell["above_1ms"])), row.n_runs + row.without
+    if base is None or base["above_1ms"] is None:
+        return wording.late_by_1ms(share, row.n_runs, runs)
+    there = FigureText(percent_text(base["above_1ms"]))
+    return wording.late_by_1ms_against(share, there, row.baseline, row.n_runs, runs)
 
 
 def _worst_load(summary: Summary, scene: Scene) -> str | None:
@@ -97,7 +98,7 @@ def _worst_load(summary: Summary, scene: Scene) -> str | None:
     return max(effect, key=lambda load: effect[load]) if effect else (others[-1] if others else None)
 
 
-def _verdict_words(summary: Summary, scene: Scene, load: str) -> str:
+def _verdict(summary: Summary, scene: Scene, load: str) -> Sentence:
     """Whether the two ways differ from the machine without load; empty where there are too few runs."""
     found = []
     for series in (scene.system, scene.ours):
@@ -105,25 +106,23 @@ def _verdict_words(summary: Summary, scene: Scene, load: str) -> str:
         if series is not None and row is not None:
             found.append((scene.name(series).removesuffix(" adaptive sleep"), row))
     if not found:
-        return ""
+        return ()
     base = found[0][1].baseline
     margin = f"{summary.plan.analysis.margin_percent:.3g} %"
+    words = [_word(row.verdict) for _, row in found]
+    if len(found) > 1 and words[0] != words[1]:
+        return wording.against(base, found[0][0], words[0], found[1][0], words[1])
+    if words[0] == wording.DIFFERS:
+        return wording.differs(base) if len(found) == 1 else wording.both_differ(base)
+    if words[0] == wording.IS_EQUAL:
+        return wording.equals(base, margin) if len(found) == 1 else wording.both_equal(base, margin)
+    return wording.no_difference_shown(base)
 
-    def words(row: ComparisonRow) -> tuple[str, str, str]:
-        """What is said of it, of both, and of one among several."""
-        if row.verdict.is_different:
-            return f"that differs from {base}", f"both differ from {base}", f"differs from {base}"
-        if row.verdict is Verdict.EQUIVALENT:
-            return f"that equals {base} within {margin}", f"both equal {base} within {margin}", f"equals {base}"
-        none = f"the data do not show a difference from {base}"
-        return none, none, f"has no significant difference from {base}"
 
-    said = [words(row) for _, row in found]
-    if len(said) == 1:
-        return f"; {said[0][0]}"
-    if said[0] == said[1]:
-        return f"; {said[0][1]}"
-    return "; " + ", ".join(f"{name} {one}" for (name, _), (*_, one) in zip(found, said, strict=True))
+def _word(verdict: Verdict) -> str:
+    if verdict.is_different:
+        return wording.DIFFERS
+    return wording.IS_EQUAL if verdict is Verdict.EQUIVALENT else wording.NOT_SIGNIFICANT
 
 
 PAGE: Final = Page(
@@ -135,8 +134,7 @@ PAGE: Final = Page(
     columns=(*READINGS, "cpu_fraction", "disturbed_fraction", *RUNS),
     papers=("kirova2019",),
     placement=Placement(
-        "Grey: median and half interquartile range as printed in Kirova 2019, Table 2, whose sleep target is not "
-        "printed. Bold: this machine with its {level} interval.",
+        captions.AMONG_SLEEPS,
         place_sleep_miss,
     ),
 )  # fmt: skip

@@ -9,12 +9,15 @@ import polars as pl
 
 from vtare import plots
 from vtare.plots.format import packet_rate_range_text, packet_rate_text, time_text
-from vtare.report import text
 from vtare.report.figures import slug
 from vtare.report.overlay_throughput import throughput_standing
 from vtare.report.pages.model import Page
-from vtare.report.parts import Column, FigureText, Panel, Question, Sentence
+from vtare.report.parts import Column, Panel, Question
 from vtare.report.sentences import answered_rows
+from vtare.sentences import answers as wording
+from vtare.sentences import captions, titles
+from vtare.sentences import method as method_wording
+from vtare.sentences.template import FigureText, Sentence
 from vtare.summary.rows import known_of
 from vtare.summary.throughput import loads_frame
 
@@ -40,7 +43,6 @@ class _Axes(TypedDict, total=False):
 
 _PASSES: Final = "throughput"
 _FRAME: Final = "frame_byte"
-_HOLLOW: Final = "Hollow: a lower bound; the generator, or the greatest load asked for, ended the search."
 
 
 def sentences(summary: Summary, layout: Layout) -> tuple[list[Sentence], list[Sentence]]:
@@ -80,8 +82,8 @@ def _extremes(layout: Layout, rows: Sequence[Mapping[str, Any]]) -> Sentence:
     least, most = (pick(rows, key=lambda row: _passes(row).number) for pick in (min, max))
     place = _where(layout, most)
     if least is most:
-        return ("The guests pass ", _figure(most), f" ({place})." if place else ".")
-    return ("The guests pass from ", _figure(least), f" ({_where(layout, least)}) to ", _figure(most), f" ({place}).")
+        return wording.guests_pass(_figure(most), place)
+    return wording.guests_pass_between(_figure(least), _where(layout, least), _figure(most), place)
 
 
 def _spread(layout: Layout, rows: Sequence[Mapping[str, Any]]) -> Sentence:
@@ -99,10 +101,9 @@ def _spread(layout: Layout, rows: Sequence[Mapping[str, Any]]) -> Sentence:
     uneven, even = (pick(own, key=lambda row: row["jain"]) for pick in (min, max))
     varying = [(key, label) for key, label in zip(others, place, strict=True) if len(layout.order[key]) > 1]
     where = ", ".join(_key(layout, key, label) for key, label in varying)
-    beginning = f"With {where}, the least even load (J {uneven['jain']:.2f}) passes " if where else (
-        f"The least even load (J {uneven['jain']:.2f}) passes "
-    )  # fmt: skip
-    return (beginning, _figure(uneven), f" and the most even one (J {even['jain']:.2f}) ", _figure(even), ".")
+    if where:
+        return wording.evenness_at(where, uneven["jain"], _figure(uneven), even["jain"], _figure(even))
+    return wording.evenness(uneven["jain"], _figure(uneven), even["jain"], _figure(even))
 
 
 def _latency(layout: Layout, rows: Sequence[Mapping[str, Any]]) -> Sentence:
@@ -110,25 +111,21 @@ def _latency(layout: Layout, rows: Sequence[Mapping[str, Any]]) -> Sentence:
     if not timed:
         return ()
     least, most = (pick(timed, key=lambda row: row["latency_ns"]) for pick in (min, max))
+    shortest, longest = (FigureText(time_text(row["latency_ns"])) for row in (least, most))
     if least is most:
-        return ("At that load a frame takes ", FigureText(time_text(most["latency_ns"])), " (median).")
-    return (
-        "At these loads a frame takes from ", FigureText(time_text(least["latency_ns"])),
-        f" ({_where(layout, least)}) to ", FigureText(time_text(most["latency_ns"])),
-        f" ({_where(layout, most)}; medians).",
-    )  # fmt: skip
+        return wording.frame_takes(longest)
+    return wording.frame_takes_between(shortest, _where(layout, least), longest, _where(layout, most))
 
 
 def _trust(rows: Sequence[Mapping[str, Any]]) -> Sentence:
     trials, void, disturbed, censored = (
         sum(row[name] or 0 for row in rows) for name in ("trials", "void_trials", "disturbed_trials", "censored_runs")
     )
-    pieces = [f"{text.plural(trials, 'trial')} counted, {void} were void and made again"]
-    if disturbed:
-        pieces.append(f"{disturbed} counted under disturbed conditions, since they were no better when made again")
-    if censored:
-        pieces.append(f"{text.plural(censored, 'run')} ended at what the generator or the plan allows: a lower bound")
-    return ("; ".join(pieces) + ".",)
+    return wording.several([
+        wording.trials(trials, void),
+        wording.disturbed_trials(disturbed) if disturbed else (),
+        wording.bounded_runs(censored) if censored else (),
+    ])  # fmt: skip
 
 
 def questions(summary: Summary, layout: Layout) -> list[Question]:
@@ -136,10 +133,10 @@ def questions(summary: Summary, layout: Layout) -> list[Question]:
     rows = answered_rows(summary, layout)
     loads = loads_frame(summary.sample_set, layout.experiment.name, layout.keys)
     found = [
-        _over_jain(layout, rows, "median", _PASSES, "packet_rate", "How much passes, however the load is spread?"),
+        _over_jain(layout, rows, "median", _PASSES, "packet_rate", titles.OVER_JAIN),
         _over_frame(layout, rows),
         _over_jain(layout, rows, "latency_total_ns", "latency over the guests", "time",
-                   "How does latency depend on the spread of the load?"),
+                   titles.LATENCY_OVER_JAIN),
         _over_load(layout, loads),
     ]  # fmt: skip
     return [question for question in found if question is not None]
@@ -199,10 +196,7 @@ def _over_jain(
 
     axes: _Axes = {"x_label": "Jain's index of the load sent to each guest", "y_label": what, "y_kind": kind}
     panels = _panels(layout, known, _FRAME, "loaded", f"{what}-jain", axes, point)
-    caption = (
-        "A line for each frame size, a marker for each number of strongly loaded guests; J is that of the frames "
-        f"really sent. Bars: intervals over runs. {_HOLLOW}"
-    )
+    caption = f"{captions.OVER_JAIN} {captions.HOLLOW_THROUGHPUT}"
     return Question(slug("jain", what, layout.experiment.name), title, caption, panels)
 
 
@@ -216,8 +210,7 @@ def _over_frame(layout: Layout, rows: Sequence[Mapping[str, Any]]) -> Question |
 
     axes: _Axes = {"x_label": "frame size, B", "y_label": "latency", "y_kind": "time"}
     panels = _panels(layout, known, "loaded", _FRAME, "latency-frame", axes, point)
-    caption = "Median latency of all frames at the throughput that was found for the cell; median over runs."
-    return Question(slug("frame", layout.experiment.name), "How long does a frame take, by its size?", caption, panels)
+    return Question(slug("frame", layout.experiment.name), titles.OVER_FRAME, captions.OVER_FRAME, panels)
 
 
 def _over_load(layout: Layout, loads: pl.DataFrame) -> Question | None:
@@ -238,27 +231,11 @@ def _over_load(layout: Layout, loads: pl.DataFrame) -> Question | None:
 
     axes: _Axes = {"x_label": "load", "y_label": "latency", "x_kind": "packet_rate", "y_kind": "time"}
     panels = _panels(layout, rows, "loaded", "", "latency-load", axes, point)
-    caption = (
-        "Median latency of all frames at the throughput, at shares of it, and at loads that all cells share; medians "
-        "over runs of load and latency. Bars: from the least run to the greatest. Latency at a load above what a guest "
-        "can bear is that of full queues."
-    )
-    return Question(slug("load", layout.experiment.name), "How does latency rise with load?", caption, panels)
-
-
-def method_lines() -> tuple[str, ...]:
-    """How throughput was measured."""
-    return (
-        "Throughput: one process sends on one port and counts on another, with one clock; between them stand a bridge, "
-        "the guests, and a bridge. Each flow carries the hardware address of its guest. Searches are MLRsearch (RFC "
-        "9971) or binary (RFC 2544); a run's figure is the median of its searches. A trial in which the generator was "
-        "off its rate by more than 0.5 %, stalled, or others used the CPUs is void and made again "
-        "(docs/methods/throughput.md).",
-    )
+    return Question(slug("load", layout.experiment.name), titles.OVER_LOAD, captions.OVER_LOAD, panels)
 
 
 def _method(layouts: Sequence[Layout]) -> tuple[str, ...]:
-    return method_lines() if layouts else ()
+    return (method_wording.THROUGHPUT,) if layouts else ()
 
 
 PAGE: Final = Page(

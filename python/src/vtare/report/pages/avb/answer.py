@@ -8,10 +8,10 @@ import polars as pl
 
 from vtare.plan.factors import PATH_FACTORS
 from vtare.plots.format import byte_text, percent_points, rate_range_text, rate_text, time_text
-from vtare.report import text
 from vtare.report.pages.avb.rows import estimates_of, rows_at_baseline, rows_described
-from vtare.report.parts import FigureText, Sentence
 from vtare.report.sentences import answered_rows
+from vtare.sentences import answers as wording
+from vtare.sentences.template import FigureText, Sentence
 from vtare.summary.bandwidth import reasons
 from vtare.summary.rows import known_of
 
@@ -49,15 +49,14 @@ def _one_path(layout: Layout, rows: Sequence[dict[str, Any]]) -> Sentence:
     varying = [key for key in layout.keys if key != layout.series and len(layout.order[key]) > 1]
     where = ", ".join(layout.key_text(key, rows[0][key]) for key in varying)
     truth = FigureText(rate_text(rows[0]["truth_bit_per_s"]))
-    pieces: list[str | FigureText] = [f"With {where}, where " if where else "Where ", truth, " are available, "]
-    for at, row in enumerate(rows):
+    found = []
+    for row in rows:
         low, high = row["median_low"], row["median_high"]
         interval = "" if low is None or high is None else rate_range_text(low, high)
-        joint = "" if at == 0 else " and " if at == len(rows) - 1 else ", "
         known = known_of(row, "median")
-        finds = "nothing" if known is None else f"{known.prefix}{rate_text(known.number)}"
-        pieces += [f"{joint}{row[layout.series]} finds ", FigureText(finds, interval)]
-    return (*pieces, ".")
+        rate = "nothing" if known is None else f"{known.prefix}{rate_text(known.number)}"
+        found.append(wording.finds(row[layout.series], FigureText(rate, interval)))
+    return wording.estimates_at(where, truth, found) if where else wording.estimates(truth, found)
 
 
 def _all_paths(layout: Layout, estimates: pl.DataFrame) -> Sentence:
@@ -73,21 +72,15 @@ def _all_paths(layout: Layout, estimates: pl.DataFrame) -> Sentence:
         return ()
     # By what is shown, so that methods that show the same figure keep the plan's order.
     found.sort(key=lambda it: float(f"{it[0]:.3g}"))
-    pieces: list[str | FigureText] = ["Over all paths half of the estimates are off by at most "]
-    for at, (error, method, count, bounds) in enumerate(found):
-        apart = f", beside {text.plural(bounds, 'lower bound')}" if bounds else ""
-        joint = "" if at == 0 else " and " if at == len(found) - 1 else ", "
-        pieces += [
-            joint,
-            FigureText(percent_points(error, signed=False)),
-            f" with {method} ({text.plural(count, 'estimate')}{apart})",
-        ]
-    return (*pieces, ".")
+    return wording.half_are_off([
+        wording.error_with(FigureText(percent_points(error, signed=False)), method, count, bounds)
+        for error, method, count, bounds in found
+    ])  # fmt: skip
 
 
 def _cost(layout: Layout, rows: Sequence[Mapping[str, Any]]) -> Sentence:
     """Time and bytes of an estimate: the span of each method's cells."""
-    pieces: list[str | FigureText] = []
+    found: list[Sentence] = []
     for method in _methods(layout):
         own = [row for row in rows if row[layout.series] == method]
         if own:
@@ -95,10 +88,8 @@ def _cost(layout: Layout, rows: Sequence[Mapping[str, Any]]) -> Sentence:
             spent = (("estimate_ns", time_text), ("estimate_byte", byte_text))
             known = [(sorted(row[key] for row in own if row[key] is not None), text_of) for key, text_of in spent]
             costs = [FigureText(text_of(values[len(values) // 2])) for values, text_of in known if values]
-            pieces += [", " if pieces else "An estimate takes "]
-            pieces += [part for cost in costs for part in (" and ", cost)][1:]
-            pieces += [f" with {method}"]
-    return (*pieces, ".") if pieces else ()
+            found.append(wording.cost_with(costs, method))
+    return wording.estimate_takes(found) if found else ()
 
 
 def _timers(layout: Layout, estimates: pl.DataFrame) -> Sentence:
@@ -106,7 +97,7 @@ def _timers(layout: Layout, estimates: pl.DataFrame) -> Sentence:
     levels = layout.order.get("timers", ())
     if len(levels) < 2:
         return ()
-    pieces: list[str | FigureText] = []
+    methods: list[Sentence] = []
     for method in _methods(layout):
         found = []
         for level in levels:
@@ -114,35 +105,28 @@ def _timers(layout: Layout, estimates: pl.DataFrame) -> Sentence:
             errors = own["error_percent"].drop_nulls().abs()
             if len(errors):
                 middle = float(errors.median())  # type: ignore[arg-type]
-                found.append((FigureText(percent_points(middle, signed=False)), f" with {level} timers"))
+                found.append(wording.with_timers(FigureText(percent_points(middle, signed=False)), level))
         if len(found) == len(levels):
-            pieces += ["; " if pieces else "", f"{method} is off by "]
-            for at, part in enumerate(found):
-                pieces += [" and " if at else "", *part]
-    return (*pieces, ".") if pieces else ()
+            methods.append(wording.off_by(method, found))
+    return wording.off_by_timers(methods) if methods else ()
 
 
 def _coverage(layout: Layout, estimates: pl.DataFrame) -> Sentence:
-    pieces: list[str | FigureText] = []
+    found: list[Sentence] = []
     for method in _methods(layout):
         own = estimates.filter((pl.col("method") == method) & pl.col("width_percent").is_not_null())
         known = own.filter(pl.col("covered").is_not_null())
         if not own.height:
             continue
         open_ones = own.height - known.height
-        pieces += ["; " if pieces else ""]
         if not known.height:
-            pieces += [f"no interval of {method} excludes anything ({text.plural(open_ones, 'estimate')})"]
+            found.append(wording.nothing_excluded(method, open_ones))
             continue
         median_width = float(known["width_percent"].median())  # type: ignore[arg-type]
         width = FigureText(percent_points(median_width, signed=False))
-        apart = f", beside {text.plural(open_ones, 'interval')} that excluded nothing" if open_ones else ""
-        pieces += [
-            f"the interval of {method} held the truth in ",
-            FigureText(f"{known['covered'].sum()} of {known.height}"),
-        ]
-        pieces += [" estimates, at a median width of ", width, f" of the capacity{apart}"]
-    return (*pieces, ".") if pieces else ()
+        held = FigureText(f"{known['covered'].sum()} of {known.height}")
+        found.append(wording.truth_held(method, held, width, open_ones))
+    return wording.several(found)
 
 
 def _silent(summary: Summary, layout: Layout) -> Sentence:
@@ -153,4 +137,4 @@ def _silent(summary: Summary, layout: Layout) -> Sentence:
     worst = silent["method"].value_counts(sort=True).row(0)
     why = reasons(silent, "stopped")
     count = FigureText(f"{silent.height} of {frame.height}")
-    return (count, f" estimates gave no answer ({why}), most of them {worst[0]} ({worst[1]}).")
+    return wording.unanswered(count, why, worst[0], worst[1])

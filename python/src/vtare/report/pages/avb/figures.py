@@ -16,6 +16,7 @@ from vtare.report.layout import described_level
 from vtare.report.pages.avb.rows import estimates_of, rows_at_baseline
 from vtare.report.parts import Panel, Question
 from vtare.report.sentences import answered_rows
+from vtare.sentences import captions, titles
 from vtare.summary.bandwidth import truth_line
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ _MOST_COURSES: Final = 12
 _MARGIN_NS: Final = 20_000_000
 _ENDS: Final[tuple[Literal["low", "high"], ...]] = ("low", "high")
 _OVER_TRUTH: Final = "over_truth_fraction"
-_HOLLOW: Final = "Hollow: a lower bound (at least that rate), or a window that was disturbed."
 
 
 def questions(summary: Summary, layout: Layout) -> list[Question]:
@@ -99,12 +99,9 @@ def _over_truth(summary: Summary, layout: Layout) -> Question | None:
     where = ", ".join(layout.key_text(key, rows[0][key]) for key in fixed if len(layout.order[key]) > 1)
     name = slug("over-truth", layout.experiment.name)
     drawing = plots.dot_intervals(dots, name=name, quantity=_OVER_TRUTH, label="estimate over truth", reference=1.0)
-    caption = (
-        f"{f'At {where}. ' if where else ''}At 100 % the estimate is right. Marker: median over runs of each run's "
-        f"median; bar: its {text.levels_text(summary.cells)} interval over runs (hollow: fewer than 3 runs); ticks: "
-        "single runs. Lower bounds are no errors: they are counted beside the name and not drawn."
-    )
-    return Question(name, "How near the truth is an estimate?", caption, (Panel(layout.experiment.title, drawing),))
+    at = [captions.at_levels(where)] if where else []
+    caption = " ".join([*at, captions.over_truth(text.levels_text(summary.cells))])
+    return Question(name, titles.OVER_TRUTH, caption, (Panel(layout.experiment.title, drawing),))
 
 
 def _against_truth(layout: Layout, estimates: pl.DataFrame) -> Question | None:
@@ -121,14 +118,8 @@ def _against_truth(layout: Layout, estimates: pl.DataFrame) -> Question | None:
         name = slug("against", layout.experiment.name, *labels)
         drawing = plots.estimates_against_truth(_in_order(layout, _marks(part)), name=name, limit=limit)
         panels.append(Panel(heading or layout.experiment.title, drawing))
-    caption = (
-        "Each marker is an estimate over the true mean of its own window (capacity less the cross traffic that came in "
-        "it), its bar its own interval; on the line it is right. Methods stand beside each other. A triangle "
-        f"at the upper edge lies beyond. {_HOLLOW}"
-    )
-    return Question(
-        slug("against", layout.experiment.name), "How near its truth is each estimate?", caption, tuple(panels)
-    )
+    caption = f"{captions.AGAINST_TRUTH} {captions.HOLLOW_ESTIMATE}"
+    return Question(slug("against", layout.experiment.name), titles.AGAINST_TRUTH, caption, tuple(panels))
 
 
 def _split(layout: Layout, frame: pl.DataFrame, by: Sequence[str]) -> list[tuple[tuple[str, ...], pl.DataFrame]]:
@@ -162,11 +153,7 @@ def _errors(layout: Layout, known: pl.DataFrame) -> Question | None:
         Panel(heading, plots.error_boxes(rows, name=slug("errors", layout.experiment.name, heading), limits=limits))
         for heading, rows in by_panel.items()
     )
-    caption = (
-        "Error of each estimate in percent of the truth of its window; all runs of a cell together. Box: quartiles, "
-        "dark line: median, whiskers: least and greatest, dots: estimates. All panels share one axis."
-    )
-    return Question(slug("errors", layout.experiment.name), "How far off, by method?", caption, panels)
+    return Question(slug("errors", layout.experiment.name), titles.ERRORS, captions.ERRORS, panels)
 
 
 def _over_time(summary: Summary, layout: Layout, estimates: pl.DataFrame) -> Question | None:
@@ -201,14 +188,9 @@ def _over_time(summary: Summary, layout: Layout, estimates: pl.DataFrame) -> Que
         chart = partial(plots.estimates_chart, edges, line.bit_per_s, marks, limit=limit)
         panels.append(Panel(", ".join(words) or layout.experiment.title, drawing, chart))
     left = len(_cells(layout, estimates)) - len(panels)
-    more = f" {text.plural(left, 'cell')} more in the other figures." if left > 0 else ""
-    caption = (
-        "One run of each cell. Dark line: the truth. Markers: estimates, in the middle of the window that they are the "
-        f"mean of, bars: their intervals. A triangle at the upper edge lies beyond. {_HOLLOW}{more}"
-    )
-    return Question(
-        slug("course", layout.experiment.name), "How do estimates follow the truth?", caption, tuple(panels)
-    )
+    more = [captions.cells_in_other_figures(left)] if left > 0 else []
+    caption = " ".join([captions.COURSE, captions.HOLLOW_ESTIMATE, *more])
+    return Question(slug("course", layout.experiment.name), titles.COURSE, caption, tuple(panels))
 
 
 def _rows(summary: Summary, layout: Layout, *needed: str) -> list[dict[str, Any]]:
@@ -243,12 +225,8 @@ def _intrusiveness(summary: Summary, layout: Layout) -> Question | None:
         panels.append(Panel(heading, plots.cost_against_error(points, name=name)))
     if not panels:
         return None
-    caption = (
-        "A marker for each cell: median bytes that an estimate puts on the path, soundings included, and median "
-        "absolute error. Better is lower and further left."
-    )
-    title = "What does the answer cost the path?"
-    return Question(slug("cost", layout.experiment.name), title, caption, tuple(panels))
+    title = titles.COST_OF_ESTIMATES
+    return Question(slug("cost", layout.experiment.name), title, captions.COST_OF_ESTIMATES, tuple(panels))
 
 
 def _shares(summary: Summary, layout: Layout) -> Question | None:
@@ -266,11 +244,10 @@ def _shares(summary: Summary, layout: Layout) -> Question | None:
         )
         for heading, some in _by_panel(layout, rows).items()
     )  # fmt: skip
-    caption = "Probe bytes of an estimate over its time, as a share of the true capacity; medians."
-    title = "How much of the link is occupied meanwhile?"
+    title = titles.OCCUPIED
     # Of capacities that change, the occupied share is one of the questions (Kachan et al.).
     folded = "capacity_steps" not in layout.keys
-    return Question(slug("share", layout.experiment.name), title, caption, panels, folded=folded)
+    return Question(slug("share", layout.experiment.name), title, captions.OCCUPIED, panels, folded=folded)
 
 
 def _times(summary: Summary, layout: Layout) -> Question | None:
@@ -297,5 +274,4 @@ def _times(summary: Summary, layout: Layout) -> Question | None:
         )
         for heading, dots in by_panel.items()
     )
-    caption = "From the first step of an estimate to its answer: median over runs of each run's median."
-    return Question(slug("time", layout.experiment.name), "How long does an estimate take?", caption, panels)
+    return Question(slug("time", layout.experiment.name), titles.ESTIMATE_TIMES, captions.ESTIMATE_TIMES, panels)

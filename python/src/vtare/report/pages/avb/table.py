@@ -12,6 +12,7 @@ from vtare.report import text
 from vtare.report.pages.avb.rows import estimates_of
 from vtare.report.pages.model import CellColumn
 from vtare.report.parts import Column
+from vtare.sentences import method as wording
 from vtare.summary.bandwidth import reasons
 
 if TYPE_CHECKING:
@@ -54,12 +55,4 @@ def made_columns(summary: Summary, layout: Layout) -> dict[str, CellColumn]:
 
 def method_lines() -> tuple[str, ...]:
     """How the truth was obtained."""
-    return (
-        "Available bandwidth: sender, router and receiver are namespaces of this machine, the bottleneck is on the "
-        "router's egress. Truth of an estimate: what the link could carry less the cross traffic that came to it, "
-        "counted in the kernel inside the estimate's own window (else between its first step and its answer), in bit/s "
-        "of IP packets; where nobody counted, its rate less what the source sent. Error: estimate "
-        f"less truth, over truth. Lower bounds count as answers; {percent_text(0.1)} of a core of other work, packets "
-        "that the emulator let go late and packets missed by the sink mark an estimate as disturbed; it stays in all "
-        "figures (docs/methods/avb-lab.md).",
-    )
+    return (wording.available_bandwidth(percent_text(0.1)),)

@@ -1,0 +1,192 @@
+"""What `vtare ab` states of commands: the answer, what must be read with it, what it rests on, and its page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from vtare.sentences.words import listing, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# The answer. `of` is ` in CPU time`, or empty for wall time.
+
+
+def no_answer(b: str, a: str, of: str, reason: str | None) -> str:
+    return f"{b} against {a}{of}: no answer: {reason}."
+
+
+def differs(b: str, a: str, of: str, percent: str, word: str, interval: str) -> str:
+    return f"{b} is {percent} {word} than {a}{of} {interval}."
+
+
+def differs_for(b: str, a: str, of: str, percent: str, word: str, interval: str, merit: str) -> str:
+    return f"{b} is {percent} {word} than {a}{of} {interval}, which is {merit}."
+
+
+def differs_little(b: str, a: str, of: str, percent: str, word: str, interval: str, margin: str) -> str:
+    return f"{b} is {percent} {word} than {a}{of} {interval}: less than the {margin} that matter."
+
+
+def equivalent(b: str, a: str, of: str, margin: str, interval: str) -> str:
+    return f"{b} and {a} are equivalent{of} within {margin} {interval}."
+
+
+def too_coarse(b: str, a: str, of: str, interval: str, reason: str | None) -> str:
+    return (
+        f"Too coarse to show whether {b} differs from {a}{of} {interval}: {reason}. Print more digits, or let a run do "
+        "more."
+    )
+
+
+def too_few_pairs(b: str, a: str, of: str, interval: str, reason: str, more: str) -> str:
+    return f"Not enough pairs to call {b} and {a} equivalent{of} {interval}: {reason}; {more}."
+
+
+def too_noisy(b: str, a: str, of: str, interval: str, more: str) -> str:
+    return f"Too noisy to show whether {b} differs from {a}{of} {interval}: {more}."
+
+
+def more_pairs(count: int, margin: str) -> str:
+    return f"about {plural(count, 'more pair')} {'is' if count == 1 else 'are'} needed for {margin}"
+
+
+NOTHING_KNOWN: Final = "nothing is known"
+
+# What must be read with it.
+
+STOPPED_RUNS: Final = "a command, or this machine, was stopped meanwhile"
+BACKGROUND: Final = "processes of a command still ran in the background when it ended"
+FLOOR_UNKNOWN: Final = "A against itself: too few pairs to tell what this machine can resolve."
+FALSE_ALARM: Final = "The difference above is a false alarm: 1 comparison in 20 has one."
+
+
+def left_out(pairs: int, reason: str) -> str:
+    return f"{'1 pair was' if pairs == 1 else f'{pairs} pairs were'} left out: {reason}."
+
+
+def known_in_cpu_time(answers: Sequence[str]) -> str:
+    return (
+        f"Other programs change CPU time less than wall time: {' '.join(answers)} (--judge cpu stops as soon as that "
+        "is known.)"
+    )
+
+
+def floor(percent: str) -> str:
+    return f"A against itself: this machine can resolve differences of {percent} or more."
+
+
+def mean_of_runs(change: str) -> str:
+    return f"That is a typical run; the mean of all runs, rare slow ones included, differs by {change}."
+
+
+def mean_of_runs_of(command: str, change: str) -> str:
+    return f"That is a typical run of {command}; the mean of all runs, rare slow ones included, differs by {change}."
+
+
+# What it rests on.
+
+ENDED: Final = {
+    "known": "Stopped once the answer was certain.",
+    "time": "Stopped by --max-time.",
+    "pairs": "Stopped by --pairs.",
+    "interrupted": "Interrupted.",
+}
+#: How a design pairs runs.
+PAIRED: Final = {"duet": "at once", "interleaved": "alternately", "sequential": "one command after the other"}
+MORE: Final = "More: -v"
+
+
+def pairs_in(count: int, elapsed_s: float, ended: str) -> str:
+    return f"{count} {'pair' if count == 1 else 'pairs'} in {elapsed_s:.2g} s. {ended}"
+
+
+def runs_in(count: int, elapsed_s: float, ended: str) -> str:
+    return f"{count} runs each in {elapsed_s:.2g} s. {ended}"
+
+
+def paired(how: str, cpus: Sequence[int], why: str) -> str:
+    on = f" on CPUs {', '.join(map(str, cpus))}" if cpus else ""
+    return f"Runs were paired {how}{on}: {why}."
+
+
+def others_took(median: float, most: float) -> str:
+    return f"Beside the pairs other programs took {median:.2f} CPUs (median; at most {most:.2f})."
+
+
+STEAL_UNKNOWN: Final = "The hypervisor does not state what it took."
+
+
+def steal(median: float) -> str:
+    return f"The hypervisor states that it took {median:.2f} CPUs."
+
+
+def quota(median: float) -> str:
+    return f"A CPU quota of this control group withheld {median:.2f} CPUs."
+
+
+def gaps(share: float) -> str:
+    return f"Programs that were ready had no CPU for {100 * share:.2g} % of their time (gaps)."
+
+
+def seed(number: int) -> str:
+    return f"Seed {number}."
+
+
+def fail_if(option: str, *, crossed: bool) -> str:
+    return f"{option} is {'crossed' if crossed else 'not crossed'}."
+
+
+# The page.
+
+
+def is_worse(others: Sequence[str], word: str, a: str, figure: str) -> str:
+    return f"{'Is' if len(others) == 1 else 'Are'} {listing(others)} {word} than {a} in {figure}?"
+
+
+def pair_changes(mark: str) -> str:
+    return (
+        f"A mark: the change in one pair, by which run {mark}; a hollow triangle lies beyond the axis. Blue: the "
+        "estimate and its interval; grey: the margin. Below: the noise beside the same pair."
+    )
+
+
+HAD_WHICH_CPU: Final = "had which CPU"
+CAME_FIRST: Final = "came first"
+
+
+def no_quantile(pairs: int, least: int) -> str:
+    return f"{pairs} pairs show no quantile with an interval: {least} are needed."
+
+
+def quantiles(of: str, b: str, a: str, level: float, rule: str, pairs: int, ends: str) -> str:
+    return (
+        f"Each quantile of the {of} of {b} against that of {a}. The band holds all of them at once with "
+        f"{100 * level:g} %; filled: it leaves out 0. A line that rises to the right is a tail that grows. {rule}; "
+        f"{pairs} pairs show {ends}."
+    )
+
+
+OF_EACH_RUN: Final = "Ratios of each run's quantiles are compared in the pairs"
+HARRELL_DAVIS: Final = (
+    "Quantiles by Harrell and Davis, the band from resampled blocks of pairs (docs/methods/statistics.md)"
+)
+SEQUENTIAL: Final = (
+    "Welch's t of the logarithms of all runs: no pairs, so what drifts between the commands counts as a difference."
+)
+GAPS_AND_STEAL: Final = (
+    "Gaps are the time for which a program was ready to run but had no CPU, as the scheduler counts it for its first "
+    "thread; steal is what the hypervisor states."
+)
+
+
+def in_pairs(alpha: float) -> str:
+    return (
+        "A pair is one run of each command, in an order drawn at random and followed by its reverse. The change is the "
+        "Hodges-Lehmann estimate of the log ratios, its interval that of the signed-rank test; looks at growing data "
+        f"spend one error of {100 * alpha:g} % together (Lan and DeMets 1983)."
+    )
+
+
+def verdicts(margin: str) -> str:
+    return f"Equivalent: the interval lies within {margin} to either side; too noisy: neither that nor a difference."

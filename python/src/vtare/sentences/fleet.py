@@ -1,0 +1,40 @@
+"""What `vtare fleet` and dry runs state of hosts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from vtare.sentences.words import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+KEPT: Final = "no two runs were on one host at a time; no run was lost or counted twice"
+TWO_RUNS: Final = "two runs on one host"
+KEPT_TWICE: Final = "kept twice"
+
+
+def dry_run(plan: str, hosts: int, done: int, runs: int, others: Mapping[str, int], time: str) -> str:
+    extra = "".join(f", {count} {word}" for word, count in others.items() if count)
+    return f"{plan} on {hosts} simulated hosts: {done} of {runs} runs done{extra} in {time}, simulated"
+
+
+def busy(shares: Sequence[str]) -> str:
+    return f"hosts busy: {', '.join(shares)} (least, median, most)"
+
+
+def faults(met: Sequence[str], processes: int) -> str:
+    return f"faults: {', '.join(met) or 'none'}; {plural(processes, 'lab process', 'lab processes')}"
+
+
+def made_again(runs: int) -> str:
+    return f"`vtare resume` would make {plural(runs, 'run')} again, whose hosts were lost or did not answer"
+
+
+def differs(fact: str, values: Mapping[str, Sequence[str]]) -> str:
+    listed = [f"{value} on {', '.join(names)}" for value, names in values.items()]
+    return f"{fact} differs: {'; '.join(listed)}"
+
+
+def no_fleet(store: str) -> str:
+    return f"{store}: this campaign was on one machine, and no host of a fleet was used"
