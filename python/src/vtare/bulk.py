@@ -81,7 +81,7 @@ def count_slice(piece: Slice) -> dict[tuple[Any, ...], Tally]:
     try:
         constant = _constant_parts(rows, names)
         split = [name for name in names if name not in constant]
-        found = (
+        counted = (
             rows.filter(pl.col(column).is_not_null())
             .group_by(*split, pl.col(column).alias("value"))
             .agg(times.cast(pl.Int64).alias("times"))
@@ -94,10 +94,10 @@ def count_slice(piece: Slice) -> dict[tuple[Any, ...], Tally]:
             f"the samples of {len(piece.paths)} runs cannot be counted ({error}); was the store changed while it was "
             "read? try again"
         ) from error
-    values = found["value"].to_numpy().astype(np.float64) / record.value.divisor
-    counts = found["times"].to_numpy()
+    values = counted["value"].to_numpy().astype(np.float64) / record.value.divisor
+    counts = counted["times"].to_numpy()
     tallies: dict[tuple[Any, ...], Tally] = {}
-    for key, where in _segments([found[name].to_numpy() for name in split]):
+    for key, where in _segments([counted[name].to_numpy() for name in split]):
         named = dict(zip(split, key, strict=True))
         tallies[tuple(constant.get(name, named.get(name)) for name in names)] = stats.Tally(
             values[where], counts[where]
@@ -156,8 +156,8 @@ def distributions(samples: SampleSet, experiment: str, *, rows: int = SLICE_ROWS
             yield from _by_run(samples, experiment, files)
             continue
         adders: dict[tuple[Any, ...], stats.Adder] = defaultdict(stats.Adder)
-        for found in map(count_slice, slices_of(files, rows=rows)):
-            for key, tally in found.items():
+        for tallies in map(count_slice, slices_of(files, rows=rows)):
+            for key, tally in tallies.items():
                 adders[key].add(tally)
         for key, adder in adders.items():
             named = dict(zip(record_of(instrument).parts, key, strict=True))

@@ -169,10 +169,10 @@ def schema_of(binary: Path) -> Contract:
     Raises:
         ToolFailed, ValueError, KeyError: it is no vtare binary.
     """
-    found = parse_json(run_tool([str(binary), "schema"], timeout_s=30))
-    if not isinstance(found, dict):
+    document = parse_json(run_tool([str(binary), "schema"], timeout_s=30))
+    if not isinstance(document, dict):
         raise ValueError("found no table")
-    return read_schema(found, origin=str(binary))
+    return read_schema(document, origin=str(binary))
 
 
 @cache
@@ -224,7 +224,7 @@ def check_samples_file(path: Path, *, run_id: str, instrument: str) -> dict[str,
     try:
         shape = parquet_check.check(path, most_rows=_MOST_ROWS)
         footer: dict[str, Any] = plain_values(parse_json(pl.read_parquet_metadata(path)["vtare"]))
-        found = pl.read_parquet_schema(path)
+        types = pl.read_parquet_schema(path)
     except FileNotFoundError as error:
         raise BadInput(f"{path}: the file is gone") from error
     except PermissionError as error:
@@ -256,13 +256,13 @@ def check_samples_file(path: Path, *, run_id: str, instrument: str) -> dict[str,
     if found_id != run_id:
         raise BadInput(f"{path}: belongs to run {found_id!r}, not '{run_id}'; measure this run again")
     for name, column in columns()[instrument].items():
-        if name not in found:
+        if name not in types:
             raise BadInput(
-                f"{path}: column '{name}' is missing beside {', '.join(found) or 'none'}: another version of vtare "
+                f"{path}: column '{name}' is missing beside {', '.join(types) or 'none'}: another version of vtare "
                 "wrote it, or it was changed since; measure this run again"
             )
-        if type(found[name]).__name__ not in _TYPES[column["type"]]:
-            raise BadInput(f"{path}: column '{name}' is {found[name]}, not {column['type']}; measure this run again")
+        if type(types[name]).__name__ not in _TYPES[column["type"]]:
+            raise BadInput(f"{path}: column '{name}' is {types[name]}, not {column['type']}; measure this run again")
     return footer
 
 
@@ -289,14 +289,14 @@ def read_schema(schema: Mapping[str, Any], *, origin: str) -> Contract:
 
 def _branches(node: Mapping[str, Any], root: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Every object of the schema that could tie an instrument to its parameters, however the schema nests them."""
-    found: list[Mapping[str, Any]] = [node]
+    branches: list[Mapping[str, Any]] = [node]
     for word in ("oneOf", "anyOf", "allOf"):
         for child in node.get(word, []):
-            found.extend(_branches(_resolve(child, root), root))
+            branches.extend(_branches(_resolve(child, root), root))
     if "if" in node and "then" in node:
         merged = {"properties": {**node["if"].get("properties", {}), **node["then"].get("properties", {})}}
-        found.append(merged)
-    return found
+        branches.append(merged)
+    return branches
 
 
 def _resolve(node: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -36,17 +36,17 @@ def parse(data: bytes, *, most_byte: int = MOST_BYTE) -> dict[str, Any]:
     if len(data) > most_byte:
         raise BadDocument(f"{len(data)} B of JSON are too long: {most_byte} B are allowed")
     try:
-        found = json.loads(data, parse_constant=_refuse_constant)
+        document = json.loads(data, parse_constant=_refuse_constant)
     except RecursionError:
         raise BadDocument(f"the JSON is nested too deep: {MOST_DEPTH} levels are allowed") from None
     except BadDocument:
         raise
     except ValueError as error:
         raise BadDocument(f"not JSON ({error})") from None
-    if not isinstance(found, dict):
-        raise BadDocument(f"the JSON is of type {type(found).__name__}, not an object")
-    _check(found)
-    return found
+    if not isinstance(document, dict):
+        raise BadDocument(f"the JSON is of type {type(document).__name__}, not an object")
+    _check(document)
+    return document
 
 
 def read(path: Path, *, most_byte: int = MOST_BYTE) -> dict[str, Any]:

@@ -56,15 +56,15 @@ def capabilities() -> int:
 
 def free_memory_byte() -> int:
     """Memory that this machine and the control groups of this process still have, B; 0 where none is stated."""
-    found = []
+    rooms = []
     for line in lines_of("meminfo"):
         name, _, value = line.partition(":")
         words = value.split()
         if name == "MemAvailable" and words and (kib := _number(words[0])) is not None:
-            found.append(kib * 1024)
+            rooms.append(kib * 1024)
     for limit, used in (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")):
-        found += left("memory", limit, used)
-    return min(found, default=0)
+        rooms += left("memory", limit, used)
+    return min(rooms, default=0)
 
 
 def _cache_byte(group: Path) -> int:
@@ -80,7 +80,7 @@ def _cache_byte(group: Path) -> int:
 
 def left(controller: str, limit: str, used: str) -> list[int]:
     """What each control group that holds this process has left of one controller."""
-    found = []
+    rooms = []
     for line in lines_of("self/cgroup"):
         _, names, path = (*line.split(":", 2), "", "")[:3]
         if controller not in names.split(",") and names:
@@ -91,9 +91,9 @@ def left(controller: str, limit: str, used: str) -> list[int]:
             # "max" is no number: no limit.
             most, taken = kernel_number(str(place / limit)), kernel_number(str(place / used))
             if most is not None and taken is not None:
-                found.append(most - taken + (_cache_byte(place) if controller == "memory" else 0))
+                rooms.append(most - taken + (_cache_byte(place) if controller == "memory" else 0))
             place = place.parent
-    return found
+    return rooms
 
 
 def lines_of(name: str) -> list[str]:

@@ -197,24 +197,24 @@ def _pairs(about: dict[int, Any]) -> Iterator[tuple[str, bytes]]:
 
 
 def _number(struct: Any, field: int) -> int:
-    found = struct.get(field) if isinstance(struct, dict) else None
-    if not isinstance(found, int):
+    number = struct.get(field) if isinstance(struct, dict) else None
+    if not isinstance(number, int):
         raise BadParquet("damaged metadata")
-    return found
+    return number
 
 
 def _bytes(struct: Any, field: int) -> bytes:
-    found = struct.get(field) if isinstance(struct, dict) else None
-    if not isinstance(found, bytes):
+    content = struct.get(field) if isinstance(struct, dict) else None
+    if not isinstance(content, bytes):
         raise BadParquet("damaged metadata")
-    return found
+    return content
 
 
 def _list(struct: Any, field: int) -> list[Any]:
-    found = struct.get(field) if isinstance(struct, dict) else None
-    if not isinstance(found, list):
+    items = struct.get(field) if isinstance(struct, dict) else None
+    if not isinstance(items, list):
         raise BadParquet("damaged metadata")
-    return found
+    return items
 
 
 class _Thrift:
@@ -228,12 +228,12 @@ class _Thrift:
     def struct(self, depth: int = 0) -> dict[int, Any]:
         if depth > _MOST_DEPTH:
             raise BadParquet(f"metadata nested deeper than {_MOST_DEPTH}")
-        found: dict[int, Any] = {}
+        fields: dict[int, Any] = {}
         field = 0
         while (head := self._byte()) != 0:
             field = field + (head >> 4) if head >> 4 else self._zigzag()
-            found[field] = self._value(head & 15, depth, in_list=False)
-        return found
+            fields[field] = self._value(head & 15, depth, in_list=False)
+        return fields
 
     def _value(self, kind: int, depth: int, *, in_list: bool) -> Any:
         self._left -= 1
@@ -268,23 +268,23 @@ class _Thrift:
         return self._take(1)[0]
 
     def _take(self, count: int) -> bytes:
-        found = self._data[self.at : self.at + count]
-        if len(found) != count:
+        taken = self._data[self.at : self.at + count]
+        if len(taken) != count:
             raise BadParquet("metadata that is cut off")
         self.at += count
-        return found
+        return taken
 
     def _varint(self) -> int:
-        found = shift = 0
+        number = shift = 0
         while True:
             byte = self._byte()
-            found |= (byte & 127) << shift
+            number |= (byte & 127) << shift
             if byte < 128:
-                return found
+                return number
             shift += 7
             if shift > 63:
                 raise BadParquet("a number of more than 64 bits in the metadata")
 
     def _zigzag(self) -> int:
-        found = self._varint()
-        return (found >> 1) ^ -(found & 1)
+        number = self._varint()
+        return (number >> 1) ^ -(number & 1)

@@ -141,11 +141,11 @@ def parse(text: str, unit: Unit) -> Decimal:
     Raises:
         QuantityError: no number, no unit, or a unit of another dimension.
     """
-    found = _PATTERN.match(text)
+    match = _PATTERN.match(text)
     example = f'"1 {unit.symbol}"'
-    if found is None:
+    if match is None:
         raise QuantityError(f"'{text}' is not a number with a unit, such as {example} (units: {unit.examples})")
-    number, symbol = found.group(1), found.group(2)
+    number, symbol = match.group(1), match.group(2)
     if symbol is None:
         raise QuantityError(f"'{text}' has no unit; write for example \"{text.strip()} {unit.symbol}\"")
     symbol = re.sub(r"\s+", "", symbol)

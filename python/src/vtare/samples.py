@@ -168,13 +168,13 @@ class SampleSet:
             scanned = scanned.filter(pl.col(name).is_in(wanted))
         names = scanned.collect_schema().names()
         placed = next((name for name in ("index", "order", "at_ns") if name in names), None)
-        found = scanned.select(*([pl.col(placed).cast(pl.Int64).alias("index")] if placed else []), "value", "weight")
-        found = found.filter(pl.col("value").is_not_null())
+        part = scanned.select(*([pl.col(placed).cast(pl.Int64).alias("index")] if placed else []), "value", "weight")
+        part = part.filter(pl.col("value").is_not_null())
         if placed is None:
-            return found.with_row_index("index").with_columns(pl.col("index").cast(pl.Int64)).collect()
+            return part.with_row_index("index").with_columns(pl.col("index").cast(pl.Int64)).collect()
         if placed == "index":
-            return found.sort("index", "value").collect()
-        return found.sort("index").with_columns(pl.int_range(pl.len()).alias("index")).collect()
+            return part.sort("index", "value").collect()
+        return part.sort("index").with_columns(pl.int_range(pl.len()).alias("index")).collect()
 
 
 def label_expression(part: str, instrument: str) -> pl.Expr:
@@ -263,7 +263,7 @@ def other_clocks(files: Sequence[RunFile]) -> list[Problem]:
 
     Where two sources have as many runs, that of the earliest run counts.
     """
-    found = []
+    problems = []
     for levels, seen in _by_levels(files, ("machine", "clock_source"), _SETS_CLOCK).items():
         usual = max(seen, key=lambda value: (len(seen[value]), -min(file.run.position for file in seen[value])))
         for value, some in seen.items():
@@ -273,8 +273,8 @@ def other_clocks(files: Sequence[RunFile]) -> list[Problem]:
                 f"its kernel kept time by '{value}', that of {len(seen[usual])} other runs on "
                 f"{_named(_SETS_CLOCK, levels)} by '{usual}': not to be pooled; the factor guest_clock sets a guest's"
             )
-            found += [Problem(file.run.run_id, file.path, f"{file.path}: {reason}") for file in some]
-    return found
+            problems += [Problem(file.run.run_id, file.path, f"{file.path}: {reason}") for file in some]
+    return problems
 
 
 _Levels = tuple[str | None, ...]

@@ -39,7 +39,7 @@ def read_baseline(file: Path, here: Mapping[str, Any]) -> tuple[Command, list[Me
     try:
         if document.get("schema") != SCHEMA:
             raise _Unusable(f"it has the schema {document.get('schema')!r}, not '{SCHEMA}'")
-        found = _member(document, "machine", dict)
+        machine = _member(document, "machine", dict)
         runs = [_run(_last(pair, "runs")) for pair in _member(document, "pairs", list)]
         text = _member(_last(document, "commands"), "text", str)
     except _Unusable as error:
@@ -48,7 +48,9 @@ def read_baseline(file: Path, here: Mapping[str, Any]) -> tuple[Command, list[Me
         ) from None
     if not runs:
         raise BadInput(f"--against: {file}: it has no pairs. Give a document of a comparison that ran")
-    if differs := [f"{key} {found.get(key)}, here {here.get(key)}" for key in _SAME if found.get(key) != here.get(key)]:
+    if differs := [
+        f"{key} {machine.get(key)}, here {here.get(key)}" for key in _SAME if machine.get(key) != here.get(key)
+    ]:
         raise BadInput(
             f"--against: {file} was measured on another machine ({plain_line('; '.join(differs))}). Make a new "
             "baseline here"
@@ -61,10 +63,10 @@ class _Unusable(Exception):
 
 
 def _member(value: Any, key: str, kind: type[T]) -> T:
-    found = value.get(key) if isinstance(value, dict) else None
-    if not isinstance(found, kind):
-        raise _Unusable(f"'{key}' is {found!r:.80}, not of the type {kind.__name__}")
-    return found
+    member = value.get(key) if isinstance(value, dict) else None
+    if not isinstance(member, kind):
+        raise _Unusable(f"'{key}' is {member!r:.80}, not of the type {kind.__name__}")
+    return member
 
 
 def _last(value: Any, key: str) -> Any:

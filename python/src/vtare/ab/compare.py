@@ -320,12 +320,12 @@ def _apart(
 ) -> Compared:
     """The findings of runs that are no pairs: groups, by Welch's t."""
     alpha = asked.alpha / (len(commands) - 1)
-    found = [
+    findings = [
         _unpaired(figure, k, pairs, asked, alpha if at == 0 else asked.alpha)
         for at, figure in enumerate(figures)
         for k in range(1, len(commands))
     ]
-    primary, others = tuple(found[: len(commands) - 1]), tuple(found[len(commands) - 1 :])
+    primary, others = tuple(findings[: len(commands) - 1]), tuple(findings[len(commands) - 1 :])
     elapsed_s = time.monotonic() - begin
     return Compared(tuple(commands), asked, chosen, tuple(pairs), primary, others, elapsed_s, "pairs")
 
@@ -360,15 +360,15 @@ class _Watched:
         settled = self._typical or self._look_at_typical(sides, last=last)
         if settled is None:
             return
-        found = _finding(self._figure, self._command, sides, settled, self._asked, self._alpha)
+        finding = _finding(self._figure, self._command, sides, settled, self._asked, self._alpha)
         # Typical runs are alike, and no further look may find that they are not; what rare ones do may still come.
-        waits = found.is_noisy and found.mean_ratio is not None and _is_inside(settled, self._asked)
+        waits = finding.is_noisy and finding.mean_ratio is not None and _is_inside(settled, self._asked)
         if last or not waits:
-            self.finding = found
+            self.finding = finding
             return
         self._typical = settled
         self.growth = _LOOKS_AT_MEAN
-        self.pairs_needed = len(pairs) + (found.more_pairs or 1)
+        self.pairs_needed = len(pairs) + (finding.more_pairs or 1)
 
     def _look_at_typical(self, sides: Sides, *, last: bool) -> stats.PairedShift | None:
         """The interval of typical runs where it is the last one; None where more pairs are to come."""
@@ -381,9 +381,9 @@ class _Watched:
         self.pairs_needed = max(math.ceil(len(d) / precision) if precision > 0 else 2 * len(d), EQUIVALENT_PAIRS)
         self.progress = "" if math.isinf(width) else f", known to {100 * math.expm1(width):.2g} %"
         level = self._looks.level(share, last=last)
-        found = stats.paired_shift(d, alpha=level) if level > 0 else None
-        widened = sides.widened(found or now)
-        shown = found is not None and (_above(widened) or _below(widened))
+        typical = stats.paired_shift(d, alpha=level) if level > 0 else None
+        widened = sides.widened(typical or now)
+        shown = typical is not None and (_above(widened) or _below(widened))
         return widened if shown or last or share >= 1.0 else None
 
 
@@ -414,11 +414,11 @@ def _sides(figure: Figure, command: int, pairs: Sequence[Pair], *, paired: bool)
     Raises:
         BadInput: a run has no value with a ratio.
     """
-    found = sides_of(figure, command, pairs, paired=paired)
-    if found is None:
+    sides = sides_of(figure, command, pairs, paired=paired)
+    if sides is None:
         why = figure.hidden([run for pair in pairs for run in (pair.runs[0], pair.runs[command])])
         raise BadInput(f"{figure.name}: {why or 'a run has no value above 0, so there is no ratio'}")
-    return found
+    return sides
 
 
 def _without_ratio(figure: Figure, command: int, pairs: Sequence[Pair]) -> str | None:

@@ -235,9 +235,9 @@ def log_ratios(figure: Figure, command: int, pairs: Sequence[Pair]) -> list[floa
     Raises:
         BadInput: a value has no ratio.
     """
-    found = [pair.log_ratio(figure, command) for pair in pairs]
-    known = [value for value in found if value is not None]
-    if len(known) < len(found):
+    ratios = [pair.log_ratio(figure, command) for pair in pairs]
+    known = [value for value in ratios if value is not None]
+    if len(known) < len(ratios):
         why = figure.hidden([run for pair in pairs for run in (pair.runs[0], pair.runs[command])])
         raise BadInput(f"{figure.name}: {why or 'a run has no value above 0, so there is no ratio'}")
     return known

@@ -45,10 +45,10 @@ class Sides:
     def typical(self, alpha: float) -> stats.PairedShift:
         """The log ratio of typical runs: of pairs by ranks, else of geometric means; with the step in its interval."""
         if not self.paired:
-            found = stats.compare_runs(self.own, self.first, alpha=alpha, step=max(self.step, self.step_first))
-            low = None if found.low is None else _log(found.low)
-            high = None if found.high is None else _log(found.high)
-            return stats.PairedShift(found.shift, low, high, len(self.own), 1 - alpha)
+            comparison = stats.compare_runs(self.own, self.first, alpha=alpha, step=max(self.step, self.step_first))
+            low = None if comparison.low is None else _log(comparison.low)
+            high = None if comparison.high is None else _log(comparison.high)
+            return stats.PairedShift(comparison.shift, low, high, len(self.own), 1 - alpha)
         return self.widened(stats.paired_shift(self.log_ratios, alpha=alpha))
 
     def widened(self, found: stats.PairedShift) -> stats.PairedShift:

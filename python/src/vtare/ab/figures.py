@@ -112,14 +112,14 @@ def judged_first(name: str | None, printed: Sequence[Figure]) -> list[Figure]:
     if name is None:
         return figures
     wanted = name.lower()
-    found = [figure for figure in figures if wanted == figure.name.lower()] or [
+    named = [figure for figure in figures if wanted == figure.name.lower()] or [
         figure
         for figure in figures
         if wanted == figure.name.lower().split()[0] or figure.name.lower().endswith(f" {wanted}")
     ]
-    if not found:
+    if not named:
         raise BadInput(f"--judge: there is no figure '{name}'. Choose one of {', '.join(one.name for one in figures)}")
-    return [found[0], *(figure for figure in figures if figure is not found[0])]
+    return [named[0], *(figure for figure in figures if figure is not named[0])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,16 +173,16 @@ def _read_all(read: Callable[[str], Reading], printed: str) -> list[Reading]:
 
 def _read_last(read: Callable[[str], Reading], printed: str) -> list[Reading]:
     """The last match counts."""
-    found = read(printed)
-    return [replace(found, values=found.values[-1:])]
+    readings = read(printed)
+    return [replace(readings, values=readings.values[-1:])]
 
 
 def _read_named(name: str, how: str, printed: str) -> list[Reading]:
     try:
-        found = read_format(how, printed)
+        readings = read_format(how, printed)
     except NoReading as error:
         raise NoReading(f"no figure in the format {how}: {error}") from error
-    return [replace(one, name=name if len(found) == 1 else f"{name} {one.name}") for one in found]
+    return [replace(one, name=name if len(readings) == 1 else f"{name} {one.name}") for one in readings]
 
 
 def _refuse_word(name: str, how: str) -> None:
@@ -215,10 +215,10 @@ class Reader:
         readings: Readings = {}
         for metric in self._metrics:
             try:
-                found = metric.read(printed)
+                printed_readings = metric.read(printed)
             except NoReading as error:
                 raise BadInput(f"--metric {metric.name}: {command}: {error}") from error
-            for one in found:
+            for one in printed_readings:
                 if one.name in readings or one.name in _COUNTED_NAMES:
                     raise BadInput(f"--metric {metric.name}: there are two figures '{one.name}'. Give one another name")
                 readings[one.name] = one
@@ -283,8 +283,8 @@ def _last(name: str, run: Measured) -> float | None:
 
 
 def _missing(name: str, run: Measured) -> str | None:
-    found = run.readings.get(name)
-    return found.missing if found is not None and not found.values else None
+    reading = run.readings.get(name)
+    return reading.missing if reading is not None and not reading.values else None
 
 
 def _step(name: str, run: Measured) -> float:

@@ -27,12 +27,12 @@ def vtare_ab() -> Callable[..., Compared]:
         from vtare.ab.verdict import read_limit, sentence
 
         limit = read_limit(fail_if)
-        found = compare_calls(before, after, **asked)
-        text = sentence(found, found.primary[0])
-        if limit.crossed(found.primary):
+        compared = compare_calls(before, after, **asked)
+        text = sentence(compared, compared.primary[0])
+        if limit.crossed(compared.primary):
             pytest.fail(f"{limit.text}: {text}", pytrace=False)
-        if found.primary[0].is_open:
+        if compared.primary[0].is_open:
             pytest.skip(text)
-        return found
+        return compared
 
     return judged

@@ -148,8 +148,8 @@ _CRITERION_TIME: Final = re.compile(r"^(\S.*?)?\s+time:\s+\[\S+ \S+ (\S+) (\S+) 
 def _criterion_text(text: str) -> list[Reading]:
     readings, before = [], ""
     for line in text.splitlines():
-        if found := _CRITERION_TIME.match(line):
-            readings.append(_reading(plain_text(found[1] or before), read_number(found[2]), read_unit(found[3])))
+        if match := _CRITERION_TIME.match(line):
+            readings.append(_reading(plain_text(match[1] or before), read_number(match[2]), read_unit(match[3])))
         before = line.strip()
     return readings
 
@@ -178,7 +178,7 @@ def _go(printed: str) -> list[Reading]:
     """The lines of `go test -bench`: name, number of turns, then each value with its unit."""
     values: dict[tuple[str, str, str], list[tuple[Number, ReadingUnit]]] = {}
     text = _go_text(without_escapes(printed))
-    package, packages = "", {found.strip() for found in re.findall(r"^pkg: (.+)$", text, re.MULTILINE)}
+    package, packages = "", {match.strip() for match in re.findall(r"^pkg: (.+)$", text, re.MULTILINE)}
     for line in text.splitlines():
         if failed := _GO_FAILED.match(line):
             how = "" if failed[3] else " was skipped" if failed[1] == "SKIP" else " failed"
@@ -187,11 +187,11 @@ def _go(printed: str) -> list[Reading]:
             raise NoReading(f"the line {plain_text(line.strip())!r} has no name: the benchmark prints text of its own")
         if line.startswith("pkg: "):
             package = f"{line[5:].strip()} " if len(packages) > 1 else ""
-        if (found := _GO_LINE.match(line)) is None:
+        if (match := _GO_LINE.match(line)) is None:
             continue
-        words = found[3].split()
+        words = match[3].split()
         for number, symbol in zip(words[::2], words[1::2], strict=False):
-            values.setdefault((package, found[1], symbol), []).append((read_number(number), read_unit(symbol)))
+            values.setdefault((package, match[1], symbol), []).append((read_number(number), read_unit(symbol)))
     if not values:
         raise NoReading(_without_lines(printed, "lines of benchmarks such as 'BenchmarkX-8 1000 321 ns/op'"))
     # The number of CPUs is behind all names or behind none; else it is part of them, or distinguishes them.
@@ -212,8 +212,8 @@ def _go_text(text: str) -> str:
 
 
 def _mean_reading(name: str, numbers: Sequence[tuple[Number, ReadingUnit]]) -> Reading:
-    found = with_unit(numbers, name)
-    return replace(found, values=(math.fsum(found.values) / len(found.values),))
+    reading = with_unit(numbers, name)
+    return replace(reading, values=(math.fsum(reading.values) / len(reading.values),))
 
 
 def _without_lines(printed: str, wanted: str) -> str:
@@ -304,9 +304,9 @@ class _Event:
 def _perf_stat(printed: str) -> list[Reading]:
     """Events of `perf stat`: as text, with `-x,` or as JSON (`-j`); it prints on stderr: 2>&1."""
     text = without_escapes(printed)
-    if found := _PERF_PARTS.search(text):
+    if match := _PERF_PARTS.search(text):
         raise NoReading(
-            f"the line {plain_text(found[0].strip())!r} is of one CPU or one interval. Leave out -A, --per-... and -I"
+            f"the line {plain_text(match[0].strip())!r} is of one CPU or one interval. Leave out -A, --per-... and -I"
         )
     events = [event for line in text.splitlines() if (event := _event(line)) is not None]
     if not events:
@@ -330,8 +330,8 @@ def _event(line: str) -> _Event | None:
         if "event" not in row or "counter-value" not in row:
             return None
         return _Event(text_of(row, "event"), text_of(row, "counter-value"), text_of(row, "unit", ""))
-    if found := re.match(r"([\d.]+|<[^>]+>),([^,]*),([^,]+),", line):
-        return _Event(found[3], found[1], found[2])
+    if match := re.match(r"([\d.]+|<[^>]+>),([^,]*),([^,]+),", line):
+        return _Event(match[3], match[1], match[2])
     shown = re.match(r"\s+([\d.,\u202f]+|<[^>]+>)\s+(?:(msec|ns|Joules|MiB)\s+)?([A-Za-z][\w.:/=,-]*)(?:\s|$)", line)
     if shown and shown[3] != "seconds":
         return _Event(shown[3], _ungrouped(shown[1], counted=shown[2] is None), shown[2] or "")
@@ -348,12 +348,12 @@ def _ungrouped(text: str, *, counted: bool) -> str:
 
 
 def _unique(readings: Iterable[Reading]) -> list[Reading]:
-    found: dict[str, Reading] = {}
+    unique: dict[str, Reading] = {}
     for one in readings:
-        if one.name in found:
+        if one.name in unique:
             raise NoReading(f"two benchmarks are called '{one.name}'")
-        found[one.name] = one
-    return list(found.values())
+        unique[one.name] = one
+    return list(unique.values())
 
 
 _FORMATS: Final[dict[str, Callable[[str], list[Reading]]]] = {

@@ -104,20 +104,20 @@ def members(value: Any, key: str) -> list[Any]:
     Raises:
         NoReading: it is none, or empty.
     """
-    found = member(value, key)
-    if not isinstance(found, list):
-        raise NoReading(f"'{key}' is {kind(found)}, not a list")
-    if not found:
+    items = member(value, key)
+    if not isinstance(items, list):
+        raise NoReading(f"'{key}' is {kind(items)}, not a list")
+    if not items:
         raise NoReading(_own_error(value) or f"'{key}' is empty")
-    return found
+    return items
 
 
 def text_of(value: Any, key: str, default: str | None = None) -> str:
     """Return a text that is a member of an object, without control characters; `default` where it has none."""
-    found = value.get(key, default) if default is not None and isinstance(value, dict) else member(value, key)
-    if not isinstance(found, str):
-        raise NoReading(f"'{key}' is {kind(found)}, not a text")
-    return plain_text(found)
+    content = value.get(key, default) if default is not None and isinstance(value, dict) else member(value, key)
+    if not isinstance(content, str):
+        raise NoReading(f"'{key}' is {kind(content)}, not a text")
+    return plain_text(content)
 
 
 def kind(value: Any) -> str:
@@ -165,8 +165,8 @@ def path(text: str, name: str, *, locale: str | None) -> Callable[[str], Reading
         raise BadInput(f"--metric {name}: 'json:{text}' is no path. Example: json:results[0].mean")
 
     def read(printed: str) -> Reading:
-        found = _followed(parse_json(printed), steps)
-        return with_unit([_with_unit(value, text, locale) for value in found], name)
+        values = _followed(parse_json(printed), steps)
+        return with_unit([_with_unit(value, text, locale) for value in values], name)
 
     return read
 
@@ -183,7 +183,7 @@ def _followed(value: Any, steps: Sequence[str]) -> list[Any]:
             items = value.values() if isinstance(value, dict) else value
             if not isinstance(value, (dict, list)):
                 raise NoReading(f"{here} is {kind(value)}, not a list")
-            return [found for item in items for found in _followed(item, steps[at + 1 :])]
+            return [leaf for item in items for leaf in _followed(item, steps[at + 1 :])]
         if isinstance(value, list):
             if not re.fullmatch(r"-?\d{1,9}", step) or not -len(value) <= int(step) < len(value):
                 raise NoReading(f"{here} is a list of {len(value)} items, there is no '{step}' in it")

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 def compared_page(outcome: Outcome) -> str:
     """The report of a comparison as one HTML document that fetches nothing."""
-    found = outcome.found
-    shown = written(found)
-    parts = [(finding, [*_pairs(found, finding), *_shift(outcome, finding)]) for finding in found.primary]
+    compared = outcome.compared
+    shown = written(compared)
+    parts = [(finding, [*_pairs(compared, finding), *_shift(outcome, finding)]) for finding in compared.primary]
     first = parts[0][1]
     headline = first.pop(0) if first else None
     commands = Notes(tuple((FigureText(name), f": `{command}`") for name, command in shown.commands), details=True)
@@ -45,10 +45,10 @@ def compared_page(outcome: Outcome) -> str:
     ]  # fmt: skip
     machine = ", ".join(str(outcome.machine.get(key) or "unknown") for key in ("hostname", "cpu_model", "kernel"))
     return render(HtmlPage(
-        title=f"{_title(found)}: vtare ab",
+        title=f"{_title(compared)}: vtare ab",
         origin="vtare ab",
         about=machine,
-        question=_title(found),
+        question=_title(compared),
         sentences=[(text.keep(line),) for line in _answer(outcome, shown)],
         headline=headline,
         main=_figures(shown),
@@ -56,7 +56,7 @@ def compared_page(outcome: Outcome) -> str:
         sections=(
             Section("commands", titles.COMMANDS, (commands,)),
             *sections,
-            Section("pairs", titles.PAIRS, (replace(_pair_table(found), folded=True),)),
+            Section("pairs", titles.PAIRS, (replace(_pair_table(compared), folded=True),)),
             Section("method", titles.METHOD, (Notes(tuple((line,) for line in _method(outcome))),)),
             Section("machine", titles.MACHINE,
                     (Facts("machine-1", "fact", facts_of_machine(outcome.machine)),)),
@@ -74,7 +74,7 @@ def _title(found: Compared) -> str:
 
 def _answer(outcome: Outcome, shown: Written) -> list[str]:
     limits = [
-        wording.fail_if(f"--fail-if '{limit.text}'", crossed=bool(limit.crossed(outcome.found.primary)))
+        wording.fail_if(f"--fail-if '{limit.text}'", crossed=bool(limit.crossed(outcome.compared.primary)))
         for limit in outcome.limits
     ]
     return [*shown.answer, *limits, *shown.warnings, *shown.about, *([] if shown.beside is None else [shown.beside])]
@@ -147,20 +147,21 @@ def _order(found: Compared, pair: Pair, only: Sequence[int] | None = None) -> st
 
 def _shift(outcome: Outcome, finding: Finding) -> list[Question]:
     """The shift function: of the readings of each run where it has some, else of the runs."""
-    found, figure, command = outcome.found, finding.figure, finding.command
+    compared, figure, command = outcome.compared, finding.figure, finding.command
     rng = np.random.default_rng([outcome.seed, command])
-    level = 1 - found.asked.alpha
-    if found.chosen.design == "sequential" or finding.ratio is None:
+    level = 1 - compared.asked.alpha
+    if compared.chosen.design == "sequential" or finding.ratio is None:
         return []
     if figure.readings is not None:
         here, there = (
-            {at: _quantiles(figure.readings(pair.runs[k])) for at, pair in enumerate(found.pairs)} for k in (command, 0)
+            {at: _quantiles(figure.readings(pair.runs[k])) for at, pair in enumerate(compared.pairs)}
+            for k in (command, 0)
         )
         of, rule = "readings of a run", wording.OF_EACH_RUN
         shifts = shift_function(here, there, level=level, rng=rng)
     else:
         first, second = (
-            [value or 0.0 for pair in found.pairs for value in (figure.read(pair.runs[k]),)] for k in (0, command)
+            [value or 0.0 for pair in compared.pairs for value in (figure.read(pair.runs[k]),)] for k in (0, command)
         )
         of, rule = "runs", wording.HARRELL_DAVIS
         shifts = stats.quantile_shift(first, second, level=level, rng=rng)
@@ -168,20 +169,20 @@ def _shift(outcome: Outcome, finding: Finding) -> list[Question]:
     name = f"shift-{letter(command).lower()}"
     title = titles.SHIFT
     if not points:
-        short = wording.no_quantile(len(found.pairs), stats.LEAST_SHIFT_PAIRS)
+        short = wording.no_quantile(len(compared.pairs), stats.LEAST_SHIFT_PAIRS)
         return [Question(name, title, short, ())]
     drawing = plots.quantile_changes(
-        points, name=name, label=f"change in {figure.name}", margin_ratio=1 + found.asked.margin
+        points, name=name, label=f"change in {figure.name}", margin_ratio=1 + compared.asked.margin
     )
     ends = f"{100 * points[0][0]:g} to {100 * points[-1][0]:g} %"
-    caption = wording.quantiles(of, letter(command), letter(0), level, rule, len(found.pairs), ends)
+    caption = wording.quantiles(of, letter(command), letter(0), level, rule, len(compared.pairs), ends)
     return [Question(name, title, caption, (Panel(name, drawing),))]
 
 
 def _quantiles(readings: Sequence[float]) -> dict[str, Any]:
     counted = stats.tally(readings)
-    found = {name: stats.quantile(readings, ORDER[name]).value for name in ("median", "p99")}
-    return {**run_quantiles(counted), **found}
+    whole = {name: stats.quantile(readings, ORDER[name]).value for name in ("median", "p99")}
+    return {**run_quantiles(counted), **whole}
 
 
 def _pair_table(found: Compared) -> Table:
@@ -210,7 +211,7 @@ def _pair_table(found: Compared) -> Table:
 
 
 def _method(outcome: Outcome) -> list[str]:
-    found = outcome.found
-    margin = f"{100 * found.asked.margin:.3g} %"
-    looks = wording.SEQUENTIAL if found.chosen.design == "sequential" else wording.in_pairs(found.asked.alpha)
+    compared = outcome.compared
+    margin = f"{100 * compared.asked.margin:.3g} %"
+    looks = wording.SEQUENTIAL if compared.chosen.design == "sequential" else wording.in_pairs(compared.asked.alpha)
     return [looks, wording.verdicts(margin), wording.GAPS_AND_STEAL, wording.seed(outcome.seed)]

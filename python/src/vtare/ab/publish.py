@@ -37,19 +37,21 @@ _QUARTILES: Final = (0.25, 0.5, 0.75)
 
 def markdown(outcome: Outcome) -> str:
     """For a pull request or a step summary: the answer, a table, how it was found."""
-    found = outcome.found
-    lines = [f"**{_cell(sentence(found, finding))}**" for finding in found.primary]
+    compared = outcome.compared
+    lines = [f"**{_cell(sentence(compared, finding))}**" for finding in compared.primary]
     lines += [
-        f"\n{_cell(more)}" for more in (known_beside(found), floor_text(found), void_text(found)) if more is not None
+        f"\n{_cell(more)}"
+        for more in (known_beside(compared), floor_text(compared), void_text(compared))
+        if more is not None
     ]
     for limit in outcome.limits:
-        crossed = bool(limit.crossed(found.primary))
+        crossed = bool(limit.crossed(compared.primary))
         lines.append("\n" + wording.fail_if(f"`--fail-if '{limit.text}'`", crossed=crossed))
     lines += ["", "| figure | command | typical run (interval) | mean of all runs (interval) | verdict |",
               "|---|---|---|---|---|"]  # fmt: skip
-    lines += [_row(finding) for finding in (*found.primary, *found.others)]
-    lines += ["", *(f"- {letter(k)}: {_code(command.text)}" for k, command in enumerate(found.commands))]
-    lines.append(f"- {basis(found)} {design_text(found)} {wording.seed(outcome.seed)}")
+    lines += [_row(finding) for finding in (*compared.primary, *compared.others)]
+    lines += ["", *(f"- {letter(k)}: {_code(command.text)}" for k, command in enumerate(compared.commands))]
+    lines.append(f"- {basis(compared)} {design_text(compared)} {wording.seed(outcome.seed)}")
     return "\n".join(lines) + "\n"
 
 
@@ -74,14 +76,16 @@ def _code(text: str) -> str:
 
 def junit(outcome: Outcome) -> str:
     """A test case for each limit and command; one that is not crossed but too noisy to know is skipped."""
-    found = outcome.found
-    cases = [(limit, finding) for limit in outcome.limits for finding in found.primary]
+    compared = outcome.compared
+    cases = [(limit, finding) for limit in outcome.limits for finding in compared.primary]
     suite = ElementTree.Element("testsuite", name="vtare ab", tests=str(len(cases)))
     failures = skipped = 0
     for limit, finding in cases:
         name = f"{letter(finding.command)} is not {limit.text}"
-        case = ElementTree.SubElement(suite, "testcase", name=name, classname="vtare.ab", time=f"{found.elapsed_s:.3f}")
-        text = plain_line(sentence(found, finding))
+        case = ElementTree.SubElement(
+            suite, "testcase", name=name, classname="vtare.ab", time=f"{compared.elapsed_s:.3f}"
+        )
+        text = plain_line(sentence(compared, finding))
         if limit.crossed([finding]):
             failures += 1
             ElementTree.SubElement(case, "failure", message=text)
@@ -100,10 +104,10 @@ def junit(outcome: Outcome) -> str:
 def github(outcome: Outcome) -> str:
     """Workflow commands of GitHub: an error where a limit is crossed, a warning where it is too noisy, or a notice."""
     lines = []
-    for finding in outcome.found.primary:
+    for finding in outcome.compared.primary:
         crossed = any(limit.crossed([finding]) for limit in outcome.limits)
         kind = "error" if crossed else "warning" if finding.is_open else "notice"
-        text = plain_line(sentence(outcome.found, finding)).replace("%", "%25")
+        text = plain_line(sentence(outcome.compared, finding)).replace("%", "%25")
         lines.append(f"::{kind} title=vtare ab::{text}")
     return "\n".join(lines) + "\n"
 
@@ -132,7 +136,7 @@ def _medians(found: Compared) -> list[_Median]:
 def bencher(outcome: Outcome) -> str:
     """Bencher Metric Format: a benchmark for each command, a measure for each figure, with quartiles as its bounds."""
     written: dict[str, dict[str, dict[str, float]]] = {}
-    for row in _medians(outcome.found):
+    for row in _medians(outcome.compared):
         measure = {"value": row.middle, "lower_value": row.low, "upper_value": row.high}
         written.setdefault(row.command, {})[row.figure.name.replace(" ", "-").lower()] = measure
     return json.dumps(written, indent=2, allow_nan=False) + "\n"
@@ -147,7 +151,7 @@ def benchmark_action(outcome: Outcome, *, bigger: bool = False) -> str:
             "value": row.middle,
             "range": f"{row.low:g} to {row.high:g}",
         }
-        for row in _medians(outcome.found)
+        for row in _medians(outcome.compared)
         if bool(row.figure.more_is_better) == bigger
     ]
     return json.dumps(rows, indent=2, allow_nan=False) + "\n"

@@ -84,8 +84,8 @@ def read_unit(text: str) -> ReadingUnit:
 
 
 def _time(text: str) -> float | None:
-    found = _TIMES.get(text)
-    return _TIMES.get(text.lower().removesuffix("s")) if found is None and len(text) > 2 else found
+    unit = _TIMES.get(text)
+    return _TIMES.get(text.lower().removesuffix("s")) if unit is None and len(text) > 2 else unit
 
 
 def _quotient(above: str, below: str, text: str) -> ReadingUnit:
@@ -102,11 +102,11 @@ def _quotient(above: str, below: str, text: str) -> ReadingUnit:
 
 
 def _scaled(text: str) -> ReadingUnit | None:
-    found = _SCALED.fullmatch(text)
-    if found is None:
+    match = _SCALED.fullmatch(text)
+    if match is None:
         return None
-    symbol = _BASES[found[2]]
-    return ReadingUnit(symbol, _PREFIXES[found[1]], True if symbol.endswith("/s") else None)
+    symbol = _BASES[match[2]]
+    return ReadingUnit(symbol, _PREFIXES[match[1]], True if symbol.endswith("/s") else None)
 
 
 def is_known(text: str) -> bool:
@@ -143,10 +143,10 @@ def read_number(text: str, locale: str | None = None) -> Number:
     text = text.strip()
     shown = repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
     plain = text if locale is None else _without_groups(text, *LOCALES[locale])
-    found = _NUMBER.fullmatch(plain) if plain is not None and len(plain) <= _LONGEST else None
-    if found is None or not (found[2] or found[3]):
+    match = _NUMBER.fullmatch(plain) if plain is not None and len(plain) <= _LONGEST else None
+    if match is None or not (match[2] or match[3]):
         raise NoReading(_why_no_number(text, shown, locale))
-    decimals, power = found[3] or "", int(found[4] or 0)
+    decimals, power = match[3] or "", int(match[4] or 0)
     try:
         value, step = float(plain or ""), 10.0 ** (power - len(decimals))
     except OverflowError:

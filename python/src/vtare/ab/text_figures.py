@@ -142,15 +142,15 @@ def _refuse_part(plain: str, begin: int, end: int, whole: tuple[int, int]) -> No
 def _unit_beside(after: str) -> ReadingUnit:
     """The unit right after a number, or a known one after a blank; any other word there is none."""
     joined = after[:1] not in ("", " ", "\t")
-    found = _WORD.match(after.lstrip(" \t"))
-    if found is None:
+    match = _WORD.match(after.lstrip(" \t"))
+    if match is None:
         return ReadingUnit()
-    word = found[0].rstrip("/")
+    word = match[0].rstrip("/")
     if word.lower() in _LARGE:
         raise NoReading(f"the number is followed by '{word}'. Print it in digits")
     if joined or is_known(word):
         unit = read_unit(word) if _LETTERS.search(word) or word == "%" else ReadingUnit()
-        return _scaled_by(unit, after.lstrip(" \t")[found.end() :])
+        return _scaled_by(unit, after.lstrip(" \t")[match.end() :])
     scaled = re.fullmatch(r"([kKMGT]i?|[mun\u00b5\u03bc])([A-Z][A-Za-z]*(?:/[A-Za-z]+)?|[a-z]+/[a-z]+)", word)
     # A word such as `Mfoo/s` may be scaled in another run: kept as it is, so that units that differ are seen.
     return ReadingUnit(word) if scaled else ReadingUnit()

@@ -129,10 +129,10 @@ class Trials:
         if "error" in answer:
             raise BadInput(answer["error"])
         measured = []
-        for command, (out, err), found in zip(commands, files, answer["programs"], strict=True):
-            self._check(command, found, err)
-            del found["exit_code"], found["signal"], found["timed_out"], found["printed_too_much"]
-            run = Measured(**found, least_byte=answer["least_byte"])
+        for command, (out, err), one_run in zip(commands, files, answer["programs"], strict=True):
+            self._check(command, one_run, err)
+            del one_run["exit_code"], one_run["signal"], one_run["timed_out"], one_run["printed_too_much"]
+            run = Measured(**one_run, least_byte=answer["least_byte"])
             if self._read is not None and not run.left_behind:
                 run = replace(run, readings=self._read(_output(command, out), command.text))
             measured.append(run)

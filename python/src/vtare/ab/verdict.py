@@ -312,13 +312,13 @@ def read_limit(text: str) -> FailLimit:
     Raises:
         BadInput: it is none.
     """
-    found = _LIMIT.fullmatch(text.strip())
-    if found is None:
+    match = _LIMIT.fullmatch(text.strip())
+    if match is None:
         raise BadInput(
             f"--fail-if: '{text}' is no limit. Example: 'slower by 5 %'. Other words: faster, worse, better, higher, "
             "lower"
         )
-    return FailLimit(found.group(1), float(found.group(2) or 0) / 100.0, text.strip())
+    return FailLimit(match.group(1), float(match.group(2) or 0) / 100.0, text.strip())
 
 
 def noise(found: Compared) -> dict[str, float | None]:
@@ -335,7 +335,7 @@ def noise(found: Compared) -> dict[str, float | None]:
 class Outcome:
     """A comparison with the seed of its orders, the facts of the machine and the limits of `--fail-if`."""
 
-    found: Compared
+    compared: Compared
     seed: int
     machine: Mapping[str, Any]
     limits: tuple[FailLimit, ...] = ()
@@ -360,7 +360,7 @@ def _warnings(found: Compared) -> tuple[str, ...]:
 
 def document(outcome: Outcome) -> comparisons.Ab:
     """The comparison as one JSON document (docs/guide/change.md)."""
-    found = outcome.found
+    compared = outcome.compared
 
     def of(finding: Finding) -> comparisons.FindingDocument:
         return {
@@ -372,28 +372,28 @@ def document(outcome: Outcome) -> comparisons.Ab:
             "mean_ratio_low": finding.mean_low, "mean_ratio_high": _finite(finding.mean_high), "step": finding.step,
         }  # fmt: skip
 
-    figures = list(dict.fromkeys(finding.figure for finding in (*found.primary, *found.others)))
+    figures = list(dict.fromkeys(finding.figure for finding in (*compared.primary, *compared.others)))
     return {
         "schema": SCHEMA,
-        "answer": _answered(found),
+        "answer": _answered(compared),
         "machine": dict(outcome.machine),
-        "commands": [{"name": letter(k), "text": command.text} for k, command in enumerate(found.commands)],
-        "design": found.chosen.design,
-        "design_reason": found.chosen.why,
-        "cpus": list(found.chosen.cpus),
-        "margin_percent": 100 * found.asked.margin,
-        "alpha": found.asked.alpha,
+        "commands": [{"name": letter(k), "text": command.text} for k, command in enumerate(compared.commands)],
+        "design": compared.chosen.design,
+        "design_reason": compared.chosen.why,
+        "cpus": list(compared.chosen.cpus),
+        "margin_percent": 100 * compared.asked.margin,
+        "alpha": compared.asked.alpha,
         "seed": outcome.seed,
-        "stopped": found.stopped,
-        "elapsed_s": found.elapsed_s,
-        "void_pairs": found.void,
+        "stopped": compared.stopped,
+        "elapsed_s": compared.elapsed_s,
+        "void_pairs": compared.void,
         "figures": [
             {"name": figure.name, "unit": figure.unit or None, "more_is_better": figure.more_is_better}
             for figure in figures
         ],
-        "findings": [of(finding) for finding in found.primary],
-        "other_findings": [of(finding) for finding in found.others],
-        "noise": noise(found),
+        "findings": [of(finding) for finding in compared.primary],
+        "other_findings": [of(finding) for finding in compared.others],
+        "noise": noise(compared),
         "pairs": [
             {
                 "order": [letter(k) for k in pair.order],
@@ -407,7 +407,7 @@ def document(outcome: Outcome) -> comparisons.Ab:
                 "runs": [counted(run) for run in pair.runs],
                 "figures": {figure.name: [figure.read(run) for run in pair.runs] for figure in figures},
             }
-            for pair in found.pairs
+            for pair in compared.pairs
         ],
     }
 

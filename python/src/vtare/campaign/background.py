@@ -248,7 +248,7 @@ def _offered(reports: Sequence[dict[str, Any]], received: dict[str, Any] | None)
         known = [value for value in values if value is not None]
         return sum(known) if len(known) == len(values) else None
 
-    found: dict[str, Any] = {"operations_per_s": total([report["operations_per_s"] for report in reports])}
+    offered: dict[str, Any] = {"operations_per_s": total([report["operations_per_s"] for report in reports])}
     parts = [report["io"] or (report["nbd"] or {}).get("client") for report in reports]
     io = [part for part in parts if part]
     if len(io) == len(reports) > 0:
@@ -257,8 +257,8 @@ def _offered(reports: Sequence[dict[str, Any]], received: dict[str, Any] | None)
                 part[key] / r["elapsed_s"] if r["elapsed_s"] and part.get(key) is not None else None
                 for part, r in zip(io, reports, strict=True)
             ]
-            found[f"{key}_per_s"] = total(rates)
+            offered[f"{key}_per_s"] = total(rates)
     if received is not None:
         sent = [(report["net"] or {}).get("rate_bit_per_s") for report in reports]
-        found["net"] = {"sent_bit_per_s": total(sent), "received": received.get("net")}
-    return found
+        offered["net"] = {"sent_bit_per_s": total(sent), "received": received.get("net")}
+    return offered

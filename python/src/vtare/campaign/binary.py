@@ -40,9 +40,9 @@ def find_binary(option: Path | None = None) -> Path:
     beside = Path(sys.executable).parent / "vtare"
     if _is_executable(beside):
         return beside
-    found = shutil.which("vtare")
-    if found is not None:
-        return Path(found).absolute()
+    program = shutil.which("vtare")
+    if program is not None:
+        return Path(program).absolute()
     raise BadInput(
         f"the vtare binary was not found: not beside {sys.executable}, not on PATH; "
         "install vtare with `make install` in a clone of it, or name the binary with --binary PATH or VTARE_BINARY=PATH"

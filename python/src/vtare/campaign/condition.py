@@ -53,9 +53,9 @@ def conditions(store: Path, runs: Iterable[Run]) -> Conditions:
     names = set(os.listdir(store / "runs"))
     there = [run for run in runs if run.run_id in names]
     with ThreadPoolExecutor(min(_MOST_THREADS, os.cpu_count() or 1)) as pool:
-        found = list(pool.map(lambda run: _condition(store / "runs" / run.run_id, run), there))
-    reasons = {run.run_id: reason for run, (reason, _) in zip(there, found, strict=True)}
-    return Conditions(reasons, sum(byte for _, byte in found), time.monotonic() - begin)
+        checked = list(pool.map(lambda run: _condition(store / "runs" / run.run_id, run), there))
+    reasons = {run.run_id: reason for run, (reason, _) in zip(there, checked, strict=True)}
+    return Conditions(reasons, sum(byte for _, byte in checked), time.monotonic() - begin)
 
 
 def _condition(directory: Path, run: Run) -> tuple[str | None, int]:
@@ -83,8 +83,8 @@ def _belongs(directory: Path, run: Run) -> str | None:
         document = parse_json(read_regular(directory / "run.json"))
     except (OSError, ValueError) as error:
         return f"run.json cannot be read ({error})"
-    found = document.get("run_id") if isinstance(document, dict) else None
-    return None if found == run.run_id else f"belongs to run {found!r}"
+    owner = document.get("run_id") if isinstance(document, dict) else None
+    return None if owner == run.run_id else f"belongs to run {owner!r}"
 
 
 def _read_whole(directory: Path, run: Run) -> str | None:

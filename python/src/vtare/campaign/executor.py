@@ -65,8 +65,8 @@ class Campaign:
             CampaignStopped: no further run can succeed.
         """
         begin = time.monotonic()
-        found = self._store.tidy()
-        self._tidied(found)
+        tidied = self._store.tidy()
+        self._tidied(tidied)
         todo, begun = left(self._store, self._only)
         self._pace.begin(todo, len(self._store.runs))
         try:
@@ -85,7 +85,7 @@ class Campaign:
         finally:
             self._attempts.close()
             self._progress.ended()
-        return result_of(self._store, found, time.monotonic() - begin)
+        return result_of(self._store, tidied, time.monotonic() - begin)
 
     def _enough(self, block: int) -> bool:
         """Whether the plan's rule states to stop after this block; kept in the journal then."""

@@ -79,7 +79,7 @@ def serving(server: Server, number: int = 0) -> tuple[str, list[str]]:
 
 def _both(client: Path, server: Path) -> dict[str, Any]:
     """The client's report, with the server's part of the server's."""
-    found = []
+    ends = []
     for path in (client, server):
         try:
             document = documents.read(path)
@@ -88,6 +88,6 @@ def _both(client: Path, server: Path) -> dict[str, Any]:
             raise RunFailed(printable(f"the load's report: {error}")) from error
         if document.get("kind") != FILE_SERVICE or not isinstance(document.get("nbd"), dict):
             raise RunFailed(f"the load's report {path.name} is not of the load {FILE_SERVICE}")
-        found.append(document)
-    own, other = found
+        ends.append(document)
+    own, other = ends
     return {**own, "nbd": {**own["nbd"], "server": other["nbd"].get("server")}}

@@ -70,9 +70,9 @@ class HostClocks:
         for role, server in self._others.items():
             best: ClockComparison | None = None
             for _ in range(_TRIES):
-                found = self._compared(role, server, directory, key, stop)
-                if best is None or (found is not None and found.width_ns < best.width_ns):
-                    best = found
+                comparison = self._compared(role, server, directory, key, stop)
+                if best is None or (comparison is not None and comparison.width_ns < best.width_ns):
+                    best = comparison
                 if best is not None and best.width_ns < _NARROW_NS:
                     break
             if best is None:
@@ -82,7 +82,7 @@ class HostClocks:
     def write(self, directory: Path, files: Files) -> None:
         """Write the document `vtare.clocks/1`, where there is more than one clock."""
         if self.several:
-            hosts = {role: ClockRelation(tuple(found)).document() for role, found in self._found.items()}
+            hosts = {role: ClockRelation(tuple(comparisons)).document() for role, comparisons in self._found.items()}
             document = {"schema": CLOCKS_SCHEMA, "hosts": hosts}
             files.write(directory / CLOCKS_FILE, json.dumps(document, indent=2).encode())
 

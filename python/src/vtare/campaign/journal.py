@@ -173,9 +173,9 @@ class Journal:
             self._refuse_unreadable(error)
 
     def _refuse_other_schema(self) -> None:
-        found = self._connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
-        tables = {name: " ".join(str(sql).split()) for kind, name, sql in found if kind == "table"}
-        automatic = all(kind == "table" or (kind == "index" and sql is None) for kind, _, sql in found)
+        entries = self._connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
+        tables = {name: " ".join(str(sql).split()) for kind, name, sql in entries if kind == "table"}
+        automatic = all(kind == "table" or (kind == "index" and sql is None) for kind, _, sql in entries)
         if tables and (not automatic or tables not in ({**_EXPECTED, **_OF_HOSTS}, _EXPECTED)):
             raise BadInput(
                 f"{self._path}: holds more than the tables of a journal, or others, which is not made by vtare: do "
@@ -245,9 +245,9 @@ class Journal:
             BadInput: it is damaged.
         """
         with self._guarded():
-            found = self._connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
-            if found != "ok":
-                raise sqlite3.DatabaseError(" ".join(str(found).split()))
+            outcome = self._connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+            if outcome != "ok":
+                raise sqlite3.DatabaseError(" ".join(str(outcome).split()))
 
     def stopped(self) -> Stopped | None:
         """Return how the campaign stopped by its plan's rule; None where it has not.
@@ -255,16 +255,16 @@ class Journal:
         Raises:
             BadInput: the journal is damaged, or states something else.
         """
-        found = self.meta("stopped")
-        if found is None:
+        text = self.meta("stopped")
+        if text is None:
             return None
         try:
-            document = parse_json(found)
+            document = parse_json(text)
             block, reason = document["block"], document["reason"]
         except (ValueError, TypeError, KeyError) as error:
-            raise self._odd(found[:200], "'stopped'", "a block and a reason") from error
+            raise self._odd(text[:200], "'stopped'", "a block and a reason") from error
         if not isinstance(block, int) or not isinstance(reason, str):
-            raise self._odd(found[:200], "'stopped'", "a block and a reason")
+            raise self._odd(text[:200], "'stopped'", "a block and a reason")
         return Stopped(block, reason)
 
     def stop(self, stopped: Stopped) -> None:
@@ -416,12 +416,12 @@ def _uri(path: Path) -> str:
 
 def _statements(script: str) -> dict[str, str]:
     """The statements that make tables as SQLite keeps them, by name."""
-    found = {}
+    statements = {}
     for statement in script.split(";"):
         words = " ".join(statement.split()).replace("IF NOT EXISTS ", "")
         if words:
-            found[words.split()[2]] = words
-    return found
+            statements[words.split()[2]] = words
+    return statements
 
 
 _EXPECTED: Final = _statements(_TABLES)

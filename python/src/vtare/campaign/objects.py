@@ -75,8 +75,8 @@ def _place(url: str) -> Path:
 
 def named(text: str) -> str:
     """A message in which stores on S3 are named as such, not by their working copies."""
-    for path, found in _known.items():
-        text = text.replace(str(path), found.url)
+    for path, remote in _known.items():
+        text = text.replace(str(path), remote.url)
     return text
 
 
@@ -88,8 +88,8 @@ def fetch(path: Path, *, runs: bool = True) -> None:
     Raises:
         BadInput: there is no such store, or S3 is out of reach.
     """
-    found = _known.get(path)
-    if found is None:
+    remote = _known.get(path)
+    if remote is None:
         return
     if path.is_dir():
         try:
@@ -97,10 +97,10 @@ def fetch(path: Path, *, runs: bool = True) -> None:
         except BadInput:
             return
         os.close(descriptor)
-    if not found.fetch_state():
-        raise BadInput(f"{found.url}: no such store; make one with `vtare run PLAN --store {found.url}`")
+    if not remote.fetch_state():
+        raise BadInput(f"{remote.url}: no such store; make one with `vtare run PLAN --store {remote.url}`")
     if runs:
-        found.fetch_runs(found.listed())
+        remote.fetch_runs(remote.listed())
 
 
 @contextmanager
@@ -112,24 +112,24 @@ def at_work(path: Path) -> Iterator[Files]:
     Raises:
         BadInput: another campaign works in it, or S3 is out of reach.
     """
-    found = _known.get(path)
-    if found is None:
+    remote = _known.get(path)
+    if remote is None:
         yield Files()
         return
-    found.lock()
+    remote.lock()
     try:
-        listed = found.listed()
-        if found.fetch_state():
-            found.fetch_runs(listed)
-        files = _CopiedFiles(found)
+        listed = remote.listed()
+        if remote.fetch_state():
+            remote.fetch_runs(listed)
+        files = _CopiedFiles(remote)
         files.put_missing(listed)
         try:
             yield files
         finally:
             if kind_of(path / "plan.toml") == "file":
-                found.put_state()
+                remote.put_state()
     finally:
-        found.unlock()
+        remote.unlock()
 
 
 class _CopiedFiles(Files):
@@ -194,8 +194,10 @@ class ObjectStore:
 
     def get(self, name: str) -> bytes | None:
         """Get one object; None where there is none."""
-        found: bytes | None = self._asked(lambda library, store: bytes(library.get(store, name).bytes()), missing=None)
-        return found
+        content: bytes | None = self._asked(
+            lambda library, store: bytes(library.get(store, name).bytes()), missing=None
+        )
+        return content
 
     def put_state(self) -> None:
         """Put plan, design and journal."""
@@ -205,14 +207,14 @@ class ObjectStore:
     def fetch_state(self) -> bool:
         """Get plan, design and journal; whether they are there."""
         with ThreadPoolExecutor(len(_STATE)) as pool:
-            found = dict(zip(_STATE, pool.map(self.get, _STATE), strict=True))
-        if None in found.values():
+            contents = dict(zip(_STATE, pool.map(self.get, _STATE), strict=True))
+        if None in contents.values():
             return False
         self.path.joinpath("runs").mkdir(parents=True, exist_ok=True)
         write_whole(self.path.parent / "origin", self.url.encode())
         for end in BESIDE:
             (self.path / f"journal.sqlite{end}").unlink(missing_ok=True)
-        for name, content in found.items():
+        for name, content in contents.items():
             write_whole(self.path / name, content or b"")
         return True
 
@@ -239,7 +241,7 @@ class ObjectStore:
         """The names of the files of each run that has any."""
 
         def names(library: Any, store: Any) -> list[str]:
-            return [found["path"] for chunk in library.list(store, prefix="runs") for found in chunk]
+            return [entry["path"] for chunk in library.list(store, prefix="runs") for entry in chunk]
 
         runs: dict[str, list[str]] = {}
         for name in self._asked(names):
@@ -305,15 +307,15 @@ class ObjectStore:
             except refused:
                 return None
 
-        found: str | None = self._asked(put)
-        return found
+        tag: str | None = self._asked(put)
+        return tag
 
     def _holder(self) -> tuple[dict[str, Any] | None, str | None]:
         """What the lock states, and its tag."""
 
         def get(library: Any, store: Any) -> tuple[bytes, str]:
-            found = library.get(store, _LOCK)
-            return bytes(found.bytes()), str(found.meta["e_tag"])
+            lock = library.get(store, _LOCK)
+            return bytes(lock.bytes()), str(lock.meta["e_tag"])
 
         content, tag = self._asked(get, missing=(b"", None))
         with suppress(ValueError):

@@ -47,8 +47,8 @@ def room_for(run: Run, kind: str, resources: Resources) -> Resources:
 
     Left alone is what the plan chooses, and what has the memory of its machine.
     """
-    found = platform_class(kind)
-    if found is None or found.LAYER is not Layer.MACHINE or "memory_byte" not in found.OFFERED:
+    platform = platform_class(kind)
+    if platform is None or platform.LAYER is not Layer.MACHINE or "memory_byte" not in platform.OFFERED:
         return resources
     if resources.memory_byte is not None or not _is_brought(language_of(run.instrument, run.parameters), kind):
         return resources
@@ -57,8 +57,8 @@ def room_for(run: Run, kind: str, resources: Resources) -> Resources:
 
 def _is_brought(language: str | None, kind: str) -> bool:
     """Whether the program of a language brings what runs it: machines elsewhere may have another version, or none."""
-    found = platform_class(kind)
-    return language == _BROUGHT and (found is None or not found.FURNISHED or found.LAYER is Layer.MACHINE)
+    platform = platform_class(kind)
+    return language == _BROUGHT and (platform is None or not platform.FURNISHED or platform.LAYER is Layer.MACHINE)
 
 
 class CounterPrograms:

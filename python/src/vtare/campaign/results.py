@@ -52,13 +52,13 @@ def left(store: Store, only: frozenset[str] | None = None) -> tuple[list[Run], s
     """
     entries, stopped = store.journal.entries(), store.journal.stopped()
     # What was skipped is tried again: what was missing may be there now, and is looked for before a run starts.
-    found = [(run, entries[run.run_id].status if run.run_id in entries else None) for run in store.runs]
+    statuses = [(run, entries[run.run_id].status if run.run_id in entries else None) for run in store.runs]
     todo = [
         run
-        for run, status in found
+        for run, status in statuses
         if status != "done" and (only is None or status in only) and (stopped is None or run.block <= stopped.block)
     ]
-    return todo, {run.block for run, status in found if status is not None}
+    return todo, {run.block for run, status in statuses if status is not None}
 
 
 def enough(store: Store, precise: Precise | None, block: int) -> bool:

@@ -147,10 +147,10 @@ class Store:
             remove_keys(path)
             journal = path / "journal.sqlite"
             try:
-                with Journal(journal, read_only=True) as found:
-                    found.check()
-                    found.entries()
-                    found.stopped()
+                with Journal(journal, read_only=True) as checked:
+                    checked.check()
+                    checked.entries()
+                    checked.stopped()
             except BadInput:
                 for name in (journal.name, *(f"{journal.name}{end}" for end in (*BESIDE, "-journal"))):
                     if kind_of(path / name) is not None:
@@ -204,19 +204,19 @@ class Store:
             if path.name.startswith(TEMPORARY):
                 self.files.remove_tree(path)
                 removed += 1
-        found = conditions(self.path, self.runs)
+        checked = conditions(self.path, self.runs)
         entries = self.journal.entries()
         done = {run_id for run_id, entry in entries.items() if entry.status == "done"}
-        for run_id in found.damaged:
+        for run_id in checked.damaged:
             _set_aside(self.files, self.directory(run_id), self.path)
             self.journal.forget(run_id)
-        missing = tuple(run.run_id for run in self.runs if run.run_id in done and run.run_id not in found.reasons)
+        missing = tuple(run.run_id for run in self.runs if run.run_id in done and run.run_id not in checked.reasons)
         for run_id in missing:
             self.journal.forget(run_id)
-        adopted = tuple(run_id for run_id in found.whole if run_id not in done)
+        adopted = tuple(run_id for run_id in checked.whole if run_id not in done)
         for run_id in adopted:
             self.journal.record(Entry(run_id, "done", None, None, None, None))
-        return Tidied(found, removed, adopted, missing, found.damaged)
+        return Tidied(checked, removed, adopted, missing, checked.damaged)
 
 
 def _set_aside(files: Files, path: Path, store: Path) -> None:

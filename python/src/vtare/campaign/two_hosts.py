@@ -414,12 +414,12 @@ class TwoHostRun(RunSetup):
 
     def _facts(self) -> dict[str, Any]:
         """The document `vtare.topology/1` of a run: who stood where, and the devices between them."""
-        found: dict[str, Any] = {"schema": "vtare.topology/1", "link": self._hosts.facts()}
+        facts: dict[str, Any] = {"schema": "vtare.topology/1", "link": self._hosts.facts()}
         if self.roles.path is not None:
-            found["path"] = self.roles.path.document()
+            facts["path"] = self.roles.path.document()
         for side in SIDES:
             instance = self._instances[side]
-            found[side] = {
+            facts[side] = {
                 "resources": asdict(self.roles.resources_at(side)),
                 "platform": self.roles.sender if side == "sender" else self.roles.responder,
                 "instance": instance.name,
@@ -428,7 +428,7 @@ class TwoHostRun(RunSetup):
                 "host_side": dict(self._servers[side].facts()),
                 **instance.facts(),
             }
-        return found
+        return facts
 
 
 def _end_all(helpers: Sequence[Helper], stop: StopRequest) -> None:

@@ -49,14 +49,14 @@ class Verification:
 
     def problems(self) -> list[str]:
         """A line for everything that was found."""
-        found = [] if self.journal is None else [f"journal: {self.journal}"]
-        found += [f"damaged: runs/{run_id}: {reason}" for run_id, reason in self.conditions.damaged.items()]
-        found += [f"missing: runs/{run_id}: the journal has it as done" for run_id in self.missing]
+        listed = [] if self.journal is None else [f"journal: {self.journal}"]
+        listed += [f"damaged: runs/{run_id}: {reason}" for run_id, reason in self.conditions.damaged.items()]
+        listed += [f"missing: runs/{run_id}: the journal has it as done" for run_id in self.missing]
         if self.journal is None:
-            found += [f"not in the journal: runs/{run_id}" for run_id in self.unlisted]
+            listed += [f"not in the journal: runs/{run_id}" for run_id in self.unlisted]
         if self.leftovers:
-            found.append(f"left by killed runs: {self.leftovers} in runs/")
-        return found
+            listed.append(f"left by killed runs: {self.leftovers} in runs/")
+        return listed
 
     def answer(self) -> Answered:
         """Whether the store is sound, and the next step."""
@@ -116,19 +116,19 @@ def _check(path: Path) -> Verification:
         busy = False
     except BadInput:
         busy = True
-    found = _conditions(path, runs)
+    checked = _conditions(path, runs)
     names = sorted(os.listdir(path / "runs"))
     known = {run.run_id for run in runs}
     # A run is published before its row is written.
-    unlisted = () if busy else tuple(run_id for run_id in found.whole if run_id not in done)
+    unlisted = () if busy else tuple(run_id for run_id in checked.whole if run_id not in done)
     return Verification(
         store=path,
         plan=plan.name,
         total=len(runs),
-        conditions=found,
+        conditions=checked,
         journal=journal,
         unlisted=unlisted,
-        missing=tuple(run.run_id for run in runs if run.run_id in done and run.run_id not in found.reasons),
+        missing=tuple(run.run_id for run in runs if run.run_id in done and run.run_id not in checked.reasons),
         leftovers=0 if busy else sum(name.startswith(TEMPORARY) for name in names),
         strangers=tuple(plain_text(n) for n in names if not n.startswith(TEMPORARY) and n not in known),
     )
@@ -146,16 +146,16 @@ def _conditions(path: Path, runs: tuple[Run, ...]) -> Conditions:
 def _repair(path: Path) -> Verification:
     before = _check(path)
     with Store.repair(path) as store:
-        found: Tidied = store.tidy()
+        tidied: Tidied = store.tidy()
     return Verification(
         store=path,
         plan=before.plan,
         total=before.total,
-        conditions=found.conditions,
+        conditions=tidied.conditions,
         journal=before.journal,
-        unlisted=found.adopted,
-        missing=found.missing,
-        leftovers=found.removed,
+        unlisted=tidied.adopted,
+        missing=tidied.missing,
+        leftovers=tidied.removed,
         strangers=before.strangers,
         repaired=True,
     )

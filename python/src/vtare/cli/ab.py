@@ -166,14 +166,14 @@ def ab(
             figures = _figures(judge, reader.figures(more_is_better=direction), limits)
         if before is None:
             rng = np.random.default_rng(drawn)
-            found = comparison.compare(trials, listed, figures, asked, rng=rng, show=show, first=first)
+            compared = comparison.compare(trials, listed, figures, asked, rng=rng, show=show, first=first)
         else:
-            found = comparison.against(trials, *before, listed[0], figures, asked, show=show)
-    outcome = Outcome(found, drawn, trials.machine, limits)
+            compared = comparison.against(trials, *before, listed[0], figures, asked, show=show)
+    outcome = Outcome(compared, drawn, trials.machine, limits)
     if as_json:
         print_json(document(outcome))
     else:
-        show_compared(stdout(), found, verbose=verbose)
+        show_compared(stdout(), compared, verbose=verbose)
     for form, file in files:
         if form == "html":
             from vtare.ab.page import compared_page
@@ -185,8 +185,8 @@ def ab(
             stdout().print(text, end="")
         else:
             write_whole(Path(file), text.encode())
-    crossed = [limit.text for limit in limits if limit.crossed(found.primary)]
-    if found.stopped == "interrupted":
+    crossed = [limit.text for limit in limits if limit.crossed(compared.primary)]
+    if compared.stopped == "interrupted":
         raise click.exceptions.Exit(130)
     if crossed:
         stderr().print(f"--fail-if: {', '.join(crossed)}")

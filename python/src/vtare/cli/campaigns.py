@@ -108,12 +108,12 @@ def _dry_run(on: str, plan: str, store: Path | None, seed: int | None, *, as_jso
     checked = load_plan(find_plan(plan), contract=load_contract())
     chosen = seed if seed is not None else checked.seed if checked.seed is not None else draw_seed()
     _LOG.info(f"{checked.name}: dry run on {hosts} simulated hosts, seed {chosen}; nothing is measured")
-    found = dry_run(checked, chosen, hosts, faults)
+    outcome = dry_run(checked, chosen, hosts, faults)
     if as_json:
-        print_json(found.document())
+        print_json(outcome.document())
     else:
-        show_dry_run(stdout(), found)
-    if not found.kept:
+        show_dry_run(stdout(), outcome)
+    if not outcome.kept:
         raise click.exceptions.Exit(1)
 
 
@@ -188,12 +188,12 @@ def verify(store: Path, repair: bool, as_json: bool) -> None:
 
     fetch(store)
     with at_work(store) if repair else nullcontext():
-        found = verify_store(store, repair=repair)
+        verification = verify_store(store, repair=repair)
     if as_json:
-        print_json(found.document())
+        print_json(verification.document())
     else:
-        show_verification(stdout(), found)
-    if not found.sound and not repair:
+        show_verification(stdout(), verification)
+    if not verification.sound and not repair:
         raise click.exceptions.Exit(1)
 
 
@@ -272,9 +272,9 @@ def clean(as_json: bool, verbose: bool) -> None:
     """
     from vtare.platforms import remove_leftovers
 
-    found = remove_leftovers()
-    gone = [leftover for leftover in found if leftover.kept_because is None]
-    kept = [leftover for leftover in found if leftover.kept_because is not None]
+    leftovers = remove_leftovers()
+    gone = [leftover for leftover in leftovers if leftover.kept_because is None]
+    kept = [leftover for leftover in leftovers if leftover.kept_because is not None]
     if as_json:
         document: records.Clean = {
             "schema": "vtare.clean/1",
@@ -287,7 +287,7 @@ def clean(as_json: bool, verbose: bool) -> None:
         stdout().print(wording.removed(f"{leftover.kind} {leftover.name}"))
     for leftover in kept:
         stdout().print(wording.kept(f"{leftover.kind} {leftover.name}", leftover.kept_because))
-    if not found:
+    if not leftovers:
         stdout().print(wording.NOTHING_LEFT)
 
 
@@ -399,14 +399,14 @@ def _precision(opened: Store, shown: Path) -> Callable[[int], str | None] | None
         from vtare.summary.stopping import judge_precision
 
         nonlocal end
-        found = judge_precision(shown, rule)
-        if rule.experiment is None or (end is None and not found.stop):
-            _LOG.info(f"block {block}: {found.reason}")
+        precision = judge_precision(shown, rule)
+        if rule.experiment is None or (end is None and not precision.stop):
+            _LOG.info(f"block {block}: {precision.reason}")
         end = time.monotonic() + rule.seconds if end is None else end
-        if found.stop:
-            return found.reason
+        if precision.stop:
+            return precision.reason
         over = time.monotonic() >= end
-        return wording.time_is_over(rule.experiment, rule.seconds, found.reason) if over else None
+        return wording.time_is_over(rule.experiment, rule.seconds, precision.reason) if over else None
 
     return judge
 
@@ -423,8 +423,8 @@ def _write_report(store: Path) -> tuple[Path, list[str], list[str]]:
     with drawing_processes():
         summary = summary_of(store)
         path = write_summary(summary, REPORT_NAME)
-        found = answer(summary, layouts_of(summary))
-        return path, [plain(sentence) for sentence in found.sentences], list(found.limits)
+        headline = answer(summary, layouts_of(summary))
+        return path, [plain(sentence) for sentence in headline.sentences], list(headline.limits)
 
 
 def _result_document(store: Path, result: CampaignResult) -> records.CampaignDocument:

@@ -49,15 +49,15 @@ def doctor(wanted: tuple[str, ...], platforms: bool, binary: Path | None, as_jso
     names = list(wanted)
     program = find_binary(binary)
     ways = Ways()
-    found = features(program, ways)
-    around = places(program, ways, found)
+    known = features(program, ways)
+    around = places(program, ways, known)
     able = _able(names, around)
     if as_json:
-        print_json(_document(names, found, around, able=able))
+        print_json(_document(names, known, around, able=able))
     else:
-        show_ready(stdout(), found, around) if not names else show_named(stdout(), names, around)
+        show_ready(stdout(), known, around) if not names else show_named(stdout(), names, around)
         if platforms:
-            show_doctor(stdout(), found, around)
+            show_doctor(stdout(), known, around)
     if not able:
         raise click.exceptions.Exit(3)
 

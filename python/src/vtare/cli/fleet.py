@@ -48,12 +48,12 @@ def fleet(what: str, hosts: Path | None, seconds: float | None, binary: Path | N
 
     named = hosts_of(str(path)) if checking else load_hosts(path)
     check_s = max(5.0, 20.0 if seconds is None else seconds) if checking else None
-    found = survey(named, find_binary(binary), check_s)
+    surveyed = survey(named, find_binary(binary), check_s)
     if as_json:
-        print_json(found.document())
+        print_json(surveyed.document())
     else:
-        show_survey(stdout(), found)
-    if any(one.reason is not None for one in found.hosts):
+        show_survey(stdout(), surveyed)
+    if any(one.reason is not None for one in surveyed.hosts):
         raise click.exceptions.Exit(1)
 
 

@@ -19,11 +19,11 @@ def document(app: click.Group, names: Iterable[str] = ()) -> programs.Commands:
     from vtare.plan.files import shipped_plans
 
     context = click.Context(app)
-    found = {name: app.get_command(context, name) for name in names or app.list_commands(context)}
+    commands = {name: app.get_command(context, name) for name in names or app.list_commands(context)}
     return {
         "schema": "vtare.commands/1",
         "words": {"plan": list(shipped_plans()), "instrument": _instruments()},
-        "commands": [_command(name, one) for name, one in found.items() if one is not None],
+        "commands": [_command(name, one) for name, one in commands.items() if one is not None],
     }
 
 

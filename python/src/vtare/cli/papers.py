@@ -58,13 +58,13 @@ def papers(
     if claims or out is not None or (as_json and name is not None):
         if name is None:
             raise BadInput("--claims, --out: no paper is named. `vtare papers` lists them")
-        found = published.reanalyse(published.find(name)[0].name)
+        claimed = published.reanalyse(published.find(name)[0].name)
         if as_json:
-            print_json(found.document())
+            print_json(claimed.document())
         else:
-            printed.show_claims(stdout(), found)
+            printed.show_claims(stdout(), claimed)
         if out is not None:
-            write_page(out, printed.claims_page(found), as_json=as_json)
+            write_page(out, printed.claims_page(claimed), as_json=as_json)
     elif name is None:
         if as_json:
             raise BadInput("--json needs a paper: name one that `vtare papers` lists")
@@ -104,14 +104,14 @@ def _show_standing(name: str | None, store: Path, out: Path | None, *, as_json: 
         store = newest_round(store)
         _LOG.info(f"the newest round of a watch: {store}")
     summary = summary_of(store)
-    found = overlay(summary, paper)
+    standing = overlay(summary, paper)
     if as_json:
-        print_json(found.document())
+        print_json(standing.document())
     else:
-        show_overlay(stdout(), found)
+        show_overlay(stdout(), standing)
     if out is not None and is_page(out):
-        write_page(out, overlay_page(found), as_json=as_json)
+        write_page(out, overlay_page(standing), as_json=as_json)
     elif out is not None:
-        for path in write_overlay(found, out):
+        for path in write_overlay(standing, out):
             _LOG.info(f"figure: {path}")
     exit_with_problems(summary)

@@ -183,10 +183,10 @@ def _lacking_on(
         raise BadInput(f"--on {on}: simulated hosts lack nothing. Give a file of hosts")
     reports = survey(hosts, find_binary(binary)).hosts
     silent = {one.host.name for one in reports if one.reason is not None}
-    found = without_hosts(plan, runs, hosts, silent)
+    by_hosts = without_hosts(plan, runs, hosts, silent)
     lacks = (
         Lack(f"too few hosts answer: without {', '.join(names)}", len(some), some[0], None)
-        for names, some in found.items()
+        for names, some in by_hosts.items()
     )
     return tuple(sorted(lacks, key=lambda lack: -lack.runs)), reports
 
@@ -212,14 +212,14 @@ def _expected(plan: Plan, runs: Sequence[Run]) -> dict[str, Expected]:
     from vtare.design import expected_run_s
     from vtare.terminal.stores import Expected
 
-    found: dict[str, Expected] = {}
+    by_experiment: dict[str, Expected] = {}
     for run in itertools.takewhile(lambda run: run.block == 1, runs):
-        seconds, before = expected_run_s(run, plan), found.get(run.experiment, Expected(0, 0.0, 0))
+        seconds, before = expected_run_s(run, plan), by_experiment.get(run.experiment, Expected(0, 0.0, 0))
         byte = expected_byte(run, seconds)
-        found[run.experiment] = Expected(
+        by_experiment[run.experiment] = Expected(
             before.runs + plan.blocks, before.seconds + plan.blocks * seconds, before.byte + plan.blocks * byte
         )
-    return found
+    return by_experiment
 
 
 def _lacking(plan: Plan, runs: Sequence[Run], binary: Path | None) -> tuple[Lack, ...]:

@@ -267,18 +267,18 @@ def show_compared_stores(
         fetch(store)
     if fail_on_regression:
         refuse_undecidable(before, after)
-    found = compare_stores(before, after, margin_percent=margin)
+    compared = compare_stores(before, after, margin_percent=margin)
     if as_json:
-        print_json(found.document())
+        print_json(compared.document())
     else:
-        show_between(stdout(), found, verbose=verbose)
+        show_between(stdout(), compared, verbose=verbose)
     if out is not None:
         from vtare.report.compared import compared_page
 
-        write_page(out, compared_page(found), as_json=as_json)
-    for reason in (*found.left_out_before, *found.left_out_after):
+        write_page(out, compared_page(compared), as_json=as_json)
+    for reason in (*compared.left_out_before, *compared.left_out_after):
         _LOG.warning(f"left out: {reason}")
-    if found.damaged or (fail_on_regression and found.regressions):
+    if compared.damaged or (fail_on_regression and compared.regressions):
         raise click.exceptions.Exit(1)
 
 
@@ -287,12 +287,12 @@ def _compare_over_time(store: Path, margin: float, fail_on_regression: bool, as_
     from vtare.watch.over_time import over_time
 
     fetch(store)
-    found = over_time(store)
+    history = over_time(store)
     if as_json:
-        print_json(found.document(store, margin))
+        print_json(history.document(store, margin))
     else:
-        show_over_time(stdout(), found, margin)
-    if fail_on_regression and any(change.worse for change in found.alerts(margin)):
+        show_over_time(stdout(), history, margin)
+    if fail_on_regression and any(change.worse for change in history.alerts(margin)):
         raise click.exceptions.Exit(1)
 
 

@@ -151,6 +151,6 @@ class Lab(click.Group):
         if cmd_name not in HOMES:
             return None
         module = import_module(f"vtare.cli.{HOMES[cmd_name]}")
-        found = getattr(module, cmd_name.replace("-", "_"))
-        assert isinstance(found, click.Command)
-        return found
+        loaded = getattr(module, cmd_name.replace("-", "_"))
+        assert isinstance(loaded, click.Command)
+        return loaded

@@ -224,12 +224,12 @@ def now_utc_interval() -> UtcInterval:
     Raises:
         ClockError: The library is older than this package.
     """
-    found = _read("vtare_utc_interval", lib.vtare_now_utc_interval)
+    interval = _read("vtare_utc_interval", lib.vtare_now_utc_interval)
     return UtcInterval(
-        earliest_ns=found.earliest_ns,
-        latest_ns=found.latest_ns,
-        status=UTC_STATUSES[found.status],
-        generation=found.generation,
+        earliest_ns=interval.earliest_ns,
+        latest_ns=interval.latest_ns,
+        status=UTC_STATUSES[interval.status],
+        generation=interval.generation,
     )
 
 
@@ -305,15 +305,15 @@ def sleep_policy() -> str:
 
 def sleep_options() -> SleepOptions:
     """This thread's options for its sleeps."""
-    found = _sleep_options()
+    options = _sleep_options()
     return SleepOptions(
-        cpu_price_ns=found.cpu_price_ns,
-        tolerance_ns=found.tolerance_ns,
-        slack_ns=found.slack_ns or None,
-        slice_ns=found.slice_ns or None,
-        fifo_priority=found.fifo_priority or None,
-        refused=tuple(name for name in ("slice", "fifo") if getattr(found, f"{name}_refused")),
-        cpu_share=found.cpu_share_ppm / 1e6,
+        cpu_price_ns=options.cpu_price_ns,
+        tolerance_ns=options.tolerance_ns,
+        slack_ns=options.slack_ns or None,
+        slice_ns=options.slice_ns or None,
+        fifo_priority=options.fifo_priority or None,
+        refused=tuple(name for name in ("slice", "fifo") if getattr(options, f"{name}_refused")),
+        cpu_share=options.cpu_share_ppm / 1e6,
     )
 
 
@@ -383,25 +383,25 @@ def info() -> ClockInfo:
     Raises:
         ClockError: The library refused, which it does only where it does not fit this package.
     """
-    found = _read("vtare_clock_info", lib.vtare_clock_info)
-    low, high = _known(found.cross_core_low_ns), _known(found.cross_core_high_ns)
+    facts = _read("vtare_clock_info", lib.vtare_clock_info)
+    low, high = _known(facts.cross_core_low_ns), _known(facts.cross_core_high_ns)
     events = {
-        name.removeprefix("events_"): int(getattr(found, name)) for name in dir(found) if name.startswith("events_")
+        name.removeprefix("events_"): int(getattr(facts, name)) for name in dir(facts) if name.startswith("events_")
     }
     return ClockInfo(
-        source=_text(found.source),
-        path=_PATHS[found.path],
-        trusted=bool(found.trusted),
-        reason=_text(found.reason),
-        error_bound_ns=float(found.error_bound_ns),
-        read_cost_ns=_known(found.read_cost_ns),
-        quantum_ns=_known(found.quantum_ns),
-        frequency_hz=_known(found.frequency_hz),
-        rate_error_ppm=_known(found.rate_error_ppm),
-        calibration_ns=_known(found.calibration_ns),
-        anchor_age_ns=_known(found.anchor_age_ns),
-        anchor_error_ns=_known(found.anchor_error_ns),
-        anchor_half_width_ns=_known(found.anchor_half_width_ns),
+        source=_text(facts.source),
+        path=_PATHS[facts.path],
+        trusted=bool(facts.trusted),
+        reason=_text(facts.reason),
+        error_bound_ns=float(facts.error_bound_ns),
+        read_cost_ns=_known(facts.read_cost_ns),
+        quantum_ns=_known(facts.quantum_ns),
+        frequency_hz=_known(facts.frequency_hz),
+        rate_error_ppm=_known(facts.rate_error_ppm),
+        calibration_ns=_known(facts.calibration_ns),
+        anchor_age_ns=_known(facts.anchor_age_ns),
+        anchor_error_ns=_known(facts.anchor_error_ns),
+        anchor_half_width_ns=_known(facts.anchor_half_width_ns),
         cross_core_ns=None if low is None or high is None else (low, high),
         events={name: count for name, count in events.items() if count},
         library_version=_text(lib.vtare_clock_version()),
@@ -491,10 +491,10 @@ def _sized(struct: str) -> Any:
 
 def _read(struct: str, call: Callable[[Any], int]) -> Any:
     """What the library fills such a struct with."""
-    found = _sized(struct)
-    if call(found) != 0:
+    filled = _sized(struct)
+    if call(filled) != 0:
         raise _failure()
-    return found
+    return filled
 
 
 def _through_signals(call: Callable[[Any], int], argument: Any) -> None:

@@ -43,15 +43,15 @@ def open_library(asked: str | None, packaged: Path = PACKAGED) -> Any:
         place, where = SONAME, f"{SONAME}, asked of the dynamic linker since {packaged} does not exist"
     try:
         library: Any = ffi.dlopen(place)
-        found = int(library.vtare_clock_abi_version())
+        version = int(library.vtare_clock_abi_version())
     except (OSError, AttributeError) as error:
         raise LibraryMissing(
             f"cannot load libvtare_clock ({where}): {error}. Install vtare from its wheel, which carries the library; "
             f"or run `make install` and add its directory to the linker's path; or set {LIBRARY_VARIABLE} to the file"
         ) from None
-    if found != ABI_VERSION:
+    if version != ABI_VERSION:
         raise LibraryMissing(
-            f"{where} has binary interface {found}, not {ABI_VERSION}: install library and package of one version"
+            f"{where} has binary interface {version}, not {ABI_VERSION}: install library and package of one version"
         )
     return library
 

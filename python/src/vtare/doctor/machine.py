@@ -67,8 +67,8 @@ class Feature:
 def features(binary: Path, ways: Ways) -> tuple[Feature, ...]:
     """Look at all of them, for this user and this binary. Nothing is changed."""
     held = _held(binary)
-    found = (*_rights(binary, held), *_kernel(), *_programs(ways), *_libraries())
-    return tuple(one if one.command is None else replace(one, command=for_this_user(one.command)) for one in found)
+    known = (*_rights(binary, held), *_kernel(), *_programs(ways), *_libraries())
+    return tuple(one if one.command is None else replace(one, command=for_this_user(one.command)) for one in known)
 
 
 def _held(binary: Path) -> int:
@@ -129,8 +129,8 @@ def _ping(lacking: Callable[..., list[str]]) -> Feature:
     if not lacking("cap_net_raw") or _refused(socket.AF_INET, socket.SOCK_DGRAM, socket.IPPROTO_ICMP) is None:
         return Feature(name, used_by)
     group = os.getegid()
-    found = "this group is not in net.ipv4.ping_group_range"
-    return Feature(name, used_by, found, f'sudo sysctl -w net.ipv4.ping_group_range="{group} {group}"')
+    reason = "this group is not in net.ipv4.ping_group_range"
+    return Feature(name, used_by, reason, f'sudo sysctl -w net.ipv4.ping_group_range="{group} {group}"')
 
 
 def _refused(family: int, kind: int, protocol: int = 0) -> str | None:
@@ -154,11 +154,11 @@ def _bpf_refused() -> str | None:
         struct.pack("<IIQQ", 6, 2, ctypes.addressof(code), ctypes.addressof(licence)), 128
     )
     kernel = ctypes.CDLL(None, use_errno=True)
-    found = kernel.syscall(number, 5, attributes, len(attributes))
-    if found < 0:
+    descriptor = kernel.syscall(number, 5, attributes, len(attributes))
+    if descriptor < 0:
         reason = os.strerror(ctypes.get_errno())
         return f"the kernel loads no program ({reason}): it needs CONFIG_BPF_SYSCALL, and no lockdown"
-    os.close(found)
+    os.close(descriptor)
     return None
 
 
@@ -202,15 +202,15 @@ def _kernel() -> Iterator[Feature]:
 def _clock_source() -> Feature:
     place = "/sys/devices/system/clocksource/clocksource0"
     name, used_by = "a clock source that programs read without a system call", "all figures of time"
-    found, offered = (kernel_text(f"{place}/{which}_clocksource".lstrip("/")) for which in ("current", "available"))
-    if not found or offered is None:
+    current, offered = (kernel_text(f"{place}/{which}_clocksource".lstrip("/")) for which in ("current", "available"))
+    if not current or offered is None:
         return Feature(name, used_by, f"{place} cannot be read")
     fast = ("tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter")
-    if found.strip() in fast:
+    if current.strip() in fast:
         return Feature(name, used_by)
     best = next((source for source in fast if source in offered.split()), None)
     command = None if best is None else f"echo {best} | sudo tee {place}/current_clocksource"
-    return Feature(name, used_by, f"the clock source is {found.strip()}; see `vtare check`", command)
+    return Feature(name, used_by, f"the clock source is {current.strip()}; see `vtare check`", command)
 
 
 def _programs(ways: Ways) -> Iterator[Feature]:

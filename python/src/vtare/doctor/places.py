@@ -51,8 +51,8 @@ def places(binary: Path, ways: Ways, around: Sequence[Feature] = ()) -> tuple[Pl
 
 
 def _place(kind: str, binary: Path, ways: Ways, lacking: Mapping[str, str | None]) -> Place:
-    found = platform_class(kind)
-    if found is None:
+    platform = platform_class(kind)
+    if platform is None:
         raise BadInput(f"platform '{kind}' is not known")
     lacks = open_platform(kind, binary=binary, owner=_OWNER).missing()
     by_plan = lacks is not None and lacks.startswith(_BY_PLAN) and ALSO not in lacks
@@ -68,4 +68,4 @@ def _place(kind: str, binary: Path, ways: Ways, lacking: Mapping[str, str | None
             reason = between[record.hosts] or lacking.get(record.name)
         instruments[record.name] = lacks or reason
     command = None if lacks is None or by_plan else ways.out_of(lacks)
-    return Place(kind, instruments, lacks, command, by_plan, found.UNVERIFIED)
+    return Place(kind, instruments, lacks, command, by_plan, platform.UNVERIFIED)

@@ -40,7 +40,7 @@ def lacking(plan: Plan, runs: Sequence[Run], binary: Path, ways: Ways) -> tuple[
     forwarding = ForwardingSetup(binary, _OWNER, plan.platforms)
     experiments = {experiment.name: experiment for experiment in plan.experiments}
     known: dict[Hashable, str | None] = {}
-    found: dict[str, list[Run]] = {}
+    by_reason: dict[str, list[Run]] = {}
     for run in runs:
         experiment = None if run.control is not None else experiments[run.experiment]
         setup: Setup[Any] = one_host
@@ -52,8 +52,8 @@ def lacking(plan: Plan, runs: Sequence[Run], binary: Path, ways: Ways) -> tuple[
             known[cell] = _missing(setup, run, experiment)
         reason = known[cell]
         if reason is not None:
-            found.setdefault(reason, []).append(run)
-    ordered = sorted(found.items(), key=lambda item: -len(item[1]))
+            by_reason.setdefault(reason, []).append(run)
+    ordered = sorted(by_reason.items(), key=lambda item: -len(item[1]))
     return tuple(Lack(reason, len(some), some[0], ways.out_of(reason)) for reason, some in ordered)
 
 

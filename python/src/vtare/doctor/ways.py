@@ -49,21 +49,21 @@ class Ways:
         """
         daemon = _DAEMON.search(reason)
         packages = [
-            self.packages.get(program.strip("'"), found[2])
-            for found in _PROGRAMS.finditer(reason)
-            for program in found[1].split(", ")
+            self.packages.get(program.strip("'"), match[2])
+            for match in _PROGRAMS.finditer(reason)
+            for program in match[1].split(", ")
         ]
         if daemon is not None and shutil.which("dockerd") is None:
             packages.append(daemon[1])
         of_root = _line(
             self.install(*packages),
             start_docker() if daemon is not None else None,
-            *(f"sudo {found[1]}" if _OF_ROOT.match(found[1]) else found[1] for found in _COMMAND.finditer(reason)),
+            *(f"sudo {match[1]}" if _OF_ROOT.match(match[1]) else match[1] for match in _COMMAND.finditer(reason)),
             kvm_command() if _KVM.search(reason) else None,
         )
         return _line(
             of_root and for_this_user(of_root),
-            *(pip_install(found[1]) for found in _PIP.finditer(reason)),
+            *(pip_install(match[1]) for match in _PIP.finditer(reason)),
             again_as_root() if _ROOT.search(reason) else None,
         )
 
@@ -118,8 +118,10 @@ def pip_install(package: str) -> str:
 
 def again_as_root() -> str:
     """What starts the lab as root, also where it is in a virtual environment, which sudo's PATH leaves out."""
-    found = shutil.which("vtare")
-    return for_this_user(f"sudo {found if found is not None and Path(found).parent not in _USUAL else 'vtare'} ...")
+    program = shutil.which("vtare")
+    return for_this_user(
+        f"sudo {program if program is not None and Path(program).parent not in _USUAL else 'vtare'} ..."
+    )
 
 
 def for_this_user(line: str) -> str:

@@ -146,14 +146,14 @@ class AgentConnection:
         raise BadRequest(f"the request {printable(operation)}")
 
     def _register(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        found = _only(message, "register-worker", _REGISTER)
+        request = _only(message, "register-worker", _REGISTER)
         resources = self._checked(message.get("resources"))
-        if found["name"] != found["address"] or message.get("nanny"):
-            raise BadRequest(f"a worker with the name {printable(found['name'])}")
-        self._registry.add(self._host, found["address"])
-        self._registered = found["address"]
+        if request["name"] != request["address"] or message.get("nanny"):
+            raise BadRequest(f"a worker with the name {printable(request['name'])}")
+        self._registry.add(self._host, request["address"])
+        self._registered = request["address"]
         others = {"resources": resources, "services": {}, "extra": {}, "nanny": None, "metrics": _METRICS}
-        return {**found, **others, "reply": False}
+        return {**request, **others, "reply": False}
 
     def _checked(self, resources: Any) -> dict[str, int]:
         """The resource that states the worker's own host."""

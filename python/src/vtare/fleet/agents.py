@@ -104,9 +104,9 @@ class Agents(OwnScheduler):
             asked = super()._ask(name, take, work, *arguments)
             while True:
                 with suppress(TimeoutError):
-                    found = asked.result(timeout=1.0)
+                    answer = asked.result(timeout=1.0)
                     self._answered.add(name)
-                    return found
+                    return answer
                 if self._agents[name].returncode is not None:
                     asked.cancel()
                     raise WorkerLost(f"its agent ended: {self._last(f'log-{name}')}")

@@ -83,8 +83,8 @@ class FleetCampaign:
             CampaignStopped: no further run can succeed.
         """
         begin = time.monotonic()
-        found = self._store.tidy()
-        self._tidied(found)
+        tidied = self._store.tidy()
+        self._tidied(tidied)
         todo, begun = left(self._store, self._only)
         self._pace.begin(todo, len(self._store.runs))
         self._release_all()
@@ -102,7 +102,7 @@ class FleetCampaign:
             self._machines.close()
             self._release_all()
             self._progress.ended()
-        return result_of(self._store, found, time.monotonic() - begin)
+        return result_of(self._store, tidied, time.monotonic() - begin)
 
     def _make(self, requests: Sequence[Request]) -> None:
         """Make these runs, or give them up."""

@@ -135,10 +135,10 @@ def host_of(certificate: Mapping[str, Any] | None) -> str | None:
 
 
 def _common_name(parts: Any) -> str:
-    found = [str(value) for part in parts for key, value in part if key == "commonName"]
-    if len(found) != 1:
-        raise ValueError(f"{len(found)} names in a certificate")
-    return found[0]
+    names = [str(value) for part in parts for key, value in part if key == "commonName"]
+    if len(names) != 1:
+        raise ValueError(f"{len(names)} names in a certificate")
+    return names[0]
 
 
 def _configuration(authorities: str, role: str, pair: KeyPair) -> dict[str, Any]:

@@ -150,11 +150,11 @@ class Cluster:
             # Nobody may wait for it any more.
             with suppress(InvalidStateError):
                 try:
-                    found = take(self._fetched(asked, brought), brought)
+                    answer = take(self._fetched(asked, brought), brought)
                 except BaseException as error:
                     brought.set_exception(error)
                 else:
-                    brought.set_result(found)
+                    brought.set_result(answer)
 
         def begin(_: object) -> None:
             # Nothing is fetched after `close`.
@@ -185,8 +185,8 @@ class Cluster:
                 asked.exception(timeout=1.0)
                 if asked.status == "finished":
                     gather = self._client.scheduler.gather
-                    found = self._client.sync(gather, keys=[asked.key], callback_timeout=_FETCHING_S)
-                    return found["data"][asked.key]
+                    fetched = self._client.sync(gather, keys=[asked.key], callback_timeout=_FETCHING_S)
+                    return fetched["data"][asked.key]
                 raise WorkerLost(f"its worker was lost: its task is {asked.status}")
             except TimeoutError:
                 if asked.done():

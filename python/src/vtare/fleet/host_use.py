@@ -93,15 +93,17 @@ def _one(host: str, events: Sequence[HostEvent], begin_s: float, end_s: float) -
 def overlaps(events: Sequence[HostEvent]) -> list[str]:
     """Where a run took a host that another had, or gave back one that it had not, in words. Empty where all is well."""
     holders: dict[str, str] = {}
-    found = []
+    overlapping = []
     for event in events:
         holder = holders.get(event.host)
         if event.kind == "taken":
             if holder is not None:
-                found.append(f"{event.host} at {event.at_s:.3f} s: run {event.run_id} took it from run {holder}")
+                overlapping.append(f"{event.host} at {event.at_s:.3f} s: run {event.run_id} took it from run {holder}")
             holders[event.host] = str(event.run_id)
         elif event.kind == "released":
             if holder != event.run_id:
-                found.append(f"{event.host} at {event.at_s:.3f} s: run {event.run_id} gave it back, {holder} had it")
+                overlapping.append(
+                    f"{event.host} at {event.at_s:.3f} s: run {event.run_id} gave it back, {holder} had it"
+                )
             holders.pop(event.host, None)
-    return found[:_LISTED]
+    return overlapping[:_LISTED]

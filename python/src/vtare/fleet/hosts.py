@@ -141,7 +141,7 @@ class _HostsReader:
         hosts = table.get("hosts")
         if not isinstance(hosts, dict) or not hosts:
             raise self._bad_value("hosts", hosts, "a table [hosts.NAME] for each host")
-        made = tuple(self._host(name, found) for name, found in hosts.items())
+        made = tuple(self._host(name, entry) for name, entry in hosts.items())
         for one, other in ((a, b) for i, a in enumerate(made) for b in made[:i]):
             if one.settings == other.settings:
                 raise self._error(

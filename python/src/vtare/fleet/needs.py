@@ -138,10 +138,10 @@ def without_hosts(
     plan: Plan, runs: Sequence[Run], hosts: Sequence[FleetHost], silent: Collection[str]
 ) -> dict[tuple[str, ...], list[Run]]:
     """The runs that cannot be made without the `silent` of these hosts, by the hosts that each lacks."""
-    found: dict[tuple[str, ...], list[Run]] = {}
+    by_lack: dict[tuple[str, ...], list[Run]] = {}
     for run in runs:
         needs = request_of(run, plan, hosts, 0.0, alone=have_agents(hosts)).needs
         if assigned([(role, sorted(able.difference(silent))) for role, able in needs]) is None:
             lacking = frozenset().union(*(able for _, able in needs)).intersection(silent)
-            found.setdefault(tuple(sorted(lacking)), []).append(run)
-    return found
+            by_lack.setdefault(tuple(sorted(lacking)), []).append(run)
+    return by_lack

@@ -125,11 +125,11 @@ class OwnScheduler(Cluster):
 
 def environment(settings: Mapping[str, Any], prefix: str = "DASK_DISTRIBUTED__COMM__") -> dict[str, str]:
     """Dask's settings of connections, as its programs read them from their environment."""
-    found = {}
+    variables = {}
     for key, value in settings.items():
         name = prefix + key.replace("-", "_").upper()
-        found.update(environment(value, f"{name}__") if isinstance(value, dict) else {name: str(value)})
-    return found
+        variables.update(environment(value, f"{name}__") if isinstance(value, dict) else {name: str(value)})
+    return variables
 
 
 def end(process: Process) -> None:

@@ -142,9 +142,9 @@ class RealMachines:
             while self._ended:
                 self._take(self._ended.popleft())
             if self._reports:
-                found = list(self._reports)
+                reports = list(self._reports)
                 self._reports.clear()
-                return found
+                return reports
             if self._stop.requested and self._stop.count != self._stops_seen:
                 self._stops_seen = self._stop.count
                 self._stop.acknowledge()
@@ -206,12 +206,12 @@ class RealMachines:
         self._reports.append(Made(run_id, attempt, result.outcome))
 
     def _take_probe(self, task: _Task) -> None:
-        error, found = self._brought(task)
+        error, facts = self._brought(task)
         if error is not None:
-            found = {"reason": f"its worker was lost ({error})"}
-        reason = found.get("reason")
-        if reason is None and found.get("lab") != __version__:
-            version = printable(found.get("lab"))
+            facts = {"reason": f"its worker was lost ({error})"}
+        reason = facts.get("reason")
+        if reason is None and facts.get("lab") != __version__:
+            version = printable(facts.get("lab"))
             reason = f"it has version {version} of vtare, this machine {__version__}; install this one there"
         if reason is not None:
             self._reports.append(Silent(task.host, printable(reason)))

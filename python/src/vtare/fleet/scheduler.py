@@ -190,8 +190,8 @@ class Scheduler:
 
     def lease(self, run_id: str, attempt: int) -> Start | None:
         """What a running attempt has; None where it has ended, or was abandoned."""
-        found = self._running.get(run_id)
-        return found[1] if found is not None and found[1].attempt == attempt else None
+        running = self._running.get(run_id)
+        return running[1] if running is not None and running[1].attempt == attempt else None
 
     def drop_waiting(self) -> None:
         """Start no further run: a stop was requested."""

@@ -95,16 +95,16 @@ class SlurmCluster(OwnScheduler):
         """Wait for the nodes; return the number of the job, and their names."""
         while True:
             lines = (Path(self._place.name) / "nodes").read_text(errors="replace").splitlines(keepends=True)
-            found = {tuple(line.split()) for line in lines if line.endswith("\n")}
-            if len(found) >= number:
+            pairs = {tuple(line.split()) for line in lines if line.endswith("\n")}
+            if len(pairs) >= number:
                 break
             self._refuse_ended()
-        jobs = {words[0] for words in found if len(words) == 2}
-        if len(found) > number or len(jobs) != 1:
+        jobs = {words[0] for words in pairs if len(words) == 2}
+        if len(pairs) > number or len(jobs) != 1:
             raise MachineCannot(
                 f"--on {self._on}: Slurm printed {len(lines)} lines for {number} nodes. See its own log"
             )
-        return jobs.pop(), sorted(words[1] for words in found)
+        return jobs.pop(), sorted(words[1] for words in pairs)
 
     def _start_worker(self, job: str, name: str) -> Process:
         words = [sys.executable, "-m", "distributed.cli.dask_worker", self._address, *WORKER_OPTIONS]

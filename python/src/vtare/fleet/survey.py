@@ -61,15 +61,15 @@ class Survey:
     @property
     def differing(self) -> dict[str, dict[str, list[str]]]:
         """The facts that differ: each value with the names of its hosts."""
-        found = {}
+        differing_facts = {}
         for fact in FACTS:
             values: dict[str, list[str]] = {}
             for one in self.hosts:
                 if one.reason is None:
                     values.setdefault(str(one.facts.get(fact)), []).append(one.host.name)
             if len(values) > 1:
-                found[fact] = values
-        return found
+                differing_facts[fact] = values
+        return differing_facts
 
     def document(self) -> Fleet:
         """The document `vtare.fleet/1`."""
@@ -105,9 +105,9 @@ def survey(hosts: Sequence[FleetHost], binary: Path, check_s: float | None = Non
         asked = [host for host in hosts if held[host.name] is None]
         with ThreadPoolExecutor(max(1, len(asked))) as pool:
             futures = {host.name: workers.submit(host.name, probe, host, str(binary)) for host in asked}
-            found = dict(zip(futures, pool.map(_result, futures.values()), strict=True))
+            probes = dict(zip(futures, pool.map(_result, futures.values()), strict=True))
             if check_s is not None:
-                answering = [host for host in asked if "reason" not in found[host.name]]
+                answering = [host for host in asked if "reason" not in probes[host.name]]
                 remote = [host for host in answering if "host" in host.settings]
                 checks = {h.name: workers.submit(h.name, check, h, str(binary), check_s) for h in remote}
                 documents = dict(zip(checks, pool.map(_result, checks.values()), strict=True))
@@ -117,7 +117,7 @@ def survey(hosts: Sequence[FleetHost], binary: Path, check_s: float | None = Non
                 documents = {}
     finally:
         workers.close(quickly=False)
-    reports = [_report(host, held[host.name], found.get(host.name), documents.get(host.name), hosts) for host in hosts]
+    reports = [_report(host, held[host.name], probes.get(host.name), documents.get(host.name), hosts) for host in hosts]
     if check_s is not None:
         reports.sort(key=lambda one: one.figures.get(FIGURES[0], float("inf")))
     return Survey(tuple(reports), check_s is not None)
@@ -155,9 +155,9 @@ def _measures(host: FleetHost, hosts: Sequence[FleetHost]) -> tuple[str, ...]:
     others = {role for other in hosts if other is not host for role in other.roles}
     need = {"one": ({SENDER}, set()), "two": ({SENDER}, {RESPONDER}), "routed": ({SENDER}, {RESPONDER, ROUTER}),
             "ports": ({TESTER}, set())}  # fmt: skip
-    found = []
+    instruments = []
     for record in RECORDS:
         own, beside = need.get(str(record.hosts), ({SENDER}, set()))
         if own <= {*host.roles} and beside <= others:
-            found.append(record.name)
-    return tuple(found)
+            instruments.append(record.name)
+    return tuple(instruments)

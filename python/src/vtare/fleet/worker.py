@@ -115,14 +115,14 @@ def _attempts(job: Job) -> Attempts:
     """The setups on these hosts; those of the hosts that were used the longest ago are closed for them."""
     reached = tuple((host.name, *sorted(host.settings.items())) for host in job.hosts)
     key = (job.plan.text, job.seed, reached, *job.plan.hosts.items(), job.freeze_s)
-    found = _open.pop(key, None)
-    if found is None:
+    attempts = _open.pop(key, None)
+    if attempts is None:
         for stale in list(_open)[: max(0, len(_open) - _MOST_OPEN + 1)]:
             _open.pop(stale).close()
         freeze = partial(_freezer.freeze, job.freeze_s) if job.freeze_s else None
-        found = Attempts(job.plan, job.seed, _binary(job.binary), Files(), StopRequest(), freeze)
-    _open[key] = found
-    return found
+        attempts = Attempts(job.plan, job.seed, _binary(job.binary), Files(), StopRequest(), freeze)
+    _open[key] = attempts
+    return attempts
 
 
 def _binary(stated: str) -> Path:

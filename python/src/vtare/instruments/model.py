@@ -198,14 +198,14 @@ class PlannedRun:
 
     def count(self, name: str) -> int:
         """How many parts a list asks for; all that there can be where it is open, one where the lab names it."""
-        found = self.value(name)
-        return max(1, len(self.known[name].choices if found is None else found))
+        value = self.value(name)
+        return max(1, len(self.known[name].choices if value is None else value))
 
     @property
     def limit_s(self) -> float:
         """The time limit of a run, s; infinite where it has none."""
-        found = self.value("seconds")
-        return float("inf") if found is None else float(found)
+        seconds = self.value("seconds")
+        return float("inf") if seconds is None else float(seconds)
 
 
 class PartRows(NamedTuple):
@@ -285,7 +285,7 @@ def later(place: str) -> Callable[[PartRows], Mapping[str, Any]]:
     module, _, name = place.partition(":")
 
     def call(part: PartRows) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = getattr(import_module(module), name)(part)
-        return found
+        figures: Mapping[str, Any] = getattr(import_module(module), name)(part)
+        return figures
 
     return call

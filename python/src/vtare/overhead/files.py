@@ -121,11 +121,11 @@ def _read(path: Path, columns: tuple[str, ...], made_by: str) -> tuple[dict[str,
     except (OSError, KeyError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise BadInput(f"{path}: damaged, or not made by `{made_by}` ({error})") from error
     run = footer.get("run")
-    found = run.get("instrument") if isinstance(run, dict) else None
+    instrument = run.get("instrument") if isinstance(run, dict) else None
     missing = [name for name in columns if name not in frame.columns]
     if missing or footer.get("schema") != SAMPLES_SCHEMA:
         raise BadInput(
-            f"{path}: the samples are of {found or 'no instrument'}: use a file of `{made_by}`"
+            f"{path}: the samples are of {instrument or 'no instrument'}: use a file of `{made_by}`"
             + (f" (column '{missing[0]}' is missing beside {', '.join(frame.columns)})" if missing else "")
         )
     return footer, frame

@@ -106,8 +106,8 @@ def _pieces(rows: pl.DataFrame, clock: ClockRelation | None) -> pl.DataFrame:
     beyond = pl.col("responder_reply") - pl.col("responder_request")
     ahead = pl.lit(None, pl.Int64)
     if clock is not None and rows.get_column("sender_request").null_count() == 0:
-        found = clock.ahead(rows.get_column("sender_request").cast(pl.Float64).to_numpy())
-        ahead = pl.lit(pl.Series(found).round().cast(pl.Int64))
+        differences = clock.ahead(rows.get_column("sender_request").cast(pl.Float64).to_numpy())
+        ahead = pl.lit(pl.Series(differences).round().cast(pl.Int64))
     return rows.select(
         "sequence",
         "rtt_ns",

@@ -121,7 +121,7 @@ def column(table: str, name: str) -> CatalogueColumn:
         KeyError: the column is not described here: a table changed without its description.
     """
     own = _STATEMENTS.get(name) if table.endswith("_statements") else None
-    found = own or _SPECIAL.get((table, name)) or _COMMON.get(name)
-    if found is None:
+    words = own or _SPECIAL.get((table, name)) or _COMMON.get(name)
+    if words is None:
         raise KeyError(f"{table}: column {name!r} has no description in vtare/papers/columns.py")
-    return CatalogueColumn(name, *found)
+    return CatalogueColumn(name, *words)

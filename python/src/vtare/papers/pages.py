@@ -40,8 +40,8 @@ def page(name: str, *, plans: frozenset[str]) -> str:
         vtare.papers.UnknownTable: no such paper.
     """
     paper, _ = find(name)
-    found = reanalyse(paper.name)
-    return "\n".join([*_head(paper, found), *_table(found), *_figures(paper), *_again(paper, plans)])
+    claims = reanalyse(paper.name)
+    return "\n".join([*_head(paper, claims), *_table(claims), *_figures(paper), *_again(paper, plans)])
 
 
 def _head(paper: Paper, found: Reanalysis) -> Iterator[str]:

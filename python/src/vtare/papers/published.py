@@ -46,10 +46,10 @@ def one_value(table: str, column: str, /, **wanted: str) -> float:
     Raises:
         LookupError: none, or several that differ.
     """
-    found = {row[column] for row in rows_where(table, **wanted) if row[column].strip()}
-    if len(found) != 1:
-        raise LookupError(f"{table}: {len(found)} values of {column} with {wanted}, not one")
-    return float(found.pop())
+    values = {row[column] for row in rows_where(table, **wanted) if row[column].strip()}
+    if len(values) != 1:
+        raise LookupError(f"{table}: {len(values)} values of {column} with {wanted}, not one")
+    return float(values.pop())
 
 
 def oliveira_affinity(statistic: str, state: str) -> float:

@@ -59,12 +59,12 @@ def counterpart(experiment: Experiment, labels: Mapping[str, str], factor: str, 
 
 def nested_under(experiment: Experiment, factor: str) -> dict[str, str]:
     """The factors nested in another one, directly or by way of others, each with its baseline."""
-    found: dict[str, str] = {}
+    nested: dict[str, str] = {}
     parents = {factor}
-    while new := [name for name, of in experiment.nested.items() if parents & of.keys() and name not in found]:
-        found |= {name: experiment.factor(name).baseline for name in new}
+    while new := [name for name, of in experiment.nested.items() if parents & of.keys() and name not in nested]:
+        nested |= {name: experiment.factor(name).baseline for name in new}
         parents |= set(new)
-    return found
+    return nested
 
 
 def _applying(experiment: Experiment, whole: Mapping[str, str]) -> dict[str, str]:

@@ -85,9 +85,9 @@ def parse_plan(text: str, *, source: Path, contract: Contract | None = None) -> 
 
 def _stated(error: str, text: str) -> tuple[str, str, str]:
     """What an error of `tomllib` states, and its line and column as messages begin; empty where it states none."""
-    found = _PLACE.search(error)
-    if found is None:
+    match = _PLACE.search(error)
+    if match is None:
         return error, "", ""
     end = str(text.count("\n") + 1), str(len(text) - text.rfind("\n"))
-    line, column = found.groups() if found[1] else end
-    return error[: found.start()], f":{line}", f":{column}"
+    line, column = match.groups() if match[1] else end
+    return error[: match.start()], f":{line}", f":{column}"

@@ -72,13 +72,13 @@ def rounds_of_all(number: int) -> list[list[tuple[int, int]]]:
     [2, 2, 2, 2, 2]
     """
     circle = list(range(number + number % 2))
-    found = []
+    rounds = []
     for _ in circle[1:]:
         half = len(circle) // 2
         pairs = zip(circle[:half], reversed(circle[half:]), strict=True)
-        found.append([(a, b) for a, b in pairs if max(a, b) < number])
+        rounds.append([(a, b) for a, b in pairs if max(a, b) < number])
         circle = [circle[0], circle[-1], *circle[1:-1]]
-    return found
+    return rounds
 
 
 def lay_out(
@@ -93,7 +93,7 @@ def lay_out(
     for position, (what, levels) in enumerate(cells):
         rest = (what, *((name, label) for name, label in levels.items() if name != PAIR))
         by_what.setdefault(rest, {})[hosts_of_pair(levels[PAIR])] = position
-    found = []
+    rounds = []
     for pairs in by_what.values():
         hosts = [mesh.hosts[i] for i in order_of(len(mesh.hosts))]
         for circle in rounds_of_all(len(hosts)):
@@ -102,8 +102,8 @@ def lay_out(
             there = [pairs[way] for way in ways if way in pairs]
             back = [pairs[way[::-1]] for way in ways if way[::-1] in pairs]
             both = any(way in pairs and way[::-1] in pairs for way in ways)
-            found += [there, back] if both else [[*there, *back]]
-    return [[found[k][i] for i in order_of(len(found[k]))] for k in order_of(len(found))]
+            rounds += [there, back] if both else [[*there, *back]]
+    return [[rounds[k][i] for i in order_of(len(rounds[k]))] for k in order_of(len(rounds))]
 
 
 def round_numbers(mesh: Mesh, runs: Iterable[tuple[int, Any, Mapping[str, str]]]) -> list[int]:
@@ -128,15 +128,15 @@ def round_numbers(mesh: Mesh, runs: Iterable[tuple[int, Any, Mapping[str, str]]]
 
 def read_mesh(checks: Checks, table: Mapping[str, Any]) -> Mesh | None:
     """The mesh of a plan's tables; None where it has none."""
-    found, at_a_time = table.get("mesh", False), table.get("pairs_at_a_time")
-    if found is False:
+    stated, at_a_time = table.get("mesh", False), table.get("pairs_at_a_time")
+    if stated is False:
         if at_a_time is not None:
             raise checks.error("pairs_at_a_time", "means nothing without 'mesh'; leave it out", key=True)
         return None
     hosts: tuple[str, ...] = ()
-    if found is not True:
+    if stated is not True:
         hosts = checks.texts(
-            found, "mesh", 'true (all hosts of the fleet) or a list of their names, such as ["a", "b"]'
+            stated, "mesh", 'true (all hosts of the fleet) or a list of their names, such as ["a", "b"]'
         )
         for number, name in enumerate(hosts):
             if not HOST_NAME.fullmatch(name):

@@ -211,8 +211,8 @@ class Plan:
     @property
     def labels(self) -> dict[str, tuple[str, ...]]:
         """The labels of every factor's levels, each once, in the order of the plan."""
-        found: dict[str, dict[str, None]] = {}
+        by_factor: dict[str, dict[str, None]] = {}
         for experiment in self.experiments:
             for factor in experiment.factors:
-                found.setdefault(factor.name, {}).update({level.label: None for level in factor.levels})
-        return {name: tuple(labels) for name, labels in found.items()}
+                by_factor.setdefault(factor.name, {}).update({level.label: None for level in factor.levels})
+        return {name: tuple(labels) for name, labels in by_factor.items()}

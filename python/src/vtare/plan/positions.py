@@ -130,11 +130,11 @@ class Positions:
             self._take(_BLANK)
 
     def _take(self, pattern: re.Pattern[str]) -> str:
-        found = pattern.match(self.text, self._at)
-        if found is None:
+        match = pattern.match(self.text, self._at)
+        if match is None:
             return ""
-        self._at = found.end()
-        return found[0]
+        self._at = match.end()
+        return match[0]
 
     def _here(self, mark: str) -> bool:
         if not self.text.startswith(mark, self._at):

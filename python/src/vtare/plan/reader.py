@@ -173,11 +173,11 @@ class PlanReader(Levels):
         if not isinstance(table, dict):
             raise self.bad_value(f"{path}.nested", table, "a table: factor = { other = level }")
         self.known(table, tuple(factor.name for factor in factors), f"{path}.nested")
-        found = {}
+        by_factor = {}
         for name, levels in table.items():
             others = tuple(factor for factor in factors if factor.name != name)
-            found[name] = self.levels_of(levels, others, instrument, f"{path}.nested.{name}")
-        return found
+            by_factor[name] = self.levels_of(levels, others, instrument, f"{path}.nested.{name}")
+        return by_factor
 
     def excluded(
         self, table: Any, factors: tuple[Factor, ...], instrument: str, path: str
@@ -197,16 +197,16 @@ class PlanReader(Levels):
         if not isinstance(table, dict) or not table:
             raise self.bad_value(where, table, "a table: { factor = level }")
         self.known(table, tuple(factor.name for factor in factors), where)
-        found = {}
+        by_factor = {}
         for factor in (factor for factor in factors if factor.name in table):
             at, written = f"{where}.{factor.name}", table[factor.name]
             listed = (
                 [(f"{at}[{n}]", one) for n, one in enumerate(written)] if isinstance(written, list) else [(at, written)]
             )
-            found[factor.name] = tuple(
+            by_factor[factor.name] = tuple(
                 self.label(one, factor.name, factor.levels, instrument, place) for place, one in listed
             )
-        return found
+        return by_factor
 
     def program_tables(self, table: Any) -> dict[str, Program]:
         """The programs that estimate: `[programs.NAME]`."""
@@ -261,7 +261,7 @@ class PlanReader(Levels):
         if not isinstance(table, dict):
             raise self.bad_value("hosts", table, "a table: role = platform")
         self.known(table, ROLES, "hosts")
-        return {role: self.host(role, found, f"hosts.{role}") for role, found in table.items()}
+        return {role: self.host(role, entry, f"hosts.{role}") for role, entry in table.items()}
 
     def host(self, role: str, found: Any, path: str) -> HostSpec:
         """One host."""

@@ -111,8 +111,8 @@ def _own_factors(instrument: str) -> tuple[str, ...]:
 def _parameter(parameter: Parameter) -> Schema:
     """What a plan may write for a parameter: one value, or a list where it takes several."""
     one = _one(parameter)
-    found = {"anyOf": [one, {"type": "array", "items": one, "minItems": 1}]} if parameter.is_list else one
-    return {"anyOf": [found, {"enum": ["null"]}]} if parameter.nullable else found
+    schema = {"anyOf": [one, {"type": "array", "items": one, "minItems": 1}]} if parameter.is_list else one
+    return {"anyOf": [schema, {"enum": ["null"]}]} if parameter.nullable else schema
 
 
 def _one(parameter: Parameter) -> Schema:
@@ -150,8 +150,8 @@ def _platforms() -> Schema:
     setting = {"type": ["string", "integer"]}
     kinds = {}
     for kind in KINDS:
-        found = platform_class(kind)
-        known = {} if found is None else {key: {"enum": list(values)} for key, values in found.SETTINGS.items()}
+        platform = platform_class(kind)
+        known = {} if platform is None else {key: {"enum": list(values)} for key, values in platform.SETTINGS.items()}
         kinds[kind] = {
             "type": "object",
             "properties": {"kind": {"enum": [kind]}, **known},

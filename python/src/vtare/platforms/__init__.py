@@ -44,13 +44,13 @@ def platform_class(name: str, settings: Mapping[str, str | int] | None = None) -
     kind = kind_of(name, settings)
     if kind not in KINDS:
         return None
-    found: type[BasePlatform[Any]] = getattr(import_module(f"{__name__}.{kind}"), KINDS[kind])
-    return found
+    loaded: type[BasePlatform[Any]] = getattr(import_module(f"{__name__}.{kind}"), KINDS[kind])
+    return loaded
 
 
 def kinds_with(has: Callable[[type[BasePlatform[Any]]], object]) -> tuple[str, ...]:
     """The kinds of platform whose class has a trait."""
-    return tuple(kind for kind in KINDS if (found := platform_class(kind)) is not None and has(found))
+    return tuple(kind for kind in KINDS if (platform := platform_class(kind)) is not None and has(platform))
 
 
 def open_platform(
@@ -63,12 +63,12 @@ def open_platform(
     Raises:
         BadInput: there is no such platform, or its settings cannot be used.
     """
-    found = platform_class(name, settings)
-    if found is None:
+    platform = platform_class(name, settings)
+    if platform is None:
         kind = kind_of(name, settings)
         raise BadInput(f"unknown platform '{kind}'{instead_of(kind, KINDS)}")
     given = {key: value for key, value in (settings or {}).items() if key != "kind"}
-    return found(binary, owner, given)
+    return platform(binary, owner, given)
 
 
 def kind_of(name: str, settings: Mapping[str, str | int] | None = None) -> str:
@@ -78,8 +78,8 @@ def kind_of(name: str, settings: Mapping[str, str | int] | None = None) -> str:
 
 def unverified(name: str, settings: Mapping[str, str | int] | None = None) -> str | None:
     """Why what this platform gives was never compared with the real thing; None where it was run for real."""
-    found = platform_class(name, settings)
-    return None if found is None else found.UNVERIFIED
+    platform = platform_class(name, settings)
+    return None if platform is None else platform.UNVERIFIED
 
 
 def leftovers() -> tuple[Leftover, ...]:
@@ -101,20 +101,20 @@ def remove_leftovers(*, elsewhere: bool = True) -> tuple[Leftover, ...]:
     Raises:
         VtareError: something could not be listed or removed; what could be has been.
     """
-    found: list[Leftover] = []
+    removed: list[Leftover] = []
     remove = _remove_all if elsewhere else _try_to_remove_all
     with ExitStack() as stack:
         # Called in the reverse order. Each kind is looked at when those before it are gone: a namespace in which a
         # container still stands is kept.
         for finder in reversed(_finders(elsewhere=elsewhere)):
-            stack.callback(remove, finder, found)
-    return tuple(found)
+            stack.callback(remove, finder, removed)
+    return tuple(removed)
 
 
-def _remove_all(finder: Callable[[], Iterable[Leftover]], found: list[Leftover]) -> None:
+def _remove_all(finder: Callable[[], Iterable[Leftover]], removed: list[Leftover]) -> None:
     with ExitStack() as stack:
         of_kind = tuple(finder())
-        found += of_kind
+        removed += of_kind
         for leftover in reversed(of_kind):
             if leftover.kept_because is None:
                 stack.callback(leftover.remove)

@@ -128,13 +128,13 @@ def _delete(name: str) -> None:
     with session(VsphereServer(**note["server"])) as vsphere:
         from pyVmomi import vim
 
-        found = vsphere.find(vim.VirtualMachine, name)
-        if not found and vsphere.makes_machines():
+        machines = vsphere.find(vim.VirtualMachine, name)
+        if not machines and vsphere.makes_machines():
             raise PlatformFailed(
                 f"{vsphere.server.host}: there is no machine {name}, but the server is making one, which it may be; "
                 "run `vtare clean` again when it is done"
             )
-        for machine in found:
+        for machine in machines:
             if not is_marked(machine, str(note["mark"])):
                 raise PlatformFailed(
                     f"{vsphere.server.host}: the machine {name} is not the one that was noted; it stays. "

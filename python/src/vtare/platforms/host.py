@@ -171,10 +171,10 @@ def remove_work_directories() -> None:
 
 def leftovers() -> tuple[Leftover, ...]:
     """Directories of worker processes, recognised by their names."""
-    found = []
+    directories = []
     for directory in sorted(Path(tempfile.gettempdir()).glob(f"vtare-*-{_WORK}-*")):
         owner = owner_of(directory.name)
         if owner is not None:
             remove = partial(shutil.rmtree, directory, ignore_errors=True)
-            found.append(Leftover("directory", directory.name, still_runs(owner), remove))
-    return tuple(found)
+            directories.append(Leftover("directory", directory.name, still_runs(owner), remove))
+    return tuple(directories)

@@ -102,21 +102,21 @@ def open_below(root: Path, directory: Path, *, make: bool = False) -> int:
     Raises:
         OSError: a part is missing, or is no directory (a link is none).
     """
-    found = os.open(root, _DIRECTORY)
+    descriptor = os.open(root, _DIRECTORY)
     try:
         for part in directory.parts[1:]:
             if part == "..":
                 raise OSError(errno.EINVAL, "found '..' in a path", str(directory))
             if make:
                 with suppress(FileExistsError):
-                    os.mkdir(part, 0o755, dir_fd=found)
-            following = os.open(part, _DIRECTORY, dir_fd=found)
-            os.close(found)
-            found = following
+                    os.mkdir(part, 0o755, dir_fd=descriptor)
+            following = os.open(part, _DIRECTORY, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = following
     except BaseException:
-        os.close(found)
+        os.close(descriptor)
         raise
-    return found
+    return descriptor
 
 
 def take_regular(place: int, incoming: Incoming, source: str) -> None:

@@ -138,19 +138,19 @@ def _limits(resources: Resources) -> dict[str, str]:
     """The limits as the cgroups of this machine take them: one hierarchy, or one for each controller."""
     unified = (_CGROUPS / "cgroup.controllers").exists()
     kind = "lxc.cgroup2" if unified else "lxc.cgroup"
-    found = {}
+    limits = {}
     if resources.pinned is not None:
-        found[f"{kind}.cpuset.cpus"] = ",".join(map(str, resources.pinned))
+        limits[f"{kind}.cpuset.cpus"] = ",".join(map(str, resources.pinned))
     if resources.memory_byte is not None:
-        found[f"{kind}.memory.{'max' if unified else 'limit_in_bytes'}"] = str(resources.memory_byte)
+        limits[f"{kind}.memory.{'max' if unified else 'limit_in_bytes'}"] = str(resources.memory_byte)
     if resources.vcpus is not None:
         quota = _PERIOD_US * resources.vcpus
         if unified:
-            found[f"{kind}.cpu.max"] = f"{quota} {_PERIOD_US}"
+            limits[f"{kind}.cpu.max"] = f"{quota} {_PERIOD_US}"
         else:
-            found[f"{kind}.cpu.cfs_period_us"] = str(_PERIOD_US)
-            found[f"{kind}.cpu.cfs_quota_us"] = str(quota)
-    return found
+            limits[f"{kind}.cpu.cfs_period_us"] = str(_PERIOD_US)
+            limits[f"{kind}.cpu.cfs_quota_us"] = str(quota)
+    return limits
 
 
 def _last_words(log: Path) -> str:

@@ -119,14 +119,14 @@ def _quieten(name: str) -> list[Step]:
 
 def give_address(namespace: str, device: str, ip: str, prefix_length: int, peers: Iterable[str]) -> list[Step]:
     """Steps that bring a device up with a static address and static neighbours."""
-    found = [
+    steps = [
         Step(("ip", "-n", namespace, "link", "set", device, "address", mac(ip), "up")),
         Step(("ip", "-n", namespace, "addr", "add", f"{ip}/{prefix_length}", "dev", device)),
     ]
     for peer in peers:
         neighbour = ("neigh", "replace", peer, "lladdr", mac(peer), "dev", device, "nud", "permanent")
-        found.append(Step(("ip", "-n", namespace, *neighbour)))
-    return found
+        steps.append(Step(("ip", "-n", namespace, *neighbour)))
+    return steps
 
 
 def attach(site: Site, index: int) -> list[Step]:
@@ -289,7 +289,7 @@ def leftovers() -> tuple[Leftover, ...]:
     Raises:
         NetworkError: what runs in one of them cannot be listed.
     """
-    found = []
+    orphans = []
     for name in namespaces():
         owner = owner_of(name)
         if owner is None:
@@ -297,8 +297,8 @@ def leftovers() -> tuple[Leftover, ...]:
         leftover = _leftover(name, owner)
         # It may be gone since the names were read: its campaign has ended.
         if name in namespaces():
-            found.append(leftover)
-    return tuple(found)
+            orphans.append(leftover)
+    return tuple(orphans)
 
 
 def _leftover(name: str, owner: str) -> Leftover:

@@ -42,14 +42,14 @@ class PlatformNotes:
         """
         path = self._place() / f"{name}.json"
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
+            noted = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
             raise PlatformFailed(
                 f"{path}: {error}; look after the machine {name} by hand and delete the note"
             ) from error
-        return dict(found)
+        return dict(noted)
 
     def drop(self, name: str) -> None:
         """The machine is gone."""

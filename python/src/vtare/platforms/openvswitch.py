@@ -94,13 +94,13 @@ def remove(bridges: Iterable[str]) -> None:
 
 def leftovers() -> tuple[Leftover, ...]:
     """Every bridge that a lab process made, by the mark it bears. Where the daemon does not answer, none is there."""
-    found = []
+    bridges = []
     for name, owner in _marked():
         if owner_of(f"{owner}-ovs") == owner:
-            found.append(
+            bridges.append(
                 Leftover("bridge", name, still_runs(owner), lambda name=name: remove([name]))  # type: ignore[misc]
             )
-    return tuple(found)
+    return tuple(bridges)
 
 
 def _marked() -> list[tuple[str, str]]:

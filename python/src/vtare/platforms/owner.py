@@ -106,7 +106,7 @@ def still_runs(owner: str) -> str | None:
                 )
             )
     try:
-        found = start_of(int(str(pid)))
+        started = start_of(int(str(pid)))
     except (FileNotFoundError, ProcessLookupError):
         return None
     except (OSError, ValueError, IndexError):
@@ -114,7 +114,7 @@ def still_runs(owner: str) -> str | None:
     if _boot_offset() is None:
         return f"process {pid} is there, and its start cannot be compared: children of this process have other clocks"
     # Rounded to a tick on either side.
-    return f"process {pid}, which made it, still runs" if abs(found - int(owned["start"], 16)) <= 1 else None
+    return f"process {pid}, which made it, still runs" if abs(started - int(owned["start"], 16)) <= 1 else None
 
 
 def _number_here(pid: str, space: int) -> str | None:

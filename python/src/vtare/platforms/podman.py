@@ -95,13 +95,13 @@ class PodmanGvisorInstance(PodmanInstance):
         return set()
 
     def _signal(self, inside: set[int], number: signal.Signals) -> bool:
-        found = False
+        signalled = False
         for process in inside & self._processes():
             with suppress(NetworkError):
                 words = ("kill", "--pid", str(process), str(self._about["id"]), number.name.removeprefix("SIG"))
                 network.run_tool((_GVISOR, *words))
-                found = True
-        return found
+                signalled = True
+        return signalled
 
 
 class PodmanPlatform(RootedPlatform):
@@ -186,26 +186,26 @@ def _limits(resources: Resources) -> list[str]:
     most = min(
         resource.getrlimit(resource.RLIMIT_NPROC)[1] % (1 << 32), kernel_number("proc/sys/kernel/pid_max") or _ANY
     )
-    found = [f"--ulimit=nofile={files[0]}:{files[1]}", f"--ulimit=nproc={most}:{most}"]
+    options = [f"--ulimit=nofile={files[0]}:{files[1]}", f"--ulimit=nproc={most}:{most}"]
     if resources.vcpus is not None:
-        found += [f"--cpu-period={_PERIOD_US}", f"--cpu-quota={_PERIOD_US * resources.vcpus}"]
+        options += [f"--cpu-period={_PERIOD_US}", f"--cpu-quota={_PERIOD_US * resources.vcpus}"]
     if resources.memory_byte is not None:
-        found += [f"--memory={resources.memory_byte}", f"--memory-swap={resources.memory_byte}"]
+        options += [f"--memory={resources.memory_byte}", f"--memory-swap={resources.memory_byte}"]
     if resources.pinned is not None:
-        found.append(f"--cpuset-cpus={','.join(map(str, resources.pinned))}")
-    return found
+        options.append(f"--cpuset-cpus={','.join(map(str, resources.pinned))}")
+    return options
 
 
 def _signal_marked(mark: bytes, number: signal.Signals) -> bool:
     """Send a signal to the program that was started with this mark in its environment, and to all that it started."""
-    found = False
+    signalled = False
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with suppress(OSError):
                 if mark in (entry / "environ").read_bytes().split(b"\0"):
                     os.kill(int(entry.name), number)
-                    found = True
-    return found
+                    signalled = True
+    return signalled
 
 
 def leftovers() -> tuple[Leftover, ...]:

@@ -107,8 +107,8 @@ class QemuPlatform(BasePlatform[QemuInstance]):
             return f"guests have no driver for the card '{resources.nic}': use one of {', '.join(EMULATED_NICS)}"
         least = LEAST_MEMORY[flavour]
         if resources.memory_byte is not None and resources.memory_byte < least:
-            found = resources.memory_byte / MEBIBYTE
-            return f"a guest of {found:.0f} MiB does not boot; give it {least // MEBIBYTE} MiB or more"
+            mebibytes = resources.memory_byte / MEBIBYTE
+            return f"a guest of {mebibytes:.0f} MiB does not boot; give it {least // MEBIBYTE} MiB or more"
         if resources.pinned is not None:
             absent = sorted(set(resources.pinned) - os.sched_getaffinity(0))
             if absent:
@@ -278,11 +278,11 @@ def directory_of(name: str) -> Path:
 
 def leftovers() -> tuple[Leftover, ...]:
     """Guests of lab processes, recognised by the names of their directories: QEMU, where it runs, and the directory."""
-    found = []
+    machines = []
     for directory in sorted(Path(tempfile.gettempdir()).glob(f"vtare-*{_SUFFIX}")):
         owner = owner_of(directory.name)
         if owner is not None and directory.is_dir():
-            found.append(
+            machines.append(
                 Leftover(
                     "guest",
                     directory.name.removesuffix(_SUFFIX),
@@ -290,7 +290,7 @@ def leftovers() -> tuple[Leftover, ...]:
                     lambda directory=directory, owner=owner: _remove(directory, owner),  # type: ignore[misc]
                 )
             )
-    return (*found, *taps.leftovers())
+    return (*machines, *taps.leftovers())
 
 
 def _remove(directory: Path, owner: str) -> None:

@@ -224,17 +224,17 @@ class Machine:
             await self._put({"end": _END.format(place=place, mark=mark).encode()}, self.directory)
             keeper = _KEEPER.format(lease=_LEASE_S, end=_end_of(self.directory))
             self._keeper = await self._connections[0].connection.create_process(keeper, encoding=None)
-            found = hashlib.sha256()
+            checksum = hashlib.sha256()
             async with self._connections[0].connection.start_sftp_client() as files:
                 await files.put(str(binary), self.binary)
                 await files.chmod(self.binary, 0o755)
                 async for piece in _pieces(files, self.binary, binary.stat().st_size):
-                    found.update(piece)
+                    checksum.update(piece)
         except (OSError, asyncssh.Error) as error:
             raise HostLost(f"{self.login}: {printable(error) or type(error).__name__}") from error
-        if found.hexdigest() != (sent := digest(binary)):
+        if checksum.hexdigest() != (sent := digest(binary)):
             raise PlatformFailed(
-                f"{self.login}: the binary arrived with SHA-256 {found.hexdigest()}, not {sent}; try again"
+                f"{self.login}: the binary arrived with SHA-256 {checksum.hexdigest()}, not {sent}; try again"
             )
 
     async def _connect(self) -> _Connection:

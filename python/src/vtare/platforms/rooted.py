@@ -260,7 +260,7 @@ def _descendants(pid: int) -> list[int]:
         tool = os.stat(f"/proc/{pid}/exe")
     except OSError:
         return []
-    found = []
+    descendants = []
     waiting = [pid]
     while waiting:
         for task in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
@@ -269,5 +269,5 @@ def _descendants(pid: int) -> list[int]:
                     waiting.append(child)
                     with suppress(OSError):
                         if not os.path.samestat(os.stat(f"/proc/{child}/exe"), tool):
-                            found.append(child)
-    return found
+                            descendants.append(child)
+    return descendants

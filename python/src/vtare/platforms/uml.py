@@ -89,11 +89,11 @@ class UmlMachine(OwnGuest):
 
     def _open_channel(self) -> Channel:
         deadline = time.monotonic() + _SERIAL_S
-        while (found := _SERIAL.search(self._log.read_text(encoding="utf-8", errors="replace"))) is None:
+        while (match := _SERIAL.search(self._log.read_text(encoding="utf-8", errors="replace"))) is None:
             if self.ended() is not None or time.monotonic() > deadline:
                 raise GuestFailed(f"guest {self.name}: has no serial line; {self.last_words()}")
             time.sleep(_LOOK_S)
-        return Terminal(Path(found["path"]))
+        return Terminal(Path(match["path"]))
 
 
 class UmlInstance(GuestInstance[UmlMachine]):
@@ -123,8 +123,8 @@ class UmlPlatform(OwnGuestPlatform[UmlMachine]):
         if shutil.which(PROGRAM) is not None:
             reason = together(cannot_start(), reason)
         if resources.memory_byte is not None and resources.memory_byte < _LEAST_MEMORY:
-            found = resources.memory_byte / MEBIBYTE
-            small = f"a guest of {found:.0f} MiB does not boot; give it {_LEAST_MEMORY // MEBIBYTE} MiB or more"
+            mebibytes = resources.memory_byte / MEBIBYTE
+            small = f"a guest of {mebibytes:.0f} MiB does not boot; give it {_LEAST_MEMORY // MEBIBYTE} MiB or more"
             return together(small, reason)
         return reason
 

@@ -84,11 +84,11 @@ class VirtualBoxPlatform(MadePlatform):
         if reason is not None or self._template is None:
             return reason
         try:
-            found = _facts(self._template)
+            facts = _facts(self._template)
         except PlatformFailed as error:
             return str(error)
-        if found.get("VMState") not in ("poweroff", "aborted"):
-            return f"the template '{self._template}' is {found.get('VMState')}; switch it off"
+        if facts.get("VMState") not in ("poweroff", "aborted"):
+            return f"the template '{self._template}' is {facts.get('VMState')}; switch it off"
         return None
 
     def need(self, resources: Resources = DEFAULT_RESOURCES) -> Need:
@@ -120,21 +120,21 @@ class VirtualBoxPlatform(MadePlatform):
 
     def _connected(self, name: str) -> SshInstance:
         address = _address_of(name)
-        found = _facts(name)
+        facts = _facts(name)
         about: dict[str, object] = {
             "hypervisor": "virtualbox",
             "unverified": self.UNVERIFIED,
             "version": _ask("--version").strip(),
             "template": self._template,
-            "vcpus": _whole(found.get("cpus")),
-            "memory_byte": None if "memory" not in found else int(found["memory"]) * _MEBIBYTE,
-            "nic": found.get("nictype1"),
-            "network": found.get("nic1"),
-            "guest_type": found.get("ostype"),
-            "paravirtualized_by": found.get("paravirtprovider"),
+            "vcpus": _whole(facts.get("cpus")),
+            "memory_byte": None if "memory" not in facts else int(facts["memory"]) * _MEBIBYTE,
+            "nic": facts.get("nictype1"),
+            "network": facts.get("nic1"),
+            "guest_type": facts.get("ostype"),
+            "paravirtualized_by": facts.get("paravirtprovider"),
         }
         # The host's own device towards the machine, where its network has one.
-        interface = found.get("hostonlyadapter1") or found.get("bridgeadapter1")
+        interface = facts.get("hostonlyadapter1") or facts.get("bridgeadapter1")
         return self._reached.reach(name, address, about, interface)
 
 

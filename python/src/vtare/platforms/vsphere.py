@@ -85,12 +85,12 @@ def password_of(server: VsphereServer) -> str:
         if mode & _OTHERS:
             raise MachineCannot(f"password_file {path} has mode {mode:04o}, so others may use it: `chmod 600 {path}`")
         return text.rstrip("\r\n")
-    found = os.environ.get(PASSWORD_VARIABLE)
-    if not found:
+    password = os.environ.get(PASSWORD_VARIABLE)
+    if not password:
         raise MachineCannot(
             f"the password of {server.account} is missing; set {PASSWORD_VARIABLE} or name a `password_file`"
         )
-    return found
+    return password
 
 
 class Vsphere:
@@ -120,13 +120,13 @@ class Vsphere:
                 propSet=[collector.PropertySpec(type=kind, pathSet=["name"])],
             )
             page = self.content.propertyCollector.RetrievePropertiesEx([what], collector.RetrieveOptions())
-            found = []
+            objects = []
             while page is not None:
-                found += [one.obj for one in page.objects if any(known.val == name for known in one.propSet)]
+                objects += [one.obj for one in page.objects if any(known.val == name for known in one.propSet)]
                 if not page.token:
                     break
                 page = self.content.propertyCollector.ContinueRetrievePropertiesEx(page.token)
-            return found
+            return objects
         finally:
             view.Destroy()
 
@@ -136,10 +136,10 @@ class Vsphere:
         Raises:
             MachineCannot: there is none, or more than one.
         """
-        found = self.find(kind, name)
-        if len(found) != 1:
-            raise MachineCannot(f"{self.server.host}: {len(found)} of the {what} '{name}' exist: name a unique one")
-        return found[0]
+        objects = self.find(kind, name)
+        if len(objects) != 1:
+            raise MachineCannot(f"{self.server.host}: {len(objects)} of the {what} '{name}' exist: name a unique one")
+        return objects[0]
 
     def makes_machines(self) -> bool:
         """Whether the server is making a machine now, whoever asked it to: it is in no list before it is done."""
@@ -176,8 +176,8 @@ class Vsphere:
             objectSet=[collector.ObjectSpec(obj=thing)],
             propSet=[collector.PropertySpec(type=type(thing), pathSet=list(paths))],
         )
-        (found,) = self.content.propertyCollector.RetrieveContents([what])
-        return {known.name: known.val for known in found.propSet}
+        (answer,) = self.content.propertyCollector.RetrieveContents([what])
+        return {known.name: known.val for known in answer.propSet}
 
 
 @contextmanager
@@ -249,12 +249,12 @@ def _trust(server: VsphereServer) -> ssl.SSLContext:
         context.verify_mode = ssl.CERT_NONE
     elif server.thumbprint is not None:
         certificate = ssl.get_server_certificate((server.host, server.port), timeout=_ANSWER_S)
-        found = hashlib.sha256(ssl.PEM_cert_to_DER_cert(certificate)).hexdigest()
+        fingerprint = hashlib.sha256(ssl.PEM_cert_to_DER_cert(certificate)).hexdigest()
         wanted = plain_thumbprint(server.thumbprint)
-        if found != wanted:
+        if fingerprint != wanted:
             raise MachineCannot(
-                f"{server.host}:{server.port}: its certificate has the SHA-256 {found}, not {wanted}: this is another "
-                "server, or its certificate has been replaced; ask who runs it, then correct `thumbprint`"
+                f"{server.host}:{server.port}: its certificate has the SHA-256 {fingerprint}, not {wanted}: this is "
+                "another server, or its certificate has been replaced; ask who runs it, then correct `thumbprint`"
             )
         # The thumbprint names the very certificate: neither its name nor who signed it states more.
         context.check_hostname = False

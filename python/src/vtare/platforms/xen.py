@@ -166,8 +166,8 @@ def _beyond(resources: Resources, flavour: str) -> str | None:
     # Of 96 MiB a paravirtual kernel keeps 35 to itself: what is left was too little for `throughput` to measure in.
     least = GIVEN_MEMORY[flavour]
     if resources.memory_byte is not None and resources.memory_byte < least:
-        found = resources.memory_byte / MEBIBYTE
-        return f"a guest of {found:.0f} MiB does not boot; give it {least // MEBIBYTE} MiB or more"
+        mebibytes = resources.memory_byte / MEBIBYTE
+        return f"a guest of {mebibytes:.0f} MiB does not boot; give it {least // MEBIBYTE} MiB or more"
     return None
 
 
@@ -222,12 +222,14 @@ def leftovers() -> tuple[Leftover, ...]:
     """
     domains = [domain.name for domain in xen_tools.domains()] if xen_tools.in_dom0() else []
     directories = [path.name.removesuffix(_SUFFIX) for path in Path(tempfile.gettempdir()).glob(f"vtare-*{_SUFFIX}")]
-    found = []
+    leftover_domains = []
     for name in sorted({*domains, *directories}):
         owner = owner_of(name)
         if owner is not None:
-            found.append(Leftover("domain", name, still_runs(owner), partial(_remove, name, name in domains)))
-    return tuple(found)
+            leftover_domains.append(
+                Leftover("domain", name, still_runs(owner), partial(_remove, name, name in domains))
+            )
+    return tuple(leftover_domains)
 
 
 def _remove(name: str, is_domain: bool) -> None:

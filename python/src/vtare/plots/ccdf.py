@@ -124,13 +124,13 @@ def steps(line: CcdfLine, scale: Scale) -> tuple[list[float], list[float], str]:
 
 
 def _data(lines: Sequence[CcdfLine], quantity: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+    records: list[dict[str, Any]] = []
     for line in lines:
         head = {"quantity": quantity, "unit": quantity_of(quantity).symbol, "label": line.label}
-        found.append({**head, "mark": "mean", "value": line.mean, "share_above": None})
+        records.append({**head, "mark": "mean", "value": line.mean, "share_above": None})
         pairs = zip(line.x.tolist(), line.p.tolist(), strict=True)
-        found += [{**head, "mark": "curve", "value": x, "share_above": p} for x, p in pairs]
-    return found
+        records += [{**head, "mark": "curve", "value": x, "share_above": p} for x, p in pairs]
+    return records
 
 
 def _describe(lines: Sequence[CcdfLine], what: str) -> str:

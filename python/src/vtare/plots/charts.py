@@ -346,7 +346,7 @@ def _hover(base: alt.Chart, told: Mapping[str, str]) -> alt.Chart:
     # The pointer is over the cell around a point, whose datum is the point's mark, and the reading that mark's datum.
     fields = ", ".join(f"{json.dumps(title)}: (datum.datum || datum)[{field!r}]" for field, title in told.items())
     near = alt.selection_point(name="near", nearest=True, on="pointerover", clear="pointerout", empty=False)
-    found: alt.Chart = (
+    points: alt.Chart = (
         base.transform_filter(_PICKED)
         .mark_point(clip=True, size=70, filled=True)
         .encode(
@@ -355,7 +355,7 @@ def _hover(base: alt.Chart, told: Mapping[str, str]) -> alt.Chart:
         )
         .add_params(near)
     )
-    return found
+    return points
 
 
 def _chart(

@@ -163,12 +163,12 @@ def dot_intervals(
 
 
 def _data(rows: Sequence[Dot], quantity: str, unit: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+    records: list[dict[str, Any]] = []
     for row in rows:
         head = {"quantity": quantity, "unit": unit, "group": row.group, "label": row.label}
-        found.append({**head, "mark": "median", "value": row.value, "low": row.low, "high": row.high})
-        found += [{**head, "mark": "run", "value": value} for value in row.run_values]
-    return found
+        records.append({**head, "mark": "median", "value": row.value, "low": row.low, "high": row.high})
+        records += [{**head, "mark": "run", "value": value} for value in row.run_values]
+    return records
 
 
 def describe_dots(rows: Sequence[Dot], what: str, *, quantity: str = "miss_ns") -> str:

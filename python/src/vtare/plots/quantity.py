@@ -114,8 +114,8 @@ def level_text(symbol: str | None, number: float) -> str | None:
     >>> level_text("B", 1518.0), level_text("bit/s", 1e9), level_text(None, 4.0)
     ('1518 B', '1 Gbit/s', None)
     """
-    found = _BY_SYMBOL.get(symbol or "")
-    return None if found is None else found.tick(number)
+    unit = _BY_SYMBOL.get(symbol or "")
+    return None if unit is None else unit.tick(number)
 
 
 def axis_label(name: str) -> str:
@@ -124,8 +124,8 @@ def axis_label(name: str) -> str:
     >>> axis_label("rtt_ns"), axis_label("tagged_ns")
     ('round-trip time', 'tagged')
     """
-    found = metric(name)
-    return found.axis or found.words or found.short or plain_name(name)
+    declared = metric(name)
+    return declared.axis or declared.words or declared.short or plain_name(name)
 
 
 __all__ = ["Quantity", "axis_label", "level_text", "quantity_of"]

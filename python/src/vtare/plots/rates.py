@@ -254,13 +254,13 @@ def _legend(figure: Figure, styles: Sequence[str]) -> None:
 
 
 def _handles(styles: Sequence[str]) -> list[Line2D]:
-    found = []
+    handles = []
     for name in styles:
         style = style_of(name)
-        found.append(
+        handles.append(
             Line2D([], [], linestyle="none", marker=style.marker, color=style.hue.light, markersize=4.6, label=name)
         )
-    return found
+    return handles
 
 
 def _even_axis(axes: Axes, which: Literal["x", "y"], low: float, high: float, label: str) -> None:

@@ -51,12 +51,12 @@ def ratio_dots(rows: Sequence[RatioRow], *, name: str, label: str, margin_ratio:
         ValueError: no rows, a row without marks, or a ratio that is not above 0.
     """
     marks = [mark for row in rows for mark in row.marks]
-    found = [value for mark in marks for value in (mark.ratio, mark.low, mark.high) if value is not None]
-    if not rows or not found or min(found) <= 0:
+    ends = [value for mark in marks for value in (mark.ratio, mark.low, mark.high) if value is not None]
+    if not rows or not ends or min(ends) <= 0:
         raise ValueError("there is no row with a ratio above 0: pass at least one")
     kinds = list(dict.fromkeys(mark.kind for row in rows for mark in row.marks))
     headings = sum(1 for at, row in enumerate(rows) if row.group and (at == 0 or rows[at - 1].group != row.group))
-    low, high = min(*found, 1 / margin_ratio, 0.8) / 1.25, max(*found, margin_ratio, 1.25) * 1.25
+    low, high = min(*ends, 1 / margin_ratio, 0.8) / 1.25, max(*ends, margin_ratio, 1.25) * 1.25
     figure, axes = new_figure(_FRAME_IN + _ROW_IN * len(rows) + _HEADING_IN * headings)
     if margin_ratio > 1.0:
         axes.axvspan(1 / margin_ratio, margin_ratio, color=GRID.light, alpha=0.6, linewidth=0, zorder=1)

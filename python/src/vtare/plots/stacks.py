@@ -27,11 +27,11 @@ _FRAME_IN: Final = 0.95
 
 def stack_values(rows: Sequence[Stack]) -> list[float]:
     """The ends of all bars and wholes: give those of all panels to `stack_scale` for a shared axis."""
-    found = []
+    ends = []
     for row in rows:
         known = [value for _, value in row.pieces]
-        found += [sum(value for value in known if value > 0), sum(value for value in known if value < 0), row.whole]
-    return found
+        ends += [sum(value for value in known if value > 0), sum(value for value in known if value < 0), row.whole]
+    return ends
 
 
 def stack_scale(values: Sequence[float]) -> Scale:

@@ -106,13 +106,13 @@ def _without_styles(svg: str) -> str:
 
 
 def _attributes(style: re.Match[str]) -> str:
-    found = []
+    attributes = []
     for one in filter(None, (part.strip() for part in style[1].split(";"))):
         name, _, value = one.partition(":")
         if name not in _ATTRIBUTES:
             raise ValueError(f"an SVG of matplotlib has the unknown style {one!r}: use one of {sorted(_ATTRIBUTES)}")
-        found.append(f' {name}="{value.strip()}"')
-    return "".join(found)
+        attributes.append(f' {name}="{value.strip()}"')
+    return "".join(attributes)
 
 
 def _escape(text: str) -> str:

@@ -34,19 +34,19 @@ def schemas() -> dict[str, dict[str, Any]]:
 def shipped() -> dict[str, dict[str, Any]]:
     """The schemas of the lab's documents, and those of the program's, which an installation has as files."""
     files = (Path(__file__).parents[1] / "schemas").glob("*.json")
-    found = [json.loads(file.read_text("utf-8")) for file in files]
-    return dict(sorted(({schema["title"]: schema for schema in found} | schemas()).items()))
+    documents = [json.loads(file.read_text("utf-8")) for file in files]
+    return dict(sorted(({schema["title"]: schema for schema in documents} | schemas()).items()))
 
 
 def _of(module: ModuleType) -> list[tuple[str, dict[str, Any]]]:
-    found = []
+    named = []
     for record in vars(module).values():
         if is_typeddict(record) and record.__module__ == module.__name__:
             hints = get_type_hints(record)
             if get_origin(hints.get("schema")) is Literal:
                 (name,) = get_args(hints["schema"])
-                found.append((name, schema_of(record, name)))
-    return found
+                named.append((name, schema_of(record, name)))
+    return named
 
 
 def schema_of(record: type, name: str) -> dict[str, Any]:

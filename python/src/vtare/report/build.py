@@ -37,21 +37,21 @@ def build(summary: Summary, *, live: bool = False) -> str:
 
 def render(content: Content, *, live: bool = False) -> str:
     """The HTML text of a report's content."""
-    summary, found = content.summary, content.answer
+    summary, answered = content.summary, content.answer
     return render_page(HtmlPage(
         title=f"{summary.plan.name}: vtare report",
         origin=f"vtare report · {summary.plan.name}",
         about=_where(summary),
         question=summary.plan.question,
-        sentences=found.sentences,
-        key=text.keep(found.key),
+        sentences=answered.sentences,
+        key=text.keep(answered.key),
         headline=content.headline,
-        headline_about=_headline_title(summary, found.headline),
+        headline_about=_headline_title(summary, answered.headline),
         main=content.main,
         main_title=titles.DIFFERENCES,
         main_all=content.main_all,
-        certainty=text.keep(found.certainty),
-        limits=found.limits,
+        certainty=text.keep(answered.certainty),
+        limits=answered.limits,
         sections=content.sections,
         footer=versions(summary),
         live=live,
@@ -62,8 +62,8 @@ def _headline_title(summary: Summary, name: str | None) -> str:
     """The experiment that the main figure shows, and how many of its cells no sentence uses."""
     if name is None:
         return ""
-    found = (one.row for one in flawed(summary, least=HIDES) if one.row["experiment"] == name)
-    hidden = {tuple(row[key] for key in summary.keys[name]) for row in found}
+    rows = (one.row for one in flawed(summary, least=HIDES) if one.row["experiment"] == name)
+    hidden = {tuple(row[key] for key in summary.keys[name]) for row in rows}
     cells = summary.cells.filter(pl.col("experiment") == name).height
     title = summary.plan.experiment(name).title
     return f"{title}; {len(hidden)} of {plural(cells, 'cell')} cannot be trusted" if hidden else title

@@ -115,9 +115,9 @@ def headline_experiment(summary: Summary, layouts: Mapping[str, Layout]) -> str 
     for row in summary.comparisons:
         if row.experiment not in names or not row.verdict.is_different or not row.ratio:
             continue
-        found = (row.factor == "load", abs(math.log(row.ratio)), row.experiment)
-        if best is None or found[:2] > best[:2]:
-            best = found
+        rank = (row.factor == "load", abs(math.log(row.ratio)), row.experiment)
+        if best is None or rank[:2] > best[:2]:
+            best = rank
     return best[2] if best is not None else names[0]
 
 

@@ -82,7 +82,7 @@ def fixed_levels(rows: Iterable[BetweenRow | LoneCell]) -> dict[str, frozenset[s
     for row in rows:
         for key, label in row.labels.items():
             levels.setdefault(row.experiment, {}).setdefault(key, set()).add(label)
-    return {name: frozenset(key for key, found in keys.items() if len(found) == 1) for name, keys in levels.items()}
+    return {name: frozenset(key for key, labels in keys.items() if len(labels) == 1) for name, keys in levels.items()}
 
 
 def where_of(row: BetweenRow | LoneCell, fixed: Mapping[str, frozenset[str]]) -> str:

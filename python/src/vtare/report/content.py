@@ -87,18 +87,18 @@ class Content:
 
 def layouts_of(summary: Summary) -> dict[str, Layout]:
     """The layout of every experiment that has at least one cell."""
-    found = {}
+    layouts = {}
     for experiment in summary.plan.experiments:
         cells = summary.cells.filter(pl.col("experiment") == experiment.name)
         if cells.height:
-            found[experiment.name] = layout_of(summary, experiment, cells)
-    return found
+            layouts[experiment.name] = layout_of(summary, experiment, cells)
+    return layouts
 
 
 def content_of(summary: Summary, *, figures: bool = True) -> Content:
     """Make everything that a report shows; without `figures` only answer and tables, in a tenth of the time."""
     layouts = layouts_of(summary)
-    found = answer(summary, layouts)
+    answered = answer(summary, layouts)
     headline: Question | None = None
     experiments = []
     for name, layout in layouts.items():
@@ -106,14 +106,14 @@ def content_of(summary: Summary, *, figures: bool = True) -> Content:
         questions: list[Question] = []
         if figures:
             first, questions = _questions(summary, layout, cells)
-            if name == found.headline:
+            if name == answered.headline:
                 headline = first
             elif first is not None:
                 questions.insert(0, first)
-        notes = found.notes.get(name, ())
-        is_main = name == found.headline
+        notes = answered.notes.get(name, ())
+        is_main = name == answered.headline
         experiments.append(_experiment(summary, layout, cells, notes, questions, figures=figures, is_main=is_main))
-    main, main_all = main_tables(sound(summary), layouts, found.headline)
+    main, main_all = main_tables(sound(summary), layouts, answered.headline)
     sections = (
         _layers(summary, layouts),
         _differences(summary, layouts, figures=figures),
@@ -124,7 +124,9 @@ def content_of(summary: Summary, *, figures: bool = True) -> Content:
         _machines(summary),
         _plan(summary),
     )
-    return Content(summary, layouts, found, headline, main, main_all, tuple(one for one in sections if one is not None))
+    return Content(
+        summary, layouts, answered, headline, main, main_all, tuple(one for one in sections if one is not None)
+    )
 
 
 def _experiment(
@@ -144,9 +146,9 @@ def _experiment(
     tables += () if layout.experiment.meshed else inference_tables(summary, layout)
     if is_main:
         # The section of the main experiment has the shift function of its comparisons.
-        found = shifts.shifts_of(summary, layout)
-        tables = [*(one for one in (shifts.shift_table(summary, layout, found),) if one is not None), *tables]
-        drawn = shifts.shift_figure(summary, layout, found) if figures else None
+        shifted = shifts.shifts_of(summary, layout)
+        tables = [*(one for one in (shifts.shift_table(summary, layout, shifted),) if one is not None), *tables]
+        drawn = shifts.shift_figure(summary, layout, shifted) if figures else None
         shown = [*([] if drawn is None else [drawn]), *shown]
     about = page.about(summary, layout) if page.about is not None else ""
     fixed = layout.fixed_text()
@@ -286,5 +288,5 @@ def _questions(summary: Summary, layout: Layout, cells: pl.DataFrame) -> tuple[Q
 def _threshold(summary: Summary, experiment: str) -> float | None:
     """The threshold of `exceed_per_s`, None where there is none or runs differ in it."""
     runs = summary.runs.filter((pl.col("experiment") == experiment) & pl.col("control").is_null())
-    found = runs.get_column("threshold_ns").drop_nulls().unique().to_list()
-    return float(found[0]) if len(found) == 1 else None
+    thresholds = runs.get_column("threshold_ns").drop_nulls().unique().to_list()
+    return float(thresholds[0]) if len(thresholds) == 1 else None

@@ -18,12 +18,12 @@ _FAR = 2.0
 
 def details_of(summary: Summary, scene: Scene) -> list[Sentence]:
     """The further sentences of an experiment that sets two ways side by side."""
-    found: list[Sentence] = []
+    sentences: list[Sentence] = []
     sleep = scene.layout.experiment.record.until is not None
     for load in scene.loads if sleep else scene.loads[:1]:
-        found += _best(summary, scene, load)
-        found += _capped(summary, scene, load)
-    return found
+        sentences += _best(summary, scene, load)
+        sentences += _capped(summary, scene, load)
+    return sentences
 
 
 def _best(summary: Summary, scene: Scene, load: str | None) -> list[Sentence]:
@@ -36,23 +36,23 @@ def _best(summary: Summary, scene: Scene, load: str | None) -> list[Sentence]:
     best = min(rows, key=lambda row: layout.value(row) or 0.0, default=None)
     if best is None or len(rows) < 2:
         return []
-    found: list[Sentence] = []
+    sentences: list[Sentence] = []
     phrase, sleep = load_phrase(summary, load), layout.experiment.record.until is not None
     tied = _ties(scene, best, rows)
     if best[layout.series] not in (scene.system, scene.ours) and scene.ours not in tied:
         least = wording.least_miss if sleep else wording.least_cost
         is_least = least(phrase, str(best[layout.series]), main_figure(layout, best))
-        found.append(wording.several([is_least, wording.ties(tied)]))
+        sentences.append(wording.several([is_least, wording.ties(tied)]))
     unloaded = [row for row in scene.at(scene.loads[0]) if row[layout.series] != "clock_monotonic_coarse"]
     if any(map(is_capped, unloaded)):
-        return found
+        return sentences
     favourite = str(min(unloaded, key=lambda row: layout.value(row) or 0.0)[layout.series]) if unloaded else None
     fallen = next((row for row in rows if row[layout.series] == favourite and row is not best), None)
     bottom, now = layout.value(best), None if fallen is None else layout.value(fallen)
     if fallen is not None and bottom is not None and now is not None and now > _FAR * max(bottom, 0.0):
         ends = wording.best_without_load_ends if sleep else wording.best_without_load_costs
-        found.append(ends(phrase, str(favourite), main_figure(layout, fallen)))
-    return found
+        sentences.append(ends(phrase, str(favourite), main_figure(layout, fallen)))
+    return sentences
 
 
 def _least_late(summary: Summary, scene: Scene, load: str | None, rows: list[dict[str, Any]]) -> list[Sentence]:

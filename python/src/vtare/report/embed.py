@@ -94,16 +94,16 @@ def embed(questions: Iterable[Question]) -> Charts:
 
 def figure_data(drawings: Iterable[Drawing]) -> dict[str, str]:
     """What figures draw as CSV, by name, while there is room; `vtare report --format csv` writes the long ones."""
-    found: dict[str, str] = {}
+    data: dict[str, str] = {}
     left = MOST_CSV_BYTE
     for drawing in drawings:
         if drawing.data.height > _MOST_ROWS:
             continue
         text = drawing.data.write_csv()
         if len(text) <= left:
-            found[drawing.name] = text
+            data[drawing.name] = text
             left -= len(text)
-    return found
+    return data
 
 
 def _text(chart: Chart) -> str:

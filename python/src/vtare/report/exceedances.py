@@ -86,10 +86,10 @@ def _late(cell: Mapping[str, Any]) -> Shown:
 
 def _share(rates: list[float], readings: int) -> Shown:
     """The mean share over runs with its interval; a share of 0 states how many readings it is of."""
-    found = mean_over_runs(rates)
-    if found is None:
+    share = mean_over_runs(rates)
+    if share is None:
         return missing("no reading")
-    mean, low, high = found
+    mean, low, high = share
     if mean == 0.0:
         return Shown(f"0 of {count_text(readings)}", "0", 0.0)
     shown = text.percent(mean, "")

@@ -112,21 +112,23 @@ def _plain(name: str, value: Any, meaning: str) -> Fact:
 
 
 def _hypervisor(m: Mapping[str, Any]) -> Fact:
-    found = m.get("hypervisor")
-    if found is None and "hypervisor" not in (m.get("cpu_flags") or []):
+    hypervisor = m.get("hypervisor")
+    if hypervisor is None and "hypervisor" not in (m.get("cpu_flags") or []):
         return Fact("hypervisor", "none seen", wording.ON_HARDWARE)
     meaning = wording.VIRTUAL
-    if found == "uml":
+    if hypervisor == "uml":
         meaning = wording.USER_MODE
     more = [_known(m[key]) for key in ("virtual_machine", "confidential") if m.get(key)]
-    return Fact("hypervisor", ", ".join([_known(found) if found else "unknown kind", *more]), meaning, warns=True)
+    return Fact(
+        "hypervisor", ", ".join([_known(hypervisor) if hypervisor else "unknown kind", *more]), meaning, warns=True
+    )
 
 
 def _container(m: Mapping[str, Any]) -> Fact:
-    found = m.get("container")
-    if found == "gvisor":
+    container = m.get("container")
+    if container == "gvisor":
         return Fact("container", "gvisor", wording.GVISOR, warns=True)
-    return _plain("container", found or "none", wording.CONTAINER)
+    return _plain("container", container or "none", wording.CONTAINER)
 
 
 def _clock_source(m: Mapping[str, Any]) -> Fact:
@@ -221,12 +223,12 @@ def _cgroup(limits: Mapping[str, Any] | None) -> str | None:
 
 def load_facts(loads: tuple[LoadMade, ...]) -> tuple[Fact, ...]:
     """The background loads as they were really made."""
-    found = []
+    facts = []
     for load in loads:
         parts = [f"{load.threads} threads" if load.threads is not None else "threads unknown"]
         if load.operations_per_s is not None:
             parts.append(f"{significant(load.operations_per_s)} operations per s")
         if load.cpu_fraction is not None:
             parts.append(f"{significant(100 * load.cpu_fraction)} % of the CPUs")
-        found.append(Fact(f"load {load.kind}", ", ".join(parts), wording.medians_of(load.runs)))
-    return tuple(found)
+        facts.append(Fact(f"load {load.kind}", ", ".join(parts), wording.medians_of(load.runs)))
+    return tuple(facts)

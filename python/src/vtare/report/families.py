@@ -68,9 +68,9 @@ def _of(frame: pl.DataFrame) -> Iterator[tuple[str, float]]:
 
 def false_claims(summary: Summary, layouts: Mapping[str, Layout]) -> list[str]:
     """How many families there are, and how many of them would claim a difference where there is none."""
-    found = families_of(summary, layouts)
-    if not found:
+    families = families_of(summary, layouts)
+    if not families:
         return []
     alpha = summary.plan.analysis.alpha
     main = len({name for name, _ in _of_rows(summary.comparisons)})
-    return [wording.families(len(found), main, significant(alpha * len(found), 2), alpha)]
+    return [wording.families(len(families), main, significant(alpha * len(families), 2), alpha)]

@@ -116,7 +116,7 @@ def distribution_figures(summary: Summary, layout: Layout) -> list[Question]:
         return []
     # Cell by cell: the distinct readings of one cell are in memory at a time, not the 10^8 of a campaign.
     drawn = sorted(
-        (_shapes(layout, found) for found in summary.distributions(layout.experiment.name)),
+        (_shapes(layout, distribution) for distribution in summary.distributions(layout.experiment.name)),
         key=lambda shapes: layout.sort_key(shapes.labels),
     )
     return [

@@ -172,17 +172,17 @@ def percentile_figures(summary: Summary, layout: Layout) -> Question | None:
 def interaction_figures(summary: Summary, layout: Layout) -> Question | None:
     """Interactions of two factors: a line for each level of one over the levels of the other."""
     tested = rows_of(InteractionRow, _of(summary.interactions, layout))
-    found = [row for row in tested if len(row.factors) == 2]
+    pairs = [row for row in tested if len(row.factors) == 2]
     cells = list(_of(summary.cells, layout).iter_rows(named=True))
     panels = []
-    for row in found[:_MOST_PANELS]:
+    for row in pairs[:_MOST_PANELS]:
         panel = _interaction_panel(layout, row, cells)
         if panel is not None:
             panels.append(panel)
     if not panels:
         return None
     headings = [panel.heading for panel in panels]
-    rates = quantity_of(layout.main.quantity).is_rate and all(row.figure != ERROR for row in found)
+    rates = quantity_of(layout.main.quantity).is_rate and all(row.figure != ERROR for row in pairs)
     caption = (captions.interactions_of_rates if rates else captions.interactions)(headings)
     title = titles.INTERACTIONS
     return Question(slug("interactions", layout.experiment.name), title, caption, tuple(panels))

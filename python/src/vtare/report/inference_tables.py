@@ -171,8 +171,8 @@ def _levels(summary: Summary, layout: Layout) -> Table | None:
 
 def _outliers(summary: Summary, layout: Layout) -> Table | None:
     rows = []
-    found = rows_of(OutlierRow, _of(summary.outliers, layout))
-    for row in sorted(found, key=lambda one: layout.sort_key(one.labels)):
+    outliers = rows_of(OutlierRow, _of(summary.outliers, layout))
+    for row in sorted(outliers, key=lambda one: layout.sort_key(one.labels)):
         rows.append((
             text.words(scenario_name(layout, row.labels)),
             text.count(row.n, "unknown"),

@@ -69,8 +69,8 @@ class Layout:
 
     def value(self, row: Mapping[str, Any]) -> float | None:
         """The main figure of a cell; None where no run finished."""
-        found: float | None = row[self.main.value]
-        return found
+        number: float | None = row[self.main.value]
+        return number
 
     def ends(self, row: Mapping[str, Any]) -> tuple[float, float] | None:
         """The ends of its interval; None below 3 runs."""
@@ -159,8 +159,8 @@ def key_name(key: str) -> str:
 
 def figure_name(figure: str, *, short: bool = False) -> str:
     """A figure of a run as a person writes it."""
-    found = metric(figure)
-    return (found.short if short else found.words or found.short) or plain_name(figure)
+    declared = metric(figure)
+    return (declared.short if short else declared.words or declared.short) or plain_name(figure)
 
 
 def level_text(levels: _Levels, key: str, label: str | None) -> str:
@@ -203,14 +203,14 @@ def fixed_parts(layout: Layout, cells: pl.DataFrame) -> dict[str, str]:
     """
     factors = {factor.name for factor in layout.experiment.factors}
     known = [row for row in cells.iter_rows(named=True) if known_of(row, layout.main.value) is not None]
-    found = {}
+    parts = {}
     for key in (key for key in layout.keys if key not in factors):
         counts = Counter(row[key] for row in known)
         usual = usual_level(layout, key)
-        found[key] = (
+        parts[key] = (
             usual if usual is not None and usual in counts else max(layout.order[key], key=lambda label: counts[label])
         )
-    return found
+    return parts
 
 
 def layout_of(summary: Summary, experiment: Experiment, cells: pl.DataFrame) -> Layout:

@@ -80,14 +80,14 @@ def _flaws(summary: Summary) -> list[Limit]:
     kinds: dict[str, list[Flawed]] = {}
     for one in flawed(summary):
         kinds.setdefault(one.flaw.words, []).append(one)
-    found = []
+    limits = []
     for words, some in sorted(kinds.items(), key=lambda kind: -max(one.share for one in kind[1])):
         count, total = sum(one.count for one in some), sum(one.total for one in some)
         amount = f"{count:g} of {total:g}" if some[0].flaw.of else f"{percent_text(count / total)} of the"
         cells = plural(len(some), "cell") if len(some) < summary.cells.height else ""
         flaw = wording.flaw(amount, words, cells, some[0].flaw.remedy)
-        found.append(Limit(*flaw, is_grave=any(one.share >= HIDES for one in some)))
-    return found
+        limits.append(Limit(*flaw, is_grave=any(one.share >= HIDES for one in some)))
+    return limits
 
 
 def _bounds(summary: Summary) -> list[Limit]:
@@ -101,7 +101,7 @@ def _bounds(summary: Summary) -> list[Limit]:
 
 def _unreached(summary: Summary) -> list[Limit]:
     """Levels that cells fell short of, with what was achieved and what kept them from it."""
-    found = []
+    limits = []
     for experiment in summary.plan.experiments:
         reached = experiment.record.reached
         cells = summary.cells.filter(pl.col("experiment") == experiment.name)
@@ -116,8 +116,8 @@ def _unreached(summary: Summary) -> list[Limit]:
         most = max(counts, key=lambda name: counts[name], default=None)
         why = reached.limits[most] if most is not None and counts[most] else wording.UNRECORDED
         about = (len(rows), span, why, ASK_FOR_LESS)
-        found.append(Limit(*(wording.unreached(levels, *about) if levels else wording.unreached_rate(*about))))
-    return found
+        limits.append(Limit(*(wording.unreached(levels, *about) if levels else wording.unreached_rate(*about))))
+    return limits
 
 
 def _runs(summary: Summary) -> list[Limit]:
@@ -154,8 +154,8 @@ def _capped(summary: Summary) -> list[Limit]:
 
 
 def _inconclusive(summary: Summary) -> list[Limit]:
-    found = needs.inconclusive(summary)
-    return [] if found is None else [Limit(*found)]
+    words = needs.inconclusive(summary)
+    return [] if words is None else [Limit(*words)]
 
 
 def _one_sided(summary: Summary) -> list[Limit]:
@@ -166,7 +166,7 @@ def _one_sided(summary: Summary) -> list[Limit]:
         lost = cell["failed_runs"] + cell["skipped_runs"]
         cells[key] = (lost, lost + cell["n_runs"])
     experiments = {one.name: one for one in summary.plan.experiments}
-    found: list[tuple[float, str]] = []
+    differences: list[tuple[float, str]] = []
     for row in summary.comparisons:
         sides = []
         for level in (row.level, row.baseline):
@@ -177,8 +177,8 @@ def _one_sided(summary: Summary) -> list[Limit]:
         (here, of_here, level), (there, of_there, baseline) = sides
         if of_here and of_there and here != there:
             words = wording.lost(here, of_here, level, there, of_there, baseline)
-            found.append((abs(here / of_here - there / of_there), words))
-    return [Limit(*wording.one_sided(len(found), max(found)[1]))] if found else []
+            differences.append((abs(here / of_here - there / of_there), words))
+    return [Limit(*wording.one_sided(len(differences), max(differences)[1]))] if differences else []
 
 
 def _absent(summary: Summary) -> list[Limit]:

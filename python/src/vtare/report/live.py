@@ -59,9 +59,9 @@ def state_of(store: Path) -> CampaignState:
     Raises:
         BadInput: the store has gone or cannot be read.
     """
-    found = read_state(store)
-    mark = "\n".join(f"{run_id} {entry.status} {entry.attempts}" for run_id, entry in sorted(found.entries.items()))
-    return CampaignState(mark, len(found.runs), dict(Counter(map(found.word, found.runs))))
+    state = read_state(store)
+    mark = "\n".join(f"{run_id} {entry.status} {entry.attempts}" for run_id, entry in sorted(state.entries.items()))
+    return CampaignState(mark, len(state.runs), dict(Counter(map(state.word, state.runs))))
 
 
 class LivePage:

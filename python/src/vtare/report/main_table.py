@@ -39,7 +39,7 @@ def main_rows(summary: Summary, layouts: Mapping[str, Layout], headline: str | N
 
 def _rows_of(summary: Summary, layout: Layout) -> list[ComparisonRow]:
     """The rows of one experiment: by factor, platforms first, then level, then the main figure before its tail."""
-    found: dict[tuple[Any, ...], ComparisonRow] = {}
+    by_levels: dict[tuple[Any, ...], ComparisonRow] = {}
     for row in (*summary.comparisons, *summary.layers):
         # What platforms cost is at the baseline by itself; figures of captures are there where captures are.
         if row.experiment != layout.experiment.name or (row.kind != "cost" and not _is_at_baseline(layout, row)):
@@ -47,9 +47,9 @@ def _rows_of(summary: Summary, layout: Layout) -> list[ComparisonRow]:
         # A tail that the runs are too short for stands in the table of all tails, with the reason.
         is_known = row.ratio is not None or row.kind != "tail"
         if is_known and row.figure != _FARTHEST:
-            found.setdefault((row.figure, row.factor, row.level, row.baseline, *_shared(layout, row).items()), row)
+            by_levels.setdefault((row.figure, row.factor, row.level, row.baseline, *_shared(layout, row).items()), row)
     factors = ["platform", *(factor.name for factor in layout.experiment.factors), *layout.keys]
-    rows = list(found.values())
+    rows = list(by_levels.values())
     figures = list(dict.fromkeys(row.figure for row in rows))
     return sorted(
         rows,

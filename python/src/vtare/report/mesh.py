@@ -58,20 +58,22 @@ def _sentences(summary: Summary, layout: Layout) -> Answered:
 
 
 def _clusters_sentence(summary: Summary, one: MeshFound) -> Sentence:
-    found, written = one.structure, quantity_of(one.quantity)
-    if len(found.clusters) < 2:
-        whole = found.splits[0] if found.splits else None
+    structure, written = one.structure, quantity_of(one.quantity)
+    if len(structure.clusters) < 2:
+        whole = structure.splits[0] if structure.splits else None
         if whole is None:
             return wording.too_few_hosts(len(one.hosts))
         if whole.holds:
             return wording.one_cluster(len(one.hosts), summary.plan.analysis.margin_percent)
         return wording.no_cluster(len(one.hosts), write_p(whole.p))
-    within = [_block(one, k, k) for k in range(len(found.clusters))]
-    between = [_block(one, k, j) for k in range(len(found.clusters)) for j in range(len(found.clusters)) if k != j]
+    within = [_block(one, k, k) for k in range(len(structure.clusters))]
+    between = [
+        _block(one, k, j) for k in range(len(structure.clusters)) for j in range(len(structure.clusters)) if k != j
+    ]
     inside, outside = (
         float(np.nanmedian(some)) if not np.isnan(some).all() else math.nan for some in (within, between)
     )
-    groups = [f"{cluster_name(k)} ({_names(one, hosts)})" for k, hosts in enumerate(found.clusters)]
+    groups = [f"{cluster_name(k)} ({_names(one, hosts)})" for k, hosts in enumerate(structure.clusters)]
     inner, outer = (None if math.isnan(value) else FigureText(written.text(value)) for value in (inside, outside))
     return wording.clusters(len(one.hosts), groups, figure_name(one.quantity), inner, outer or FigureText(""))
 
@@ -82,18 +84,18 @@ def _names(one: MeshFound, hosts: tuple[int, ...]) -> str:
 
 
 def _odd_sentence(one: MeshFound) -> Sentence:
-    found = one.structure
-    if not found.tested:
+    structure = one.structure
+    if not structure.tested:
         return wording.NO_PAIR_TESTED
-    if found.blocks_needed is not None:
-        return wording.odd_pairs_unknown(one.blocks, found.blocks_needed)
-    if not found.odd:
-        return wording.no_odd_pair(found.tested)
+    if structure.blocks_needed is not None:
+        return wording.odd_pairs_unknown(one.blocks, structure.blocks_needed)
+    if not structure.odd:
+        return wording.no_odd_pair(structure.tested)
     listed = [
         f"{one.hosts[odd.first]} to {one.hosts[odd.second]} ({ratio_text(odd.ratio)})"
-        for odd in found.odd[:_MOST_NAMES]
+        for odd in structure.odd[:_MOST_NAMES]
     ]
-    return wording.odd_pairs(len(found.odd), found.tested, listed)
+    return wording.odd_pairs(len(structure.odd), structure.tested, listed)
 
 
 def _kind(one: MeshFound, k: int, j: int) -> str:
@@ -164,7 +166,7 @@ def _cells(summary: Summary, layout: Layout, cells: pl.DataFrame) -> Table:
 
 
 def _tables(summary: Summary, layout: Layout) -> tuple[Table, ...]:
-    found = _found(summary, layout)
+    meshes = _found(summary, layout)
     name = layout.experiment.name
     kinds = [
         (
@@ -174,7 +176,7 @@ def _tables(summary: Summary, layout: Layout) -> tuple[Table, ...]:
             text.words(", ".join(one.hosts[i] for i in one.structure.clusters[k])),
             text.figure(one.quantity, None if math.isnan(value) else value, "no pair"),
         )
-        for one in found
+        for one in meshes
         for k in range(len(one.structure.clusters))
         for j in range(len(one.structure.clusters))
         if one.one_way or k <= j
@@ -191,7 +193,7 @@ def _tables(summary: Summary, layout: Layout) -> tuple[Table, ...]:
             Shown(str(pair.p), repr(pair.p.adjusted), pair.p.adjusted),
             text.count(pair.n, ""),
         )
-        for one in found
+        for one in meshes
         for pair in one.structure.odd
     ]
     splits = [
@@ -204,7 +206,7 @@ def _tables(summary: Summary, layout: Layout) -> tuple[Table, ...]:
             Shown(write_p(split.level), repr(split.level), split.level),
             text.words("split" if split.holds else "one group"),
         )
-        for one in found
+        for one in meshes
         for split in one.structure.splits
     ]
     figure = Column("figure", "figure", numeric=False, about="what was measured, at which levels")
@@ -230,11 +232,11 @@ def _tables(summary: Summary, layout: Layout) -> tuple[Table, ...]:
 
 
 def _about(summary: Summary, layout: Layout) -> str:
-    found = _found(summary, layout)
-    absent = max((one.absent for one in found), default=0)
+    meshes = _found(summary, layout)
+    absent = max((one.absent for one in meshes), default=0)
     if not absent:
         return ""
-    return wording.pairs_left_out(found[0].pairs, absent)
+    return wording.pairs_left_out(meshes[0].pairs, absent)
 
 
 PAGE: Final = Page(

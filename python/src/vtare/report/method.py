@@ -130,26 +130,26 @@ def _tests(summary: Summary) -> list[str]:
 
 def caveats_of(summary: Summary, layouts: Mapping[str, Layout]) -> tuple[str, ...]:
     """What the reader should keep in mind, from the machine's facts and from what was run."""
-    found = [
+    caveats = [
         *false_claims(summary, layouts),
         *needs.power_caveats(summary),
         *needs.unfinished(summary),
         *needs.sensitive(summary),
         *needs.dependent_tails(summary),
     ]
-    found += [*_unverified(summary), *_machine(summary), *_loads(summary)]
+    caveats += [*_unverified(summary), *_machine(summary), *_loads(summary)]
     if any(experiment.two_hosts and not experiment.meshed for experiment in summary.plan.experiments):
-        found.append(caveat_wording.SHARED_CPUS)
+        caveats.append(caveat_wording.SHARED_CPUS)
     for note, merged in said_once(summary.notes):
         if note.id in _TOLD_ELSEWHERE:
             continue
         runs = f" ({plural(note.runs, 'time' if merged > 1 else 'run')})" if note.runs else ""
         sentence = note.text.rstrip(".")
-        found.append(f"{sentence[:1].upper()}{sentence[1:]}{runs}.")
+        caveats.append(f"{sentence[:1].upper()}{sentence[1:]}{runs}.")
     for instrument in dict.fromkeys(experiment.instrument for experiment in summary.plan.experiments):
-        found += page_of(instrument).caveats
-    found.append(caveat_wording.EXTREMES)
-    return tuple(found)
+        caveats += page_of(instrument).caveats
+    caveats.append(caveat_wording.EXTREMES)
+    return tuple(caveats)
 
 
 def _unverified(summary: Summary) -> list[str]:
@@ -162,28 +162,28 @@ def _unverified(summary: Summary) -> list[str]:
 
 
 def _machine(summary: Summary) -> list[str]:
-    found = []
+    caveats = []
     for machine in own_kernels(summary.machines):
         hypervisor = machine.machine.get("hypervisor")
         if hypervisor == "tcg":
-            found.append(caveat_wording.emulated(machine.hostname))
+            caveats.append(caveat_wording.emulated(machine.hostname))
         elif hypervisor:
-            found.append(caveat_wording.virtual_machine(machine.hostname, hypervisor))
+            caveats.append(caveat_wording.virtual_machine(machine.hostname, hypervisor))
         quantum = machine.clock.get("quantum_ns")
         if quantum:
-            found.append(caveat_wording.clock_steps(machine.hostname, time_text(quantum)))
+            caveats.append(caveat_wording.clock_steps(machine.hostname, time_text(quantum)))
         online = machine.machine.get("cpus_online")
         if isinstance(online, int) and online < 4:
-            found.append(caveat_wording.few_cpus(machine.hostname, online))
+            caveats.append(caveat_wording.few_cpus(machine.hostname, online))
     names = [machine.hostname for machine in summary.machines if machine.platform == "host"]
     if len(names) > 1:
-        found.append(caveat_wording.many_machines(len(names)))
+        caveats.append(caveat_wording.many_machines(len(names)))
     # One machine may stand for several platforms.
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(caveats))
 
 
 def _loads(summary: Summary) -> list[str]:
-    found = []
+    caveats = []
     for load in summary.loads:
         cpus = [m.machine.get("cpus_online") for m in summary.machines]
         level = summary.level_of.get("load", {}).get(load.kind)
@@ -196,5 +196,5 @@ def _loads(summary: Summary) -> list[str]:
             and load.threads > cpus[0]
         ):
             share = significant(load.threads / cpus[0], 2)
-            found.append(caveat_wording.crowded_cpus(load.kind, load.threads, cpus[0], share))
-    return found
+            caveats.append(caveat_wording.crowded_cpus(load.kind, load.threads, cpus[0], share))
+    return caveats

@@ -89,53 +89,53 @@ def unfinished(summary: Summary) -> list[str]:
 
 def sensitive(summary: Summary) -> list[str]:
     """Verdicts that one run decides, blocks that follow each other, and cells whose runs are of two kinds."""
-    found = []
+    sentences = []
     compared = summary.comparisons
     fragile = [row for row in compared if row.fragile]
     if fragile:
         named = list(dict.fromkeys(row.decided_by for row in fragile if row.decided_by))
         others = max(0, len(named) - _LISTED)
-        found.append(caveat_wording.fragile(len(fragile), named[:_LISTED], others))
-    found += _in_order(compared)
-    return found + _two_kinds(summary, compared)[: 2 * _LISTED]
+        sentences.append(caveat_wording.fragile(len(fragile), named[:_LISTED], others))
+    sentences += _in_order(compared)
+    return sentences + _two_kinds(summary, compared)[: 2 * _LISTED]
 
 
 def dependent_tails(summary: Summary) -> list[str]:
     """Cells whose tails stand on fewer independent readings than such a quantile needs."""
-    found = []
+    sentences = []
     for name, column, probability in (("p99", "p99", 0.99), ("p99.9", "p999", 0.999)):
         needed = stats.least_n(probability)
         few = summary.cells.filter(pl.col(column).is_not_null() & (pl.col("n_eff") < needed))
         if few.height:
-            found.append(caveat_wording.dependent_tail(name, STAR, few.height, needed))
-    return found
+            sentences.append(caveat_wording.dependent_tail(name, STAR, few.height, needed))
+    return sentences
 
 
 def _in_order(compared: Sequence[ComparisonRow]) -> list[str]:
     """Comparisons whose blocks follow each other, with what was done about it and what to do."""
     tested = [row for row in compared if row.p_memory is not None]
     seen = [row for row in tested if row.block_memory is not None]
-    found = []
+    sentences = []
     if seen:
         most = max(row.block_memory or 0.0 for row in seen)
-        found.append(caveat_wording.memory(len(seen), len(tested), significant(most, 2)))
+        sentences.append(caveat_wording.memory(len(seen), len(tested), significant(most, 2)))
     drifting = [row for row in tested if row.p_trend is not None and row.p_trend <= _TREND / len(tested)]
     if drifting:
-        found.append(caveat_wording.trend(len(drifting), len(tested)))
-    return found
+        sentences.append(caveat_wording.trend(len(drifting), len(tested)))
+    return sentences
 
 
 def _two_kinds(summary: Summary, compared: Sequence[ComparisonRow]) -> list[str]:
     """The cells whose runs are of two kinds, each once, however many comparisons it stands in."""
     experiments = {one.name: one for one in summary.plan.experiments}
-    found: dict[tuple[str, ...], str] = {}
+    by_cell: dict[tuple[str, ...], str] = {}
     for row in compared:
         for level, modes in ((row.level, row.modes), (row.baseline, row.modes_baseline)):
             labels = counterpart(experiments[row.experiment], row.labels, row.factor, level)
             if modes is not None and labels is not None:
                 name = cell_name(summary, row.experiment, labels)
-                found.setdefault((name, row.quantity), caveat_wording.two_kinds(name, modes))
-    return list(found.values())
+                by_cell.setdefault((name, row.quantity), caveat_wording.two_kinds(name, modes))
+    return list(by_cell.values())
 
 
 def cell_name(summary: Summary, experiment: str, labels: Mapping[str, str]) -> str:

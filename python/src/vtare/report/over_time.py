@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 def change_question(summary: Summary) -> Question | None:
     """The figures of runs that changed while the campaign ran; None where none did."""
     rows = summary.runs.iter_rows(named=True)
-    found = of_runs(rows, summary.sample_set.files, lambda experiment: summary.keys[experiment])
-    changed = [one for one in found.series if found.of(one.key)]
+    history = of_runs(rows, summary.sample_set.files, lambda experiment: summary.keys[experiment])
+    changed = [one for one in history.series if history.of(one.key)]
     if not changed:
         return None
     return Question(
         "changes",
         titles.CHANGES_WHILE_MEASURED,
         captions.over_time("run"),
-        tuple(_panel(found, one) for one in changed),
+        tuple(_panel(history, one) for one in changed),
         folded=len(changed) > 2,
     )
 

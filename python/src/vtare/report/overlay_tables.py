@@ -95,20 +95,20 @@ def _outliers(summary: Summary, layouts: dict[str, Layout]) -> Table | None:
 
 def published_errors(papers: tuple[str, ...]) -> list[tuple[str, str, float]]:
     """What papers print of the errors of estimates: paper, tool with its condition, error in percent."""
-    found: list[tuple[str, str, float]] = []
+    errors: list[tuple[str, str, float]] = []
     if "kirova2019" in papers:
         for row in read_rows("kirova2019_prose"):
             truth = _KIROVA_AVB_MBPS.get(row["load_or_condition"])
             if row["quantity"] == "avb_estimate" and row["statistic"] == "median" and truth is not None:
                 error = 100 * (float(row["value_mbps"]) / truth - 1)
-                found.append(("kirova2019", f"{row['function_or_tool']}, {row['platform']}", error))
+                errors.append(("kirova2019", f"{row['function_or_tool']}, {row['platform']}", error))
     if "kachan2017" in papers:
         for row in read_rows("kachan_prose"):
             for tool, quantity, sign in _KACHAN:
                 if (row["tool"], row["quantity"]) == (tool, quantity):
                     error = sign * 100 * float(row["value_mbps"]) / _KACHAN_LINK_MBPS
-                    found.append(("kachan2017", f"{tool}, at most", error))
-    return found
+                    errors.append(("kachan2017", f"{tool}, at most", error))
+    return errors
 
 
 def _errors(summary: Summary, layouts: dict[str, Layout], papers: tuple[str, ...]) -> Table | None:

@@ -58,7 +58,7 @@ def jain_questions(summary: Summary, layouts: Mapping[str, Layout]) -> list[Ques
         plots.CurvePoint(k / n, index) for (n, k), index in sorted(_published_index().items(), key=lambda item: item[0])
     )
     guests = next(n for n, _ in _published_index())
-    found = []
+    questions = []
     for layout in layouts.values():
         cells = _cells(summary, layout, "jain")
         by_guests: dict[int, list[dict[str, Any]]] = {}
@@ -80,8 +80,8 @@ def jain_questions(summary: Summary, layouts: Mapping[str, Layout]) -> list[Ques
                 x_label="share of the guests that are loaded strongly", y_label="Jain's index (1: all alike)",
             )  # fmt: skip
             title = titles.evenness(layout.experiment.name)
-            found.append(Question(drawing.name, title, "", (Panel(layout.experiment.title, drawing),)))
-    return found
+            questions.append(Question(drawing.name, title, "", (Panel(layout.experiment.title, drawing),)))
+    return questions
 
 
 def throughput_notes(summary: Summary, layouts: Mapping[str, Layout]) -> list[str]:

@@ -47,7 +47,7 @@ def standings(summary: Summary, layout: Layout) -> list[Standing]:
         (pl.col("experiment") == layout.experiment.name) & pl.col(layout.main.value).is_not_null()
     )
     rows = _one_group(layout, sorted(cells.iter_rows(named=True), key=layout.sort_key))
-    found = []
+    placed = []
     main = layout.main
     for row in rows:
         if _without_device(summary, row):
@@ -55,8 +55,8 @@ def standings(summary: Summary, layout: Layout) -> list[Standing]:
         figures = (row[name] for name in (main.value, main.low, main.high))
         standing = placement.place(str(row[layout.series]), row.get("load") or "idle", *figures)
         if standing is not None:
-            found.append(standing)
-    return found
+            placed.append(standing)
+    return placed
 
 
 def _without_device(summary: Summary, row: Mapping[str, Any]) -> bool:
@@ -174,8 +174,8 @@ def _line_name(layout: Layout, row: Mapping[str, Any]) -> str:
 
 def placement_tables(summary: Summary, layouts: Mapping[str, Layout]) -> tuple[Table, ...]:
     """Every standing in words: a table of times and one of coefficients of variation, without those that are empty."""
-    found = (_times_table(summary, layouts), _cv_table(summary, layouts))
-    return tuple(_without_empty_columns(table) for table in found if table.rows)
+    tables = (_times_table(summary, layouts), _cv_table(summary, layouts))
+    return tuple(_without_empty_columns(table) for table in tables if table.rows)
 
 
 _WHERE: Final = (
@@ -231,18 +231,18 @@ def platform_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | N
             if _without_device(summary, row):
                 continue
             here = (row[main.value], row[main.low], row[main.high])
-            found = placement.place(str(row[layout.series]), row.get("load") or "idle", *here)
+            standing = placement.place(str(row[layout.series]), row.get("load") or "idle", *here)
             name = PUBLISHED_PLATFORMS.get(row["platform"])
-            theirs = next((one for one in found.published if one.platform == name), None) if found else None
-            if found is None or theirs is None:
+            theirs = next((one for one in standing.published if one.platform == name), None) if standing else None
+            if standing is None or theirs is None:
                 continue
             rest = [key for key in layout.keys if key not in ("platform", "load", layout.series)]
             where = ", ".join(layout.key_text(key, row[key]) for key in rest if len(layout.order[key]) > 1)
             rows.append((
-                text.words(layout.experiment.name), text.words(row["platform"]), text.words(found.load),
-                text.words(f"{found.what}, {where}" if where else found.what),
+                text.words(layout.experiment.name), text.words(row["platform"]), text.words(standing.load),
+                text.words(f"{standing.what}, {where}" if where else standing.what),
                 text.time(here[0], ""), text.interval(here[1], here[2], "needs 3 runs"),
-                text.words(f"{theirs.platform}, {found.function}"), text.time(theirs.median_ns, ""),
+                text.words(f"{theirs.platform}, {standing.function}"), text.time(theirs.median_ns, ""),
                 text.time(theirs.half_iqr_ns, "not printed"), text.ratio(here[0] / theirs.median_ns, None, None, ""),
             ))  # fmt: skip
     columns = (

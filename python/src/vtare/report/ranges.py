@@ -31,12 +31,12 @@ def said_once(notes: Iterable[Note]) -> tuple[tuple[Note, int], ...]:
     for note in notes:
         groups = alike.setdefault((note.id, _template(note.text, any_figure=True)), {})
         groups.setdefault(_template(note.text, any_figure=False), []).append(note)
-    found: list[tuple[Note, int]] = []
+    counted: list[tuple[Note, int]] = []
     for groups in alike.values():
         many = len(groups) > _MOST_ALIKE
         for same in [[note for group in groups.values() for note in group]] if many else groups.values():
-            found.append((_ranged(same), len(same)))
-    return tuple(found)
+            counted.append((_ranged(same), len(same)))
+    return tuple(counted)
 
 
 def _template(text: str, *, any_figure: bool) -> str:

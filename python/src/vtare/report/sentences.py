@@ -116,8 +116,8 @@ class Scene:
     def row(self, series: str | None, load: str | None) -> dict[str, Any] | None:
         """The cell of one series under one load, None where it has no figure."""
         key = self.layout.series
-        found = (row for row in self.rows if row[key] == series and (load is None or row["load"] == load))
-        return next(found, None)
+        rows = (row for row in self.rows if row[key] == series and (load is None or row["load"] == load))
+        return next(rows, None)
 
     def at(self, load: str | None) -> list[dict[str, Any]]:
         """All series under one load."""

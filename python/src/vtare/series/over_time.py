@@ -123,10 +123,10 @@ def of_runs(rows: Iterable[Mapping[str, Any]], files: Sequence[RunFile], keys: A
 
 
 def _changes(one: Series) -> Iterable[Change]:
-    for found in stats.change_points(one.values):
-        place, last = found.index, found.found_at - 1
+    for point in stats.change_points(one.values):
+        place, last = point.index, point.found_at - 1
         facts = changed_facts(one.facts[place - FACTS_BEFORE], one.facts[place + FACTS_AFTER])
         yield Change(
             one.key, one.rounds[place], one.rounds[last], one.at_s[place], one.at_s[last],
-            found.before, found.after, facts,
+            point.before, point.after, facts,
         )  # fmt: skip

@@ -73,15 +73,15 @@ def associate_levels(
     tied_pairs = int(np.sum(ties * (ties - 1)) // 2)
     if len(ties) < 2:
         return ()
-    found = []
+    tests = []
     for level in dict.fromkeys(levels):
         at = np.array([other == level for other in levels])
         if at.all():
             continue
         test = kendall_tau_b(values, at.astype(np.float64), family=family, alpha=alpha)
         delta = cliffs_delta(values[at], values[~at]).value
-        found.append((level, at, test, delta))
-    raw = [test.p.raw for _, _, test, _ in found if test.p is not None]
+        tests.append((level, at, test, delta))
+    raw = [test.p.raw for _, _, test, _ in tests if test.p is not None]
     adjusted = iter(adjust(raw, family=family, adjustment="bh"))
     return tuple(
         LevelAssociation(
@@ -94,5 +94,5 @@ def associate_levels(
             int(at.sum()),
             test.refused,
         )
-        for level, at, test, delta in found
+        for level, at, test, delta in tests
     )

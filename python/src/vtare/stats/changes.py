@@ -65,14 +65,14 @@ def change_points(x: Values) -> tuple[ChangePoint, ...]:
     ()
     """
     values = checked(x)
-    found: list[ChangePoint] = []
+    points: list[ChangePoint] = []
     start = 0
     for end in range(LEAST_POINTS, len(values) + 1):
         first = max(start, end - WINDOW)
         if (change := newest_change(values[first:end])) is not None:
             start = first + change.index
-            found.append(ChangePoint(start, end, change.before, change.after))
-    return tuple(found)
+            points.append(ChangePoint(start, end, change.before, change.after))
+    return tuple(points)
 
 
 def newest_change(x: Values) -> ChangePoint | None:

@@ -192,9 +192,9 @@ def compare_runs(
     follow = dependence(u - v) if blocks and all(isinstance(block, int) for block in blocks) else None
     if why is not None:
         return result(None, None, None, None)
-    found = paired_t(u - v) if blocks else welch_t(u, v)
+    difference = paired_t(u - v) if blocks else welch_t(u, v)
     least = math.hypot(slack.least_a / math.sqrt(len(x)), slack.least_b / math.sqrt(len(y)))
-    error, freedom = max(float(found.error), least), float(found.freedom)
+    error, freedom = max(float(difference.error), least), float(difference.freedom)
     if follow is not None and follow.seen:
         error, freedom = error * follow.widening, min(freedom, follow.freedom)
     if error <= 1e-12 * max(1.0, float(np.abs(u).max()), float(np.abs(v).max())):
@@ -253,7 +253,7 @@ def equivalence_p(comparison: Comparison, *, margin_ratio: float) -> float | Non
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
+class IntervalEnds:
     """Both ends of an interval at a level, of the ratio (None where there is none) and of the difference."""
 
     level: float
@@ -263,7 +263,7 @@ class Ends:
     difference_high: float
 
 
-def ends_at(comparison: Comparison, alpha: float) -> Ends | None:
+def ends_at(comparison: Comparison, alpha: float) -> IntervalEnds | None:
     """Return the interval of a comparison at the level 1 - alpha; None where inference was refused.
 
     It leaves out no difference exactly where p is at most alpha.
@@ -281,9 +281,9 @@ def ends_at(comparison: Comparison, alpha: float) -> Ends | None:
     if comparison.error == 0.0 and comparison.p > alpha:
         low, high = min(low, 0.0), max(high, 0.0)
     if comparison.ratio is None:
-        return Ends(1.0 - alpha, None, None, low, high)
+        return IntervalEnds(1.0 - alpha, None, None, low, high)
     low, high = (math.exp(end) if end < 700 else math.inf for end in (low, high))
-    return Ends(1.0 - alpha, low, high, comparison.centre_b * (low - 1.0), comparison.centre_b * (high - 1.0))
+    return IntervalEnds(1.0 - alpha, low, high, comparison.centre_b * (low - 1.0), comparison.centre_b * (high - 1.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +296,7 @@ class Judgement:
     verdict: Verdict
     margin_ratio: float
     reason: str
-    ends: Ends | None = None
+    ends: IntervalEnds | None = None
 
 
 def judge(
@@ -351,7 +351,7 @@ def judge(
     )  # fmt: skip
 
 
-def _shown(ends: Ends) -> str:
+def _shown(ends: IntervalEnds) -> str:
     if ends.low is None:
         return f"the interval of the difference, {ends.difference_low:.4g} to {ends.difference_high:.4g}"
     return f"the interval {ends.low:.3g} to {ends.high:.3g}"

@@ -88,8 +88,8 @@ def dependence(d: FloatArray) -> Dependence | None:
 def _orders(n: int) -> NDArray[np.int64]:
     """Random orders of n blocks, the same ones each time: the same figures have the same p."""
     rng = np.random.default_rng([_SEED, n])
-    found: NDArray[np.int64] = rng.permuted(np.broadcast_to(np.arange(n), (_DRAWS, n)).copy(), axis=1)
-    return found
+    orders: NDArray[np.int64] = rng.permuted(np.broadcast_to(np.arange(n), (_DRAWS, n)).copy(), axis=1)
+    return orders
 
 
 __all__ = ["LEAST_BLOCKS_IN_ORDER", "SEEN", "Dependence", "dependence"]

@@ -129,8 +129,8 @@ def medians_by_sorting(values: FloatArray, starts: np.ndarray, block: int) -> Fl
     """Return the median of each resample, a row of `starts`: blocks of `block` readings, the last one cut to fit."""
     n = len(values)
     index = ((starts[:, :, None] + np.arange(block)) % n).reshape(len(starts), -1)[:, :n]
-    found: FloatArray = np.median(values[index], axis=1)
-    return found
+    medians: FloatArray = np.median(values[index], axis=1)
+    return medians
 
 
 def medians_by_window(values: FloatArray, starts: np.ndarray, block: int) -> FloatArray:
@@ -170,8 +170,8 @@ def _covered(marked: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> np.
     np.cumsum(marked, out=sums[1:])
     ends = starts + lengths
     wrapped = ends > n
-    found: np.ndarray = (sums[np.where(wrapped, ends - n, ends)] - sums[starts] + wrapped * sums[n]).sum(axis=1)
-    return found
+    covered: np.ndarray = (sums[np.where(wrapped, ends - n, ends)] - sums[starts] + wrapped * sums[n]).sum(axis=1)
+    return covered
 
 
 def _times_drawn(places: np.ndarray, starts: np.ndarray, lengths: np.ndarray, n: int) -> np.ndarray:
@@ -181,8 +181,8 @@ def _times_drawn(places: np.ndarray, starts: np.ndarray, lengths: np.ndarray, n:
     # A block that runs over the end also begins at 0.
     begins = np.sort(np.concatenate([starts, np.zeros(int(wrapped.sum()), dtype=starts.dtype)]))
     stops = np.sort(np.concatenate([np.minimum(ends, n), ends[wrapped] - n]))
-    found: np.ndarray = np.searchsorted(begins, places, side="right") - np.searchsorted(stops, places, side="right")
-    return found
+    times: np.ndarray = np.searchsorted(begins, places, side="right") - np.searchsorted(stops, places, side="right")
+    return times
 
 
 def _count_medians(values: FloatArray, counts: np.ndarray, rng: np.random.Generator, size: int) -> FloatArray:

@@ -101,16 +101,16 @@ def _test(
     # How finely figures of this size are known: a spread below that is none.
     grain = 1e-12 * max(1.0, float(np.abs(y).max()))
     if table is not None:
-        found = blocked_statistic(table @ contrasts.T)
+        statistic = blocked_statistic(table @ contrasts.T)
         spread = float(np.ptp(table @ contrasts.T, axis=0).max())
     else:
         means = np.bincount(cell, weights=y) / counts
         variances = np.bincount(cell, weights=(y - means[cell]) ** 2) / (counts - 1)
-        found = unblocked_statistic(contrasts, means[None], variances[None], counts)
+        statistic = unblocked_statistic(contrasts, means[None], variances[None], counts)
         spread = float(np.sqrt(variances.max()))
     if spread <= grain:
         return refused("there is no spread inside the cells")
-    f, freedom, error = (float(np.atleast_1d(part)[0]) for part in found)
+    f, freedom, error = (float(np.atleast_1d(part)[0]) for part in statistic)
     p = float(f_p(np.array(f), np.array(freedom), np.array(error)))
     value = adjust([min(1.0, p)], family=family, adjustment="none")[0]
     return InteractionTest(effect, f, dimensions, freedom, error, value, n, blocks)

@@ -144,10 +144,10 @@ def mesh_structure(
 
 def _median(logs: FloatArray) -> FloatArray:
     """The median over the first axis; nan where there is no value."""
-    found = np.full(logs.shape[1:], np.nan)
+    medians = np.full(logs.shape[1:], np.nan)
     there = ~np.isnan(logs).all(axis=0)
-    found[there] = np.nanmedian(logs[:, there], axis=0)
-    return found
+    medians[there] = np.nanmedian(logs[:, there], axis=0)
+    return medians
 
 
 def _distances(middle: FloatArray) -> FloatArray:
@@ -163,9 +163,9 @@ def _distances(middle: FloatArray) -> FloatArray:
     # nan is sorted to the end: a host itself, the other one, and pairs that were not measured.
     ordered = np.partition(either, kept - 1, axis=2)[:, :, :kept]
     counts = np.maximum(1, (~np.isnan(ordered)).sum(axis=2))
-    found = np.nansum(ordered, axis=2) / counts
-    np.fill_diagonal(found, 0.0)
-    either_way: FloatArray = (found + found.T) / 2.0
+    distances = np.nansum(ordered, axis=2) / counts
+    np.fill_diagonal(distances, 0.0)
+    either_way: FloatArray = (distances + distances.T) / 2.0
     return either_way
 
 
@@ -230,16 +230,16 @@ def _split(
 
 def _merged(middle: FloatArray, leaves: list[NDArray[np.int64]], margin: float) -> tuple[tuple[int, ...], ...]:
     """The clusters: leaves of the tree, those joined again that see all clusters alike within the margin."""
-    found = list(leaves)
-    while len(found) > 1:
-        blocks = _blocks(middle, found)
-        apart = {(a, b): _apart(blocks, a, b) for a in range(len(found)) for b in range(a)}
+    groups = list(leaves)
+    while len(groups) > 1:
+        blocks = _blocks(middle, groups)
+        apart = {(a, b): _apart(blocks, a, b) for a in range(len(groups)) for b in range(a)}
         (a, b), least = min(apart.items(), key=lambda item: item[1])
         if least > margin:
             break
-        found[b] = np.concatenate([found[b], found[a]])
-        del found[a]
-    return tuple(sorted(tuple(sorted(leaf.tolist())) for leaf in found))
+        groups[b] = np.concatenate([groups[b], groups[a]])
+        del groups[a]
+    return tuple(sorted(tuple(sorted(leaf.tolist())) for leaf in groups))
 
 
 def _blocks(middle: FloatArray, clusters: list[NDArray[np.int64]]) -> FloatArray:
@@ -324,15 +324,15 @@ def _ends_p(logs: FloatArray) -> FloatArray:
     for sign in (1.0, -1.0):
         ranks = [scipy_stats.rankdata(sign * row, method="max", nan_policy="omit") for row in blocks]
         sums.append(np.nansum(ranks, axis=0) if ranks else np.zeros(logs.shape[1]))
-    found = np.ones(logs.shape[1])
+    ps = np.ones(logs.shape[1])
     chances: dict[tuple[int, ...], FloatArray] = {}
     for k in range(logs.shape[1]):
         of = tuple(sorted(int(size) for size in sizes[:, k] if size)) if len(sizes) else ()
         if of:
             if of not in chances:
                 chances[of] = _sum_chances(of)
-            found[k] = min(1.0, 2.0 * min(chances[of][int(one[k])] for one in sums))
-    return found
+            ps[k] = min(1.0, 2.0 * min(chances[of][int(one[k])] for one in sums))
+    return ps
 
 
 def _sum_chances(sizes: tuple[int, ...]) -> FloatArray:

@@ -125,8 +125,8 @@ def outliers_by_scenario(
     1
     """
     scored = {name: robust_z(checked(x), threshold=threshold, log=log, sides=sides) for name, x in scenarios.items()}
-    return shares({name: (found.n, None if found.z is None else found.n_outliers, found.reason)
-                   for name, found in scored.items()})  # fmt: skip
+    return shares({name: (scores.n, None if scores.z is None else scores.n_outliers, scores.reason)
+                   for name, scores in scored.items()})  # fmt: skip
 
 
 def shares(counted: Mapping[Hashable, tuple[int, int | None, str | None]]) -> tuple[ScenarioOutliers, ...]:

@@ -119,15 +119,15 @@ def _power(runs: int, shift_sd: float, alpha: float, paired: bool, ratio_sd: flo
     # Given the spread that is found, the mean is normal: what is beyond the interval's half-width is a difference.
     beyond = t_quantile(1.0 - alpha / 2.0, freedom) * error / scale
     away = shifts[:, None] / scale
-    found = special.ndtr(away - beyond) + special.ndtr(-away - beyond)
-    return float(found.mean())
+    chances = special.ndtr(away - beyond) + special.ndtr(-away - beyond)
+    return float(chances.mean())
 
 
 @lru_cache(maxsize=256)
 def _variances(freedom: float, points: int) -> FloatArray:
     """Sample variances of normal values of variance 1, at equal steps of their probability."""
-    found: FloatArray = scipy_stats.chi2.ppf((np.arange(points) + 0.5) / points, freedom) / freedom
-    return found
+    variances: FloatArray = scipy_stats.chi2.ppf((np.arange(points) + 0.5) / points, freedom) / freedom
+    return variances
 
 
 def runs_per_cell(
@@ -153,8 +153,8 @@ def runs_per_cell(
         raise ValueError(f"shift is {shift_sd:g} and power {wanted_power:g}: use a shift and a power between 0 and 1")
 
     def enough(runs: int) -> bool:
-        found = power(runs, shift_sd=shift_sd, alpha=alpha, comparisons=comparisons, paired=paired, freedom=freedom)
-        return found >= wanted_power
+        chance = power(runs, shift_sd=shift_sd, alpha=alpha, comparisons=comparisons, paired=paired, freedom=freedom)
+        return chance >= wanted_power
 
     return least_number(enough, LEAST_RUNS + 1)
 

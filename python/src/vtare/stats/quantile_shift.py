@@ -140,5 +140,5 @@ def _harrell_davis(n: int, probabilities: Sequence[float]) -> FloatArray:
     """The weight of each order statistic (rows) in each quantile (columns)."""
     p = np.asarray(probabilities)[:, None]
     below = scipy_stats.beta.cdf(np.arange(n + 1) / n, (n + 1) * p, (n + 1) * (1 - p))
-    found: FloatArray = np.diff(below, axis=1).T
-    return found
+    weights: FloatArray = np.diff(below, axis=1).T
+    return weights

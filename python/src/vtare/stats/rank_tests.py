@@ -130,8 +130,8 @@ def _kruskal_drawn(ranks: FloatArray, sizes: tuple[int, ...], rng: np.random.Gen
     begins = np.concatenate([[0], np.cumsum(sizes)[:-1]])
 
     def statistic(arranged: FloatArray) -> FloatArray:
-        found: FloatArray = (np.add.reduceat(arranged, begins, axis=-1) ** 2 / np.array(sizes)).sum(axis=-1)
-        return found
+        squares: FloatArray = (np.add.reduceat(arranged, begins, axis=-1) ** 2 / np.array(sizes)).sum(axis=-1)
+        return squares
 
     observed = float(statistic(ranks))
     draws = max(9_999, min(draws, _MOST_NUMBERS // len(ranks)))
@@ -293,20 +293,20 @@ def kendall_tau_b(x: Values, y: Values, *, family: str, alpha: float = 0.05) -> 
     n = len(a)
     if n < 2 or np.all(a == a[0]) or np.all(b == b[0]):
         return RankTest("kendall_tau_b", None, None, n, (n,), None, "needs 2 pairs, and neither side all equal")
-    found: float | None
+    exact_p: float | None
     sums = _two_valued(a, b) or _two_valued(b, a)
     if sums is not None:
-        least, found, exact = *sums, True
+        least, exact_p, exact = *sums, True
     else:
         orders = math.factorial(n) // math.prod(math.factorial(c) for c in Counter(a.tolist()).values())
         # From 171 different figures on the number of orders is beyond a float: the least p is then the least float.
         least = min(1.0, max(float(Fraction(2, orders)), sys.float_info.min))
         tied = len(np.unique(a)) < n or len(np.unique(b)) < n
-        found, exact = None, not tied and n <= 33
+        exact_p, exact = None, not tied and n <= 33
     if least > alpha:
         return RankTest("kendall_tau_b", None, None, n, (n,), least, _never(least, alpha, 1, f"{n} pairs"))
     result = scipy_stats.kendalltau(a, b, variant="b")
-    p = float(result.pvalue) if found is None else found
+    p = float(result.pvalue) if exact_p is None else exact_p
     return RankTest("kendall_tau_b", float(result.statistic), _single(p, family, exact), n, (n,), least)
 
 

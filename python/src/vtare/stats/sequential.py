@@ -52,8 +52,8 @@ def walsh_averages(d: Values) -> FloatArray:
     """
     values = checked(d)
     first, second = np.triu_indices(len(values))
-    found: FloatArray = np.sort((values[first] + values[second]) / 2.0)
-    return found
+    averages: FloatArray = np.sort((values[first] + values[second]) / 2.0)
+    return averages
 
 
 def paired_shift(d: Values, *, alpha: float = 0.05) -> PairedShift:
@@ -97,8 +97,8 @@ def _signed_rank_cdf(n: int) -> FloatArray:
     ways[0] = 1.0
     for rank in range(1, n + 1):
         ways[rank:] = ways[rank:] + ways[:-rank]
-    found: FloatArray = np.cumsum(ways / 2.0**n)
-    return found
+    cdf: FloatArray = np.cumsum(ways / 2.0**n)
+    return cdf
 
 
 class Looks:

@@ -75,12 +75,12 @@ def settle(x: Values, *, quantum: float = 0.0) -> Warmup:
     if n < LONG_SERIES:
         return Warmup(0, n, True, f"not judged: a warm-up is looked for from {LONG_SERIES} readings on, there are {n}")
     low, high = np.quantile(values, [0.01, 0.99])
-    found = mser5(np.clip(values, low, high))
-    cut = found.cut
+    truncation = mser5(np.clip(values, low, high))
+    cut = truncation.cut
     if cut and not _outside(values[:cut], values[cut:], quantum):
         cut = 0
-    elif not found.settled:
-        return _unsettled(values, str(found.reason))
+    elif not truncation.settled:
+        return _unsettled(values, str(truncation.reason))
     middle = cut + (n - cut) // 2
     first, second = values[cut:middle], values[middle:]
     if _outside(first, second, quantum) and _outside(second, first, quantum):

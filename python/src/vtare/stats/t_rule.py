@@ -54,8 +54,10 @@ def t_quantile(probability: float, freedom: FloatArray) -> FloatArray:
     >>> round(float(t_quantile(0.975, np.array(4.0))), 3)
     2.776
     """
-    found: FloatArray = np.where(np.isinf(freedom), special.ndtri(probability), special.stdtrit(freedom, probability))
-    return found
+    quantile: FloatArray = np.where(
+        np.isinf(freedom), special.ndtri(probability), special.stdtrit(freedom, probability)
+    )
+    return quantile
 
 
 def paired_t(d: FloatArray) -> MeanDifference:

@@ -40,10 +40,10 @@ def damage(directory: Path) -> str | None:
     if lines.pop() != b"" or not lines:
         return f"{MANIFEST} was cut short"
     for line in lines:
-        found = _LINE.fullmatch(line)
-        if found is None:
+        match = _LINE.fullmatch(line)
+        if match is None:
             return f"{MANIFEST} holds a line that is no checksum"
-        name = os.fsdecode(_unescaped(found["name"]) if found["escaped"] else found["name"])
+        name = os.fsdecode(_unescaped(match["name"]) if match["escaped"] else match["name"])
         if name.startswith("/") or ".." in name.split("/"):
             return f"{MANIFEST} names {name!r}, which is not in the directory of the run"
         try:
@@ -52,7 +52,7 @@ def damage(directory: Path) -> str | None:
             return f"{name} is missing"
         except OSError as error:
             return f"{name} cannot be read ({error.strerror or error})"
-        if digest.encode() != found["digest"]:
+        if digest.encode() != match["digest"]:
             return f"{name} is not what was written (its checksum differs)"
     return None
 

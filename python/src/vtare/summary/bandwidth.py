@@ -44,9 +44,9 @@ ESTIMATE_COLUMNS: Final[dict[str, Any]] = {
 
 def judged(group: pl.DataFrame, truth: Truth | None) -> pl.DataFrame:
     """A run's estimates with the truth beside each. A lower bound has no error: it does not state a value."""
-    found = judge(group, truth)
+    estimates = judge(group, truth)
     error = pl.when(pl.col("at_least").fill_null(value=False)).then(None).otherwise(pl.col("error_percent"))
-    return found.with_columns(error.alias("error_percent"))
+    return estimates.with_columns(error.alias("error_percent"))
 
 
 def figures(part: PartRows) -> dict[str, Any]:
@@ -57,33 +57,33 @@ def figures(part: PartRows) -> dict[str, Any]:
     """
     samples = part.path
     truth = read_truth(samples.parent, part.footer)
-    found = judged(part.rows, truth)
-    errors = found["error_percent"].drop_nulls().to_numpy()
+    estimates = judged(part.rows, truth)
+    errors = estimates["error_percent"].drop_nulls().to_numpy()
     ordered = stats.in_order(errors, None)
-    known = found.filter(pl.col("covered").is_not_null())
-    answered = found.filter(pl.col("avb_bit_per_s").is_not_null())
+    known = estimates.filter(pl.col("covered").is_not_null())
+    answered = estimates.filter(pl.col("avb_bit_per_s").is_not_null())
     has_path = (samples.parent / "surroundings.json").exists()
     return {
-        "truth_bit_per_s": _median(found["truth_bit_per_s"]),
-        "true_capacity_bit_per_s": _median(found["true_capacity_bit_per_s"]),
+        "truth_bit_per_s": _median(estimates["truth_bit_per_s"]),
+        "true_capacity_bit_per_s": _median(estimates["true_capacity_bit_per_s"]),
         "error_percent": stats.median(ordered).value,
         "error_half_iqr_percent": stats.half_iqr(ordered).value,
-        "absolute_error_percent": _median(found["error_percent"].abs()),
-        "estimate_byte": _median(found["probe_byte"] + found["extra_byte"]),
-        "estimate_ns": _median(found["elapsed_ns"]),
-        "occupied_bit_per_s": _median(found["occupied_bit_per_s"]),
-        "occupied_share": _median(occupied_shares(found)),
+        "absolute_error_percent": _median(estimates["error_percent"].abs()),
+        "estimate_byte": _median(estimates["probe_byte"] + estimates["extra_byte"]),
+        "estimate_ns": _median(estimates["elapsed_ns"]),
+        "occupied_bit_per_s": _median(estimates["occupied_bit_per_s"]),
+        "occupied_share": _median(occupied_shares(estimates)),
         "cross_bit_per_s": None if truth is None else truth.cross_bit_per_s,
         "cross_share": None if truth is None else truth.cross_share,
         "others_cores": (document(samples.parent, "surroundings") or {}).get("others_cores"),
-        "estimates": found.height,
-        "unanswered": found.height - answered.height,
+        "estimates": estimates.height,
+        "unanswered": estimates.height - answered.height,
         "at_least": int(answered["at_least"].sum()),
-        "truth_unknown": int(found["truth_bit_per_s"].null_count()) if has_path else None,
-        "disturbed_estimates": found.height - int(found["disturbed"].null_count()) if has_path else None,
+        "truth_unknown": int(estimates["truth_bit_per_s"].null_count()) if has_path else None,
+        "disturbed_estimates": estimates.height - int(estimates["disturbed"].null_count()) if has_path else None,
         "intervals": known.height if has_path else None,
         "intervals_covering": int(known["covered"].sum()) if has_path else None,
-        "open_intervals": int((found["width_percent"].is_not_null() & found["covered"].is_null()).sum())
+        "open_intervals": int((estimates["width_percent"].is_not_null() & estimates["covered"].is_null()).sum())
         if has_path
         else None,
         "interval_width_percent": _median(known["width_percent"]),
@@ -113,12 +113,12 @@ def estimates_frame(samples: SampleSet, key_names: Sequence[str]) -> pl.DataFram
     parts = []
     for file in samples.files:
         if record_of(file.run.instrument).estimates and file.run.control is None:
-            found = judged(samples.read(file), read_truth(file.path.parent, file.footer))
+            estimates = judged(samples.read(file), read_truth(file.path.parent, file.footer))
             labels = {**dict.fromkeys(key_names), "method": None, **_labels(file)}
             own = [pl.lit(label, pl.String).alias(key) for key, label in labels.items() if label or key != "method"]
             block = pl.lit(file.run.block, pl.Int64).alias("block")
             parts.append(
-                found.with_columns(*own, block).select(pl.col(name).cast(kind) for name, kind in schema.items())
+                estimates.with_columns(*own, block).select(pl.col(name).cast(kind) for name, kind in schema.items())
             )
     return pl.concat(parts) if parts else pl.DataFrame(schema=schema)
 
@@ -137,23 +137,23 @@ def reasons(estimates: pl.DataFrame, column: str) -> str:
 
 def notes(estimates: pl.DataFrame) -> list[Note]:
     """What the reader must know: estimates without answer, without truth, and in windows that were disturbed."""
-    found = []
+    remarks = []
     total = estimates.height
     silent = estimates.filter(pl.col("avb_bit_per_s").is_null())
     if silent.height:
         text = f"{silent.height} of {total} estimates gave no answer: {reasons(silent, 'stopped')}"
-        found.append(Note("no_answer", text, silent["run_id"].n_unique()))
+        remarks.append(Note("no_answer", text, silent["run_id"].n_unique()))
     bounds = estimates.filter(pl.col("at_least") & pl.col("avb_bit_per_s").is_not_null())
     if bounds.height:
         text = (
             f"{bounds.height} of {total} answers are lower bounds (at least X): the sender, or the method, could "
             "go no faster. They have no error, and are counted apart"
         )
-        found.append(Note("at_least", text, bounds["run_id"].n_unique()))
+        remarks.append(Note("at_least", text, bounds["run_id"].n_unique()))
     void = estimates.filter(pl.col("no_truth").is_not_null())
     if void.height:
         text = f"The truth of {void.height} of {total} estimates is not known, so they have no error: "
-        found.append(Note("truth_unknown", text + reasons(void, "no_truth"), void["run_id"].n_unique()))
+        remarks.append(Note("truth_unknown", text + reasons(void, "no_truth"), void["run_id"].n_unique()))
     # An emulator has a log of its own.
     uncounted = estimates.filter((~pl.col("counted")) & pl.col("truth_bit_per_s").is_not_null())
     if "bottleneck" in uncounted.columns:
@@ -163,7 +163,7 @@ def notes(estimates: pl.DataFrame) -> list[Note]:
             f"What the link carried was not counted for {uncounted.height} of {total} estimates: their truth is the "
             "shaper's rate less what the source of cross traffic reports as sent, which a busy machine may miss"
         )
-        found.append(Note("not_counted", text, uncounted["run_id"].n_unique()))
+        remarks.append(Note("not_counted", text, uncounted["run_id"].n_unique()))
     related = estimates.filter(pl.col("clock_bound_ns").is_not_null())
     if related.height:
         bound_us = float(related["clock_bound_ns"].max()) / 1e3  # type: ignore[arg-type]
@@ -171,12 +171,12 @@ def notes(estimates: pl.DataFrame) -> list[Note]:
             f"The truth of {related.height} of {total} estimates was counted on other machines than the sender: their "
             f"clocks are related to its clock within {bound_us:.3g} us"
         )
-        found.append(Note("clocks_related", text, related["run_id"].n_unique()))
+        remarks.append(Note("clocks_related", text, related["run_id"].n_unique()))
     marked = estimates.filter(pl.col("disturbed").is_not_null())
     if marked.height:
         text = f"{marked.height} of {total} estimates were disturbed and stay in the figures: "
-        found.append(Note("disturbed", text + reasons(marked, "disturbed"), marked["run_id"].n_unique()))
-    return found
+        remarks.append(Note("disturbed", text + reasons(marked, "disturbed"), marked["run_id"].n_unique()))
+    return remarks
 
 
 @dataclass(frozen=True, slots=True)

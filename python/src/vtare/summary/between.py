@@ -252,11 +252,11 @@ def compare_stores(
 
 def _levels(campaigns: Sequence[MeasuredStore]) -> dict[str, dict[str, Level]]:
     """Key -> label -> the level, of all campaigns."""
-    found: dict[str, dict[str, Level]] = {}
+    by_key: dict[str, dict[str, Level]] = {}
     for one in campaigns:
         for key, levels in one.work.levels().items():
-            found[key] = {**levels, **found.get(key, {})}
-    return found
+            by_key[key] = {**levels, **by_key.get(key, {})}
+    return by_key
 
 
 _Key = tuple[str, tuple[tuple[str, str], ...]]
@@ -342,7 +342,7 @@ def _compared(key: _Key, figure: str, old: _Side, new: _Side, analysis: Analysis
     centres = [sum(side) / len(side) for side in means]
     step = step_of([*old.cells[key].values(), *new.cells[key].values()], figure, max(old.quantum_ns, new.quantum_ns))
     slack = stats.step_slack(*runs, step=step, on_log=on_log)
-    found = shift_between(*means, alpha=analysis.alpha, paired=paired, slack=slack)
+    shift = shift_between(*means, alpha=analysis.alpha, paired=paired, slack=slack)
     within = None
     if len(here) == len(there) == 1:
         within = shift_between(scaled[0][0], scaled[1][0], alpha=analysis.alpha, slack=slack)
@@ -357,20 +357,20 @@ def _compared(key: _Key, figure: str, old: _Side, new: _Side, analysis: Analysis
         n_runs_before=len(runs[1]),
         after=back(centres[0]),
         before=back(centres[1]),
-        ratio=math.exp(found.estimate) if on_log else None,
-        ratio_low=_end(found, "low", on_log) if on_log else None,
-        ratio_high=_end(found, "high", on_log) if on_log else None,
-        difference=None if on_log else found.estimate,
-        difference_low=None if on_log else found.low,
-        difference_high=None if on_log else found.high,
+        ratio=math.exp(shift.estimate) if on_log else None,
+        ratio_low=_end(shift, "low", on_log) if on_log else None,
+        ratio_high=_end(shift, "high", on_log) if on_log else None,
+        difference=None if on_log else shift.estimate,
+        difference_low=None if on_log else shift.low,
+        difference_high=None if on_log else shift.high,
         within_low=_end(within, "low", on_log),
         within_high=_end(within, "high", on_log),
-        method_of_comparison=found.method,
-        p_value=found.p,
+        method_of_comparison=shift.method,
+        p_value=shift.p,
         margin_ratio=analysis.margin_ratio,
     )
     freedom = len(here) - 1 if paired else len(here) + len(there) - 2
-    return _RawRow(row, found.spread if on_log else None, float(freedom), slack, found)
+    return _RawRow(row, shift.spread if on_log else None, float(freedom), slack, shift)
 
 
 def _of_bounds(row: BetweenRow, key: _Key, figure: str, old: _Side, new: _Side, analysis: Analysis) -> BetweenRow:
@@ -392,13 +392,13 @@ def _of_bounds(row: BetweenRow, key: _Key, figure: str, old: _Side, new: _Side, 
         for (at, _), value in one.items():
             campaigns.setdefault(at, []).append(math.log(value.number))
         means.append([sum(values) / len(values) for values in campaigns.values()])
-    found = shift_between(*means, alpha=analysis.alpha)
-    if found.p is None:
+    shift = shift_between(*means, alpha=analysis.alpha)
+    if shift.p is None:
         return row
-    is_shown = (found.estimate > 0) == (side == "at least")
+    is_shown = (shift.estimate > 0) == (side == "at least")
     return replace(
-        row, p_value=found.p if is_shown else 1.0, ratio_bound=math.exp(found.estimate), ratio_side=side,
-        method_of_comparison=found.method,
+        row, p_value=shift.p if is_shown else 1.0, ratio_bound=math.exp(shift.estimate), ratio_side=side,
+        method_of_comparison=shift.method,
     )  # fmt: skip
 
 

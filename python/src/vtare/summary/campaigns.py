@@ -83,12 +83,12 @@ def shift_between(
     estimate = float(x.mean() - y.mean())
     if min(len(x), len(y)) < LEAST_CAMPAIGNS:
         return Shift(estimate, None, None, None, "refused", None, None)
-    found = stats.paired_t(x - y) if paired else stats.welch_t(x, y)
+    difference = stats.paired_t(x - y) if paired else stats.welch_t(x, y)
     least_pair = math.hypot(slack.least_a, slack.least_b)
     parts = [(x - y, least_pair)] if paired else [(x, slack.least_a), (y, slack.least_b)]
     # Figures that agree to the clock's step still differ by what the step rounds off.
-    error = max(float(found.error), math.hypot(*(least / math.sqrt(len(values)) for values, least in parts)))
-    freedom = float(found.freedom)
+    error = max(float(difference.error), math.hypot(*(least / math.sqrt(len(values)) for values, least in parts)))
+    freedom = float(difference.freedom)
     squares = sum(float(((values - values.mean()) ** 2).sum()) for values, _ in parts)
     spread = max(math.sqrt(squares / sum(len(values) - 1 for values, _ in parts)), parts[0][1])
     beyond = slack.evidence(estimate)
@@ -121,8 +121,10 @@ def campaigns_needed(
         return LEAST_CAMPAIGNS if shift > 0 else None
 
     def enough(n: int) -> bool:
-        found = stats.power_of_t(n, shift_sd=shift / spread, alpha=alpha / comparisons, paired=paired, freedom=freedom)
-        return found >= chance
+        reached = stats.power_of_t(
+            n, shift_sd=shift / spread, alpha=alpha / comparisons, paired=paired, freedom=freedom
+        )
+        return reached >= chance
 
     return stats.least_number(enough, LEAST_PAIRS if paired else LEAST_CAMPAIGNS)
 

@@ -85,8 +85,8 @@ def count_outliers(counted: Tally, *, step: float = 0.0) -> Outliers | None:
     if not len(counted):
         return None
     log = bool(counted.values[0] > 0)
-    found = stats.robust_z(counted.values, weights=counted.counts, log=log, sides="both" if log else "each", step=step)
-    return Outliers(found.n, None if found.z is None else found.n_outliers, "log" if log else "each side", found.reason)
+    score = stats.robust_z(counted.values, weights=counted.counts, log=log, sides="both" if log else "each", step=step)
+    return Outliers(score.n, None if score.z is None else score.n_outliers, "log" if log else "each side", score.reason)
 
 
 @dataclass(slots=True)
@@ -217,13 +217,13 @@ class Cell:
 
     def _shares(self) -> dict[str, float | None]:
         """Shares of a whole, made of the medians of this row, so that what stands side by side agrees."""
-        found: dict[str, float | None] = {}
+        shares: dict[str, float | None] = {}
         for name, metric in _OWN.items():
             if metric.share_of is None or not self.known(name):
                 continue
             part, whole = (stats.median(self.known(column)).value for column in metric.share_of)
-            found[name] = 100.0 * part / whole if part is not None and whole else None
-        return found
+            shares[name] = 100.0 * part / whole if part is not None and whole else None
+        return shares
 
 
 #: Below this share of a level it counts as not reached.
@@ -289,7 +289,7 @@ _RUNS_FOR_OUTLIERS: Final = 5
 
 def outlier_rows(cells: Sequence[Cell], experiment: str, instrument: str) -> list[OutlierRow]:
     """Outlying readings by scenario (cell), and outlying runs: the same score, over the medians of a cell's runs."""
-    scored = [(cell, found) for cell in cells if (found := cell.outliers) is not None]
+    scored = [(cell, outliers) for cell in cells if (outliers := cell.outliers) is not None]
     counted = stats.shares({i: (own.n, own.outliers, own.reason) for i, (_, own) in enumerate(scored)})
     pooled = _pooled([cell for cell, _ in scored])
     return [
@@ -298,17 +298,17 @@ def outlier_rows(cells: Sequence[Cell], experiment: str, instrument: str) -> lis
             instrument=instrument,
             labels=cell.labels,
             quantity=cell.figures[0]["quantity"],
-            n=found.n,
-            outliers=None if found.fraction is None else found.outliers,
-            fraction=found.fraction,
-            share=found.share,
+            n=outliers.n,
+            outliers=None if outliers.fraction is None else outliers.outliers,
+            fraction=outliers.fraction,
+            share=outliers.share,
             scale=own.scale,
             pooled_fraction=among.fraction,
             pooled_share=among.share,
             outlying_runs=_outlying_runs(cell),
-            reason=found.reason,
+            reason=outliers.reason,
         )
-        for (cell, own), found, among in zip(scored, counted, pooled, strict=True)
+        for (cell, own), outliers, among in zip(scored, counted, pooled, strict=True)
     ]
 
 
@@ -318,15 +318,15 @@ def _pooled(cells: Sequence[Cell]) -> list[stats.ScenarioOutliers]:
     Each cell counts alike, by `SKETCH` of its quantiles. A plain score, as published: what is far from the pooled
     median is mostly a cell that is slower than the others.
     """
-    found: dict[int, stats.ScenarioOutliers] = {}
+    pooled: dict[int, stats.ScenarioOutliers] = {}
     for platform in dict.fromkeys(cell.labels.get("platform") for cell in cells):
         here = [i for i, cell in enumerate(cells) if cell.labels.get("platform") == platform]
         scored = stats.robust_z(np.concatenate([cells[i].sketch for i in here]))
         far = np.bincount(np.array(scored.outliers, dtype=np.int64) // SKETCH, minlength=len(here)).tolist()
         counts: dict[Hashable, tuple[int, int | None, str | None]]
         counts = {i: (SKETCH, None if scored.z is None else far[at], scored.reason) for at, i in enumerate(here)}
-        found |= dict(zip(here, stats.shares(counts), strict=True))
-    return [found[i] for i in range(len(cells))]
+        pooled |= dict(zip(here, stats.shares(counts), strict=True))
+    return [pooled[i] for i in range(len(cells))]
 
 
 def _outlying_runs(cell: Cell) -> tuple[str, ...]:
@@ -334,8 +334,8 @@ def _outlying_runs(cell: Cell) -> tuple[str, ...]:
     medians = [median for _, median in known]
     if len(medians) < _RUNS_FOR_OUTLIERS:
         return ()
-    found = stats.robust_z(medians, log=min(medians) > 0)
-    return tuple(known[i][0] for i in found.outliers)
+    score = stats.robust_z(medians, log=min(medians) > 0)
+    return tuple(known[i][0] for i in score.outliers)
 
 
 def rng_for(seed: int, *words: str) -> np.random.Generator:

@@ -88,7 +88,7 @@ def machines(files: Sequence[RunFile]) -> tuple[MachineFacts, ...]:
     for file in files:
         platform = file.run.factors.get("platform", "host")
         groups[(_named(str(file.footer["machine"].get("hostname")), platform), platform)].append(file)
-    found = []
+    known = []
     for (hostname, platform), members in groups.items():
         facts = [file.footer["machine"] for file in members]
         residuals = [r for f in members if (r := f.footer.get("clock", {}).get("residual_ppm")) is not None]
@@ -99,7 +99,7 @@ def machines(files: Sequence[RunFile]) -> tuple[MachineFacts, ...]:
             if m.get("steal_ns_after") is not None and m.get("steal_ns_before") is not None
         ]
         first = members[0].footer
-        found.append(
+        known.append(
             MachineFacts(
                 hostname=hostname,
                 platform=platform,
@@ -112,7 +112,7 @@ def machines(files: Sequence[RunFile]) -> tuple[MachineFacts, ...]:
                 steal_ns=sum(stolen) if stolen else None,
             )
         )
-    return tuple(found)
+    return tuple(known)
 
 
 def loads(files: Sequence[RunFile], plan: Plan) -> tuple[LoadMade, ...]:
@@ -126,12 +126,12 @@ def loads(files: Sequence[RunFile], plan: Plan) -> tuple[LoadMade, ...]:
             if _reached_no_device(file.load):
                 no_device_on[label].add(file.run.factors.get("platform", "host"))
     order = [level.label for e in plan.experiments for f in e.factors if f.name == "load" for level in f.levels]
-    found = []
+    summaries = []
     for label in sorted(groups, key=lambda name: order.index(name) if name in order else -1):
         documents = groups[label]
         rates = [d["operations_per_s"] for d in documents if d.get("operations_per_s") is not None]
         fractions = [d["cpu_fraction"] for d in documents if d.get("cpu_fraction") is not None]
-        found.append(
+        summaries.append(
             LoadMade(
                 kind=label,
                 runs=len(documents),
@@ -142,7 +142,7 @@ def loads(files: Sequence[RunFile], plan: Plan) -> tuple[LoadMade, ...]:
                 no_device_on=frozenset(no_device_on[label]),
             )
         )
-    return tuple(found)
+    return tuple(summaries)
 
 
 def _reached_no_device(load: Mapping[str, Any]) -> bool:
@@ -154,11 +154,11 @@ def _reached_no_device(load: Mapping[str, Any]) -> bool:
 
 def notes_on(made: Sequence[LoadMade]) -> tuple[Note, ...]:
     """Which loads are placed beside none of the papers', and why."""
-    found = [one for one in made if one.no_device_on]
-    if not found:
+    diskless = [one for one in made if one.no_device_on]
+    if not diskless:
         return ()
-    text = wording.no_device([wording.load_on(one.kind, sorted(one.no_device_on)) for one in found])
-    return (Note(NO_DEVICE, text, sum(one.runs for one in found)),)
+    text = wording.no_device([wording.load_on(one.kind, sorted(one.no_device_on)) for one in diskless])
+    return (Note(NO_DEVICE, text, sum(one.runs for one in diskless)),)
 
 
 def notes_for(
@@ -189,7 +189,7 @@ def notes_for(
     for platform, names in kernels.items():
         if len(names) > 1:
             notes.append(Note("kernels_differ", wording.kernels_differ(platform, sorted(names)), 0))
-    most = max((len(found) for found in boots.values()), default=0)
+    most = max((len(machines_boots) for machines_boots in boots.values()), default=0)
     if most > 1:
         notes.append(Note("rebooted", wording.rebooted(most), 0))
     if flagged:

@@ -203,11 +203,11 @@ def compare(
     cells: Sequence[Cell], baselines: Mapping[str, str], analysis: Analysis, at: Experiment, *, quantum_ns: float
 ) -> list[ComparisonRow]:
     """Compare each cell of an experiment with its baseline, factor by factor, and judge them family by family."""
-    found = [
+    contrasts = [
         contrast_of(cell, other, about, f"{at.name}: {about.factor}", analysis, quantum_ns=quantum_ns)
         for cell, other, about in pairs(cells, baselines, at)
     ]
-    return judge([contrast for contrast in found if contrast is not None], analysis)
+    return judge([contrast for contrast in contrasts if contrast is not None], analysis)
 
 
 def contrast_of(
@@ -248,9 +248,9 @@ def contrast_of(
 def why_not(cell: Cell, other: Cell, figure: str, about: ComparedCells) -> str | None:
     """Why a figure of two cells is not compared: bounds, or a level that was not reached; None where it is."""
     sides = ((about.level, cell), (about.baseline, other))
-    found = [f"{why} at {level}" for level, one in sides if (why := one.unusable(figure)) is not None]
+    reasons = [f"{why} at {level}" for level, one in sides if (why := one.unusable(figure)) is not None]
     remedy = RAISE_LIMIT if cell.bounds(figure) or other.bounds(figure) else ASK_FOR_LESS
-    return f"{NOT_COMPARED}: {', '.join(found)}; {remedy}" if found else None
+    return f"{NOT_COMPARED}: {', '.join(reasons)}; {remedy}" if reasons else None
 
 
 def _of_bounds(
@@ -282,13 +282,13 @@ def contrast_of_runs(
 ) -> Contrast:
     """Compare a figure of two kinds of runs, each given by block; neither may be empty."""
     a, b = list(here.values()), list(there.values())
-    found = (
+    comparison = (
         stats.compare_runs(here, there, alpha=analysis.alpha, step=step)
         if paired
         else stats.compare_runs(a, b, alpha=analysis.alpha, step=step)
     )
     delta = stats.cliffs_delta(a, b).value
-    return Contrast(about, family, quantity, found, delta, here, there, paired, without, without_baseline)
+    return Contrast(about, family, quantity, comparison, delta, here, there, paired, without, without_baseline)
 
 
 def step_of(cells: Iterable[Cell], figure: str, quantum_ns: float) -> float:
@@ -326,10 +326,10 @@ def _row(
     contrast: Contrast, test: tuple[stats.PValue, float] | tuple[None, None], analysis: Analysis, adjustment: str
 ) -> ComparisonRow:
     p, alpha_left = test
-    found = contrast.comparison
-    if found is not None and contrast.side is not None:
-        return _bound_row(contrast, found, p, analysis, adjustment)
-    if found is None:
+    comparison = contrast.comparison
+    if comparison is not None and contrast.side is not None:
+        return _bound_row(contrast, comparison, p, analysis, adjustment)
+    if comparison is None:
         return ComparisonRow(
             **_where(contrast.about),
             quantity=contrast.quantity,
@@ -343,7 +343,7 @@ def _row(
         )
     size = p.size if p is not None else 0
     judged = stats.judge(
-        found,
+        comparison,
         p_adjusted=None if p is None else p.adjusted,
         margin_ratio=analysis.margin_ratio,
         alpha=analysis.alpha,
@@ -351,46 +351,46 @@ def _row(
         alpha_left=alpha_left,
     )
     # A table cannot show an interval without an end: the verdict used it, the row's reason states it.
-    open_ended = found.high == float("inf")
+    open_ended = comparison.high == float("inf")
     reason = judged.reason if not open_ended else f"{judged.reason} (the baseline's median is below half a clock step)"
     # The estimate that no single run can move far, beside the one that is judged.
     by_ranks = stats.hodges_lehmann(*_sides(contrast))
     # For readers of a campaign that is still running: it holds at every look.
-    anytime = stats.anytime_ratio(found)
-    follow = found.dependence
+    anytime = stats.anytime_ratio(comparison)
+    follow = comparison.dependence
     # What one block does to a t of independent blocks is not what it does to a widened one.
     widened = follow is not None and follow.seen
     fragile, decided_by = (None, None) if widened else _one_run(contrast, p, analysis)
     return ComparisonRow(
         **_where(contrast.about),
         quantity=contrast.quantity,
-        n_runs=found.n_runs_a,
-        n_runs_baseline=found.n_runs_b,
+        n_runs=comparison.n_runs_a,
+        n_runs_baseline=comparison.n_runs_b,
         without=contrast.without,
         without_baseline=contrast.without_baseline,
-        design=found.design,
-        n_blocks=found.n_blocks,
-        median=found.median_a,
-        median_baseline=found.median_b,
-        ratio=found.ratio,
-        ratio_low=None if open_ended else found.low,
-        ratio_high=None if open_ended else found.high,
-        difference=found.difference,
-        difference_low=found.difference_low,
-        difference_high=None if open_ended else found.difference_high,
+        design=comparison.design,
+        n_blocks=comparison.n_blocks,
+        median=comparison.median_a,
+        median_baseline=comparison.median_b,
+        ratio=comparison.ratio,
+        ratio_low=None if open_ended else comparison.low,
+        ratio_high=None if open_ended else comparison.high,
+        difference=comparison.difference,
+        difference_low=comparison.difference_low,
+        difference_high=None if open_ended else comparison.difference_high,
         **_judged(judged.ends),
         cliffs_delta=contrast.cliffs_delta,
-        inference=found.method,
-        freedom=found.freedom,
-        clock_step=found.step,
-        interval_level=None if found.p is None else found.level,
-        p_value=found.p,
+        inference=comparison.method,
+        freedom=comparison.freedom,
+        clock_step=comparison.step,
+        interval_level=None if comparison.p is None else comparison.level,
+        p_value=comparison.p,
         p_adjusted=None if p is None else p.adjusted,
         p_text=None if p is None else str(p),
         family=contrast.family,
         family_size=size,
         adjustment=adjustment,
-        p_equivalent=stats.equivalence_p(found, margin_ratio=analysis.margin_ratio),
+        p_equivalent=stats.equivalence_p(comparison, margin_ratio=analysis.margin_ratio),
         verdict=judged.verdict,
         margin_ratio=judged.margin_ratio,
         reason=reason,
@@ -402,18 +402,18 @@ def _row(
         anytime_high=anytime.high,
         fragile=fragile,
         decided_by=decided_by,
-        modes=_modes(contrast.here, found.step),
-        modes_baseline=_modes(contrast.there, found.step),
+        modes=_modes(contrast.here, comparison.step),
+        modes_baseline=_modes(contrast.there, comparison.step),
         runs_needed=None
         if p is None
-        else stats.runs_needed(found, ratio=analysis.margin_ratio, alpha=analysis.alpha, comparisons=size),
+        else stats.runs_needed(comparison, ratio=analysis.margin_ratio, alpha=analysis.alpha, comparisons=size),
         block_memory=follow.memory if follow is not None and follow.seen else None,
         p_memory=None if follow is None else follow.p_memory,
         p_trend=None if follow is None else follow.p_trend,
     )
 
 
-def _judged(ends: stats.Ends | None) -> dict[str, Any]:
+def _judged(ends: stats.IntervalEnds | None) -> dict[str, Any]:
     """The fields of the interval that a verdict rests on. A table cannot show one without an end."""
     if ends is None:
         return {}
@@ -467,26 +467,26 @@ def _one_run(contrast: Contrast, p: stats.PValue | None, analysis: Analysis) -> 
         return None, None
     # The raw alpha that the family's adjustment left to this comparison.
     alpha = analysis.alpha * (p.raw / p.adjusted if 0.0 < p.adjusted < 1.0 else 1.0 / p.size)
-    found = stats.influence(*_sides(contrast), alpha=alpha)
-    if found is None:
+    influence = stats.influence(*_sides(contrast), alpha=alpha)
+    if influence is None:
         return None, None
-    key = found.decided_by
+    key = influence.decided_by
     if isinstance(key, tuple):
         side, at = key
         key = list(contrast.here if side == "a" else contrast.there)[at] if not contrast.paired else at
         text: str | None = f"the run of block {key}{'' if side == 'a' else ' at the baseline'}"
     else:
         text = None if key is None else f"block {key}"
-    return bool(found.changes), text
+    return bool(influence.changes), text
 
 
 def _modes(figures: Mapping[int, float], step: float) -> str | None:
     """Runs of two kinds, in words; None where they are of one, as far as the clock's step shows it."""
-    found = stats.find_modes(figures, step=step)
-    if found is None:
+    modes = stats.find_modes(figures, step=step)
+    if modes is None:
         return None
-    blocks = ", ".join(str(block) for block in found.upper)
-    return f"runs of two kinds: those of blocks {blocks} are {found.ratio:.3g} times the others"
+    blocks = ", ".join(str(block) for block in modes.upper)
+    return f"runs of two kinds: those of blocks {blocks} are {modes.ratio:.3g} times the others"
 
 
 def compare_tails(
@@ -498,11 +498,11 @@ def compare_tails(
     """
     rows = []
     for tail in TAILS:
-        found = [
+        contrasts = [
             (cell, other, about, f"{at.name}: {about.factor}, {tail}")
             for cell, other, about in pairs(cells, baselines, at)
         ]
-        rows += tail_rows(found, tail, analysis, quantum_ns=quantum_ns)
+        rows += tail_rows(contrasts, tail, analysis, quantum_ns=quantum_ns)
     return rows
 
 

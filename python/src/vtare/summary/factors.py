@@ -136,8 +136,8 @@ def rank_tests(
     rows: list[RankTestRow] = []
     for factor in factors:
         # A level with a nested factor, at its baseline, is set beside levels without it.
-        found = strata_of(cells, (factor,), nested_under(experiment, factor))
-        strata = [(rest, members) for rest, members in found.items() if len(members) > 1]
+        by_rest = strata_of(cells, (factor,), nested_under(experiment, factor))
+        strata = [(rest, members) for rest, members in by_rest.items() if len(members) > 1]
         places: list[_Tests] = []
         for rest, members in strata:
             main = compared_figure(members)
@@ -216,12 +216,12 @@ def _pairs_that_differ(
         tests = stats.dunn(groups, family=family)
         parts = np.split(rankdata(np.concatenate(groups)), np.cumsum([len(group) for group in groups])[:-1])
         ranks = np.array([part.mean() for part in parts])
-    found = []
+    differing = []
     for test in tests:
         less, more = sorted((test.first, test.second), key=lambda at: float(ranks[at]))
         if test.p.adjusted is not None and test.p.adjusted <= alpha:
-            found.append(Differing(levels[less], levels[more], test.p.adjusted))
-    return tuple(found)
+            differing.append(Differing(levels[less], levels[more], test.p.adjusted))
+    return tuple(differing)
 
 
 def interactions(
@@ -239,7 +239,7 @@ def interactions(
     Without complete blocks the spread of runs is no error of an interaction of whole-plot factors: it is refused.
     """
     family = f"{experiment.name}: interactions"
-    found: list[tuple[tuple[ComparedLevel, ...], str, str, stats.InteractionTest]] = []
+    tests: list[tuple[tuple[ComparedLevel, ...], str, str, stats.InteractionTest]] = []
     nested = [name for name in factors if name in experiment.nested]
     crossed = [name for name in factors if name not in nested]
     usual = {name: experiment.factor(name).baseline for name in nested}
@@ -249,12 +249,12 @@ def interactions(
         for where, figure, scale, test in _interactions_among(members, some, home, family):
             if test.effect not in made_already:
                 between = test.blocks is None and {*test.effect} <= {*whole_plots}
-                found.append((where, figure, scale, _refused_between_plots(test) if between else test))
-        made_already |= {test.effect for *_, test in found}
-    made = [test.p for *_, test in found if test.p is not None]
+                tests.append((where, figure, scale, _refused_between_plots(test) if between else test))
+        made_already |= {test.effect for *_, test in tests}
+    made = [test.p for *_, test in tests if test.p is not None]
     adjusted = iter(stats.adjust([p.raw for p in made], family=family, adjustment="holm"))
     rows_out = []
-    for where, figure, scale, test in found:
+    for where, figure, scale, test in tests:
         p = next(adjusted) if test.p is not None else None
         rows_out.append(
             InteractionRow(
@@ -288,7 +288,7 @@ def _interactions_among(
     cells: Sequence[Cell], factors: Sequence[str], usual: Mapping[str, str], family: str
 ) -> list[tuple[tuple[ComparedLevel, ...], str, str, stats.InteractionTest]]:
     """The tests of factors that are crossed, with their place, the figure and its scale."""
-    found: list[tuple[tuple[ComparedLevel, ...], str, str, stats.InteractionTest]] = []
+    collected: list[tuple[tuple[ComparedLevel, ...], str, str, stats.InteractionTest]] = []
     own = [cell for cell in cells if all(factor in cell.labels for factor in factors)]
     present = [factor for factor in factors if len({cell.labels[factor] for cell in own}) > 1]
     if len(present) < 2:
@@ -304,8 +304,8 @@ def _interactions_among(
         tests = stats.interaction_tests(
             np.log(values) if on_log else values, labels, family=family, block=[block for _, block, _ in rows]
         )
-        found += [(_where(rest), figure, "log" if on_log else "plain", test) for test in tests]
-    return found
+        collected += [(_where(rest), figure, "log" if on_log else "plain", test) for test in tests]
+    return collected
 
 
 def level_associations(
@@ -341,24 +341,24 @@ def level_associations(
                 about = _About(experiment.name, factor, _where(rest), figure, family)
                 values, labels = [value for _, value in runs], [label for label, _ in runs]
                 if numbers is not None:
-                    found = [_ordered(values, [numbers[label] for label in labels], about, analysis)]
+                    associations = [_ordered(values, [numbers[label] for label in labels], about, analysis)]
                 else:
-                    found = _levels(values, labels, about, analysis)
+                    associations = _levels(values, labels, about, analysis)
                 single = max(len(cell.compared(figure)) for cell in members) < 2
-                own += [_refused(row) for row in found] if single else found
+                own += [_refused(row) for row in associations] if single else associations
         rows += _adjusted(own)
     return rows
 
 
 def _adjusted(rows: Sequence[LevelRow]) -> list[LevelRow]:
     """The rows of a factor with their p-values adjusted over all levels, and all parts of a run, by figure."""
-    found = list(rows)
+    rewritten = list(rows)
     for family in dict.fromkeys(row.family for row in rows):
         tested = [(at, p) for at, row in enumerate(rows) if row.family == family and (p := row.p_value) is not None]
         adjusted = stats.adjust([p for _, p in tested], family=family, adjustment="bh")
         for (at, _), value in zip(tested, adjusted, strict=True):
-            found[at] = replace(found[at], p_adjusted=value.adjusted, p_text=str(value))
-    return found
+            rewritten[at] = replace(rewritten[at], p_adjusted=value.adjusted, p_text=str(value))
+    return rewritten
 
 
 def whole_plot_means(
@@ -410,22 +410,22 @@ def _levels(values: Sequence[float], labels: Sequence[str], about: _About, analy
         LevelRow(
             experiment=about.experiment,
             factor=about.factor,
-            level=str(found.level),
+            level=str(association.level),
             where=about.where,
             figure=about.figure,
-            tau_b=found.tau_b,
-            tau_bound=found.tau_bound,
-            cliffs_delta=found.cliffs_delta,
-            p_value=None if found.p is None else found.p.raw,
+            tau_b=association.tau_b,
+            tau_bound=association.tau_bound,
+            cliffs_delta=association.cliffs_delta,
+            p_value=None if association.p is None else association.p.raw,
             p_adjusted=None,
             p_text=None,
             family=about.family,
             adjustment="bh",
-            n_runs=found.n,
-            n_level=found.n_level,
-            refused=found.refused,
+            n_runs=association.n,
+            n_level=association.n_level,
+            refused=association.refused,
         )
-        for found in stats.associate_levels(values, labels, family=about.family, alpha=analysis.alpha)
+        for association in stats.associate_levels(values, labels, family=about.family, alpha=analysis.alpha)
     ]
 
 
@@ -441,10 +441,10 @@ def _by(cells: Sequence[Cell], factor: str, keys: Sequence[str]) -> dict[tuple[t
 
 def _numbers(experiment: Experiment, factor: str) -> Mapping[str, float] | None:
     """What the levels of a factor are as numbers, None where they are none."""
-    found = next((f for f in experiment.factors if f.name == factor), None)
-    if found is None:
+    named = next((f for f in experiment.factors if f.name == factor), None)
+    if named is None:
         return None
-    values = {level.label: level.number for level in found.levels}
+    values = {level.label: level.number for level in named.levels}
     return {label: v for label, v in values.items() if v is not None} if None not in values.values() else None
 
 

@@ -221,8 +221,8 @@ def _warm_up(group: pl.DataFrame, record: Instrument, file: RunFile) -> WarmUp:
     values = group.drop_nulls("value")["value"].to_numpy()
     if len(values) < stats.LONG_SERIES:
         return WarmUp()
-    found = stats.settle(values, quantum=file.footer.get("clock", {}).get("quantum_ns") or 0.0)
-    return WarmUp(found.cut, found.settled)
+    warm_up = stats.settle(values, quantum=file.footer.get("clock", {}).get("quantum_ns") or 0.0)
+    return WarmUp(warm_up.cut, warm_up.settled)
 
 
 def _without_first(group: pl.DataFrame, readings: int) -> pl.DataFrame:
@@ -288,8 +288,8 @@ def _exceeding(
     threshold = exceed_ns
     if threshold is None and exceed is not None:
         resolved = file.footer.get("run", {}).get("parameters", {})
-        found = resolved.get(exceed.parameter, exceed.default_ns)
-        threshold = None if found is None else float(found)
+        stated = resolved.get(exceed.parameter, exceed.default_ns)
+        threshold = None if stated is None else float(stated)
     if threshold is None or exceed is None:
         return Exceeding()
     kept = settled.drop_nulls("value")
@@ -311,5 +311,5 @@ def _exceeding(
 def _memory(values: FloatArray, record: Instrument) -> Memory:
     if not record.in_order:
         return Memory()
-    found = stats.autocorrelation(values)
-    return Memory(found.lag1, found.n_eff)
+    memory = stats.autocorrelation(values)
+    return Memory(memory.lag1, memory.n_eff)

@@ -30,8 +30,8 @@ _LOADS: Final = ("load", "background")
 
 def layer_of(platform: str, platforms: Mapping[str, Mapping[str, str | int]]) -> int:
     """0 for the host, 1 for containers and namespaces, 2 for machines: what has a kernel of its own."""
-    found = platform_class(platform, platforms.get(platform))
-    return Layer.MACHINE if found is None else found.LAYER
+    kind = platform_class(platform, platforms.get(platform))
+    return Layer.MACHINE if kind is None else kind.LAYER
 
 
 def layer_rows(
@@ -56,7 +56,7 @@ def _costs(
         return []
     there = {row.level: row for row in comparisons if _at_home(experiment, cells, row)}
     figures = (None, *experiment.record.layer_figures)
-    found: list[contrasts.Contrast] = []
+    compared: list[contrasts.Contrast] = []
     taken: list[ComparisonRow] = []
     for figure in figures:
         at = _home(experiment, cells, figure)
@@ -72,8 +72,8 @@ def _costs(
                 quantum_ns=work.quantum_ns, figure=figure,
             )  # fmt: skip
             if contrast is not None:
-                found.append(contrast)
-    made = [replace(row, kind="cost") for row in contrasts.judge(found, work.plan.analysis)]
+                compared.append(contrast)
+    made = [replace(row, kind="cost") for row in contrasts.judge(compared, work.plan.analysis)]
     order = list(dict.fromkeys(row.figure for row in (*taken, *made)))
     return sorted((*taken, *made), key=lambda row: order.index(row.figure))
 
@@ -97,7 +97,7 @@ def _home(experiment: Experiment, cells: Sequence[Cell], figure: str | None) -> 
     baselines = {factor.name: factor.baseline for factor in experiment.factors if factor.name != "platform"}
     parts = [name for name in dict.fromkeys(name for cell in cells for name in cell.labels)
              if name not in {factor.name for factor in experiment.factors}]  # fmt: skip
-    found: dict[str, Cell] = {}
+    by_platform: dict[str, Cell] = {}
     # Numbers without leading zeros: the shorter is the smaller.
     for cell in sorted(
         cells, key=lambda cell: [(len(cell.labels.get(part, "")), cell.labels.get(part)) for part in parts]
@@ -106,9 +106,9 @@ def _home(experiment: Experiment, cells: Sequence[Cell], figure: str | None) -> 
             continue
         away = {name for name, level in baselines.items() if cell.labels.get(name, level) != level}
         if away <= ({CAPTURE} if figure is not None else set()):
-            found.setdefault(cell.labels["platform"], cell)
+            by_platform.setdefault(cell.labels["platform"], cell)
     order = [level.label for factor in experiment.factors if factor.name == "platform" for level in factor.levels]
-    return {level: found[level] for level in order if level in found}
+    return {level: by_platform[level] for level in order if level in by_platform}
 
 
 def _at_home(experiment: Experiment, cells: Sequence[Cell], row: ComparisonRow) -> bool:
@@ -145,11 +145,11 @@ def _tails(
 def _by_load(work: CellWork, experiment: Experiment, cells: Sequence[Cell], figure: str) -> list[ComparisonRow]:
     """A figure of runs against the loads, by the rule of tails."""
     baselines = {factor.name: factor.baseline for factor in experiment.factors if factor.name in _LOADS}
-    found = [
+    compared = [
         (cell, other, about, f"{experiment.name}: {about.factor}, {figure}")
         for cell, other, about in contrasts.pairs(cells, baselines, experiment)
     ]
-    return contrasts.tail_rows(found, figure, work.plan.analysis, quantum_ns=work.quantum_ns)
+    return contrasts.tail_rows(compared, figure, work.plan.analysis, quantum_ns=work.quantum_ns)
 
 
 def from_tail(row: ComparisonRow) -> ComparisonRow:
@@ -171,16 +171,16 @@ def _latencies(work: CellWork, experiment: Experiment, cells: Sequence[Cell], pa
         return []
     level, baseline = (f"{100 * share:g} %" for share in (max(shares), min(shares)))
     family = f"{experiment.name}: load, {pair.name}"
-    found = []
+    compared = []
     for cell in cells:
         about = contrasts.place_at(experiment, cell, pair.factor, level, baseline)
         most, least = cell.by_block(pair.most), cell.by_block(pair.least)
         if most and least:
             # Both shares were offered in the same runs: each run is its own pair.
-            found.append(
+            compared.append(
                 contrasts.contrast_of_runs(
                     most, least, about, family, work.plan.analysis, quantity=pair.quantity,
                     without=len(cell.figures) - len(most), without_baseline=len(cell.figures) - len(least),
                 )
             )  # fmt: skip
-    return contrasts.rows_of_tails(found, pair.name, work.plan.analysis)
+    return contrasts.rows_of_tails(compared, pair.name, work.plan.analysis)

@@ -43,9 +43,9 @@ def meshes(plan: Plan, run_rows: Iterable[Mapping[str, Any]], seed: int) -> tupl
         return ()
     rows = [row for row in run_rows if row["control"] is None and row.get(PAIR) is not None]
     return tuple(
-        found
+        mesh
         for experiment in plan.experiments
-        for found in _of_experiment(plan, plan.mesh.hosts, experiment, rows, seed)
+        for mesh in _of_experiment(plan, plan.mesh.hosts, experiment, rows, seed)
     )
 
 

@@ -77,7 +77,7 @@ def needs_from_pilot(store: Path, question: PowerQuestion) -> tuple[Needs, ...]:
     """
     pilot = read_measured(store, resample=True)
     refuse_empty(pilot)
-    found = []
+    needs = []
     for experiment in pilot.plan.experiments:
         cells = pilot.work.cells[experiment.name]
         compared = list(pairs(cells, pilot.work.baselines(experiment), experiment))
@@ -86,18 +86,18 @@ def needs_from_pilot(store: Path, question: PowerQuestion) -> tuple[Needs, ...]:
         for cell in cells:
             partners = [one if other is cell else other for one, other, _ in compared if cell in (one, other)]
             costs = _costs(pilot, cell)
-            found += needs_by_figure(cell, partners, comparisons, question, experiment.name, costs=costs)
-    return tuple(found)
+            needs += needs_by_figure(cell, partners, comparisons, question, experiment.name, costs=costs)
+    return tuple(needs)
 
 
 def needs_from_spread(plan: Plan, spread_percent: float, question: PowerQuestion) -> tuple[Needs, ...]:
     """What each experiment of a plan needs when its run medians differ by `spread_percent`."""
-    found = []
+    needs = []
     for experiment in plan.experiments:
         comparisons = largest_family(experiment)
         # Nothing is known of blocks: the differences of two independent runs.
         spread = math.log1p(spread_percent / 100.0) * math.sqrt(2.0)
-        found.append(
+        needs.append(
             Needs(
                 experiment.name,
                 {},
@@ -112,7 +112,7 @@ def needs_from_spread(plan: Plan, spread_percent: float, question: PowerQuestion
                 None,
             )
         )
-    return tuple(found)
+    return tuple(needs)
 
 
 def largest_family(experiment: Experiment) -> int:
@@ -199,14 +199,14 @@ def _paired_spread(cell: Cell, figure: str, partners: Sequence[Cell]) -> tuple[f
 
     With its degrees of freedom. None of a cell that is compared with none, and where cells share too few blocks.
     """
-    found = []
+    spreads = []
     for other in partners:
         here, there = cell.by_block(figure), other.by_block(figure)
         blocks = stats.common_blocks(here, there)
         values = [(here[block], there[block]) for block in blocks]
         if len(values) > 1 and all(a > 0 and b > 0 for a, b in values):
-            found.append((float(np.std([math.log(a / b) for a, b in values], ddof=1)), len(values) - 1))
-    return max((one for one in found if one[0] > 0.0), default=None)
+            spreads.append((float(np.std([math.log(a / b) for a, b in values], ddof=1)), len(values) - 1))
+    return max((one for one in spreads if one[0] > 0.0), default=None)
 
 
 def _costs(pilot: MeasuredStore, cell: Cell) -> tuple[float | None, float | None]:

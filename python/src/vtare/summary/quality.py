@@ -43,7 +43,7 @@ class Flawed:
 
 def flawed(summary: Summary, *, least: float = MENTIONED) -> list[Flawed]:
     """Every flaw of every measured cell, from this share of its readings on; the gravest of a cell first."""
-    found = []
+    flaws = []
     for row in summary.cells.iter_rows(named=True):
         # A cell without any run has no figure that could be taken for one.
         if not row["n_runs"]:
@@ -55,8 +55,8 @@ def flawed(summary: Summary, *, least: float = MENTIONED) -> list[Flawed]:
             for count, total in [_counts(row, flaw)]
             if total and (count / total > MENTIONED and count / total >= least)
         ]
-        found += sorted(own, key=lambda one: -one.share)
-    return found
+        flaws += sorted(own, key=lambda one: -one.share)
+    return flaws
 
 
 def _explained(summary: Summary, row: Mapping[str, Any], flaw: Flaw) -> Flaw:

@@ -80,21 +80,21 @@ def _pieces(group: pl.DataFrame, samples: Path) -> dict[str, Any]:
     # One machine has one clock, exactly.
     clock = ClockRelation() if relations is None else relations.get("responder")
     sides = {side: captures.get(side) for side in SIDES}
-    found = figures_of(join(group, flow, sender=sides["sender"], responder=sides["responder"], clock=clock))
-    described = found["pieces"] | found["one_way"]
+    joined = figures_of(join(group, flow, sender=sides["sender"], responder=sides["responder"], clock=clock))
+    described = joined["pieces"] | joined["one_way"]
     pieces = {name: None if piece is None else piece["median"] for name, piece in described.items()}
-    side = found["responder_side_ns"]
+    side = joined["responder_side_ns"]
     return {
         **pieces,
         "overhead_ns": pieces["sender_overhead_ns"],
-        "overhead_share_percent": found["overhead_share_percent"],
-        "overhead_relative_percent": found["overhead_relative_percent"],
+        "overhead_share_percent": joined["overhead_share_percent"],
+        "overhead_relative_percent": joined["overhead_relative_percent"],
         "responder_side_ns": None if side is None else side["median"],
-        "clock_bound_ns": found["clock_bound_ns"],
-        "paired": found["paired"],
-        "not_captured": found["received"] - found["paired"],
-        "negative": sum(found["negative"].values()),
-        "capture_dropped": sum(count or 0 for count in found["dropped"].values()),
+        "clock_bound_ns": joined["clock_bound_ns"],
+        "paired": joined["paired"],
+        "not_captured": joined["received"] - joined["paired"],
+        "negative": sum(joined["negative"].values()),
+        "capture_dropped": sum(count or 0 for count in joined["dropped"].values()),
     }
 
 
@@ -102,18 +102,18 @@ def notes(runs: pl.DataFrame) -> list[Note]:
     """What the reader must know about the joined packets: those that a capture missed, and pieces below 0."""
     captured = runs.filter(pl.col("paired").is_not_null())
     paired, missed, negative = (int(captured[name].sum()) for name in ("paired", "not_captured", "negative"))
-    found = []
+    remarks = []
     if missed:
         text = f"{missed} of {missed + paired} round trips were missed by a capture point and are in no piece"
-        found.append(Note("not_captured", text, captured.filter(pl.col("not_captured") > 0).height))
+        remarks.append(Note("not_captured", text, captured.filter(pl.col("not_captured") > 0).height))
     dropped = int(captured["capture_dropped"].sum())
     if dropped:
         text = f"The capture points had no room for {dropped} packets: what they did not see may have been there"
-        found.append(Note("capture_dropped", text, captured.filter(pl.col("capture_dropped") > 0).height))
+        remarks.append(Note("capture_dropped", text, captured.filter(pl.col("capture_dropped") > 0).height))
     if negative:
         text = (
             f"{negative} pieces of {paired} round trips are below 0 (stamps are taken a little before or after a "
             "packet passes); they are kept, so that the pieces add up"
         )
-        found.append(Note("negative_pieces", text, captured.filter(pl.col("negative") > 0).height))
-    return found
+        remarks.append(Note("negative_pieces", text, captured.filter(pl.col("negative") > 0).height))
+    return remarks

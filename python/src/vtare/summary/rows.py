@@ -78,14 +78,14 @@ def _type_of(hint: Any) -> Any:
 
 def values_of(row: Any) -> dict[str, Any]:
     """A row as JSON and frames take it: its labels and its fields on one level."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for field in fields(row):
         value = getattr(row, field.name)
         if field.name == LABELS:
-            found |= value
+            values |= value
         else:
-            found[field.name] = [_plain(one) for one in value] if isinstance(value, tuple) else value
-    return found
+            values[field.name] = [_plain(one) for one in value] if isinstance(value, tuple) else value
+    return values
 
 
 def _plain(value: Any) -> Any:
@@ -117,13 +117,13 @@ def rows_of(kind: type[_Row], frame: pl.DataFrame) -> list[_Row]:
     True
     """
     hints: Mapping[str, Any] = _hints(kind)  # type: ignore[arg-type]
-    found = []
+    rows = []
     for values in frame.iter_rows(named=True):
         made = {name: _made(hint, values[name]) for name, hint in hints.items() if name != LABELS}
         if LABELS in hints:
             made[LABELS] = {key: label for key, label in values.items() if key not in hints and label is not None}
-        found.append(kind(**made))
-    return found
+        rows.append(kind(**made))
+    return rows
 
 
 def _made(hint: Any, value: Any) -> Any:

@@ -47,18 +47,18 @@ def judge_precision(store: Path, rule: StopRule) -> Precision:
     by_name = measured.work.cells if only is None else {only: measured.work.cells[only]}
     cells = [] if compared else [cell for some in by_name.values() for cell in some]
     what = "ratio" if compared else "median"
-    found = [(_named(row), row.ratio_low, row.ratio_high, min(row.n_runs, row.n_runs_baseline)) for row in compared] + [
-        _of_cell(cell) for cell in cells
-    ]
-    if not found:
+    intervals = [
+        (_named(row), row.ratio_low, row.ratio_high, min(row.n_runs, row.n_runs_baseline)) for row in compared
+    ] + [_of_cell(cell) for cell in cells]
+    if not intervals:
         return Precision(False, "no run can be used yet")
     target = math.log1p(rule.precision_percent / 100.0)
     most = measured.plan.blocks + rule.more_blocks
     judged = [
         stats.stop(low, high, runs=runs, target=target, least=min(rule.least_blocks, most), most=most + 1)
-        for _, low, high, runs in found
+        for _, low, high, runs in intervals
     ]
-    open_ones = [(one, name) for one, (name, *_) in zip(judged, found, strict=True) if one.word != "precise"]
+    open_ones = [(one, name) for one, (name, *_) in zip(judged, intervals, strict=True) if one.word != "precise"]
     if not open_ones:
         widest = max(one.half_width or 0.0 for one in judged)
         return Precision(

@@ -80,8 +80,8 @@ def _known(number: float | None, censored: object) -> Known | None:
 
 
 def _latency(one: Mapping[str, Any] | None, figure: str) -> float | None:
-    found: float | None = ((one or {}).get("latency_ns") or {}).get(figure)
-    return found
+    latency: float | None = ((one or {}).get("latency_ns") or {}).get(figure)
+    return latency
 
 
 def loads_frame(samples: SampleSet, experiment: str, keys: Sequence[str]) -> pl.DataFrame:

@@ -64,7 +64,7 @@ class CellFound:
 
 def read_cell(task: CellTask) -> CellFound:
     """Read the runs of one combination of levels, one run in memory at a time."""
-    found = CellFound([], [], [], [])
+    cell_figures = CellFound([], [], [], [])
     opened: dict[tuple[str, ...], cell_work.Cell] = {}
     for file in task.samples.files:
         run = file.run
@@ -72,18 +72,20 @@ def read_cell(task: CellTask) -> CellFound:
         try:
             parts = list(run_parts(task.samples, file, exceed_ns=exceed_ns))
         except (OSError, KeyError, BadInput, pl.exceptions.PolarsError) as error:
-            found.problems.append(Problem(run.run_id, file.path, f"{file.path}: damaged behind its footer ({error})"))
+            cell_figures.problems.append(
+                Problem(run.run_id, file.path, f"{file.path}: damaged behind its footer ({error})")
+            )
             continue
         for part in parts:
             labels = {**run.factors, **part.labels}
             about = {name: getattr(run, name) for name in ("run_id", "experiment", "instrument")}
             place = {name: getattr(run, name) for name in ("block", "replicate", "position", "control")}
-            found.run_rows.append({**about, **labels, **place, **part.figures})
+            cell_figures.run_rows.append({**about, **labels, **place, **part.figures})
             if run.control is not None:
                 continue
             if part.box is not None:
                 box = {of.name: getattr(part.box, of.name) for of in fields(part.box)}
-                found.boxes.append(PartBox(run_id=run.run_id, experiment=run.experiment, labels=labels, **box))
+                cell_figures.boxes.append(PartBox(run_id=run.run_id, experiment=run.experiment, labels=labels, **box))
             key = tuple(part.labels.values())
             if key not in opened:
                 rng = cell_work.rng_for(task.seed, task.experiment, repr(sorted(labels.items())))
@@ -95,8 +97,8 @@ def read_cell(task: CellTask) -> CellFound:
     quanta = [file.footer.get("clock", {}).get("quantum_ns") or 0.0 for file in task.samples.files]
     for cell in opened.values():
         cell.close(quantum_ns=max(quanta, default=0.0) if is_time else 0.0)
-        found.cells.append(cell)
-    return found
+        cell_figures.cells.append(cell)
+    return cell_figures
 
 
 class CellWork:
@@ -129,7 +131,7 @@ class CellWork:
     def key_types(self) -> dict[str, pl.Enum]:
         """The type of each key column: levels of factors in the order of the plan, those of parts by their numbers."""
         known, factors_of = self.levels(), set(self.plan.factor_names)
-        found = {}
+        types = {}
         for key in self.key_names:
             levels = known.get(key, {})
             seen = (str(row[key]) for row in self.run_rows if row.get(key) is not None)
@@ -137,8 +139,8 @@ class CellWork:
             if key not in factors_of:
                 number = {label: levels[label].number if label in levels else None for label in labels}
                 labels.sort(key=lambda label: math.inf if (of := number[label]) is None else of)
-            found[key] = pl.Enum(labels)
-        return found
+            types[key] = pl.Enum(labels)
+        return types
 
     def read(self, samples: SampleSet) -> SampleSet:
         """Read every run, cell by cell; return the set without those that turned out to be damaged."""
@@ -151,12 +153,12 @@ class CellWork:
             for (experiment, _), files in by_cell.items()
         ]
         problems: list[Problem] = []
-        for task, found in zip(tasks, map(read_cell, tasks), strict=True):
-            problems += found.problems
-            self.boxes += found.boxes
-            self.run_rows += [{**self._blank(RUN_COLUMNS), **row} for row in found.run_rows]
-            if found.cells:
-                self.cells[task.experiment] += found.cells
+        for task, cell_figures in zip(tasks, map(read_cell, tasks), strict=True):
+            problems += cell_figures.problems
+            self.boxes += cell_figures.boxes
+            self.run_rows += [{**self._blank(RUN_COLUMNS), **row} for row in cell_figures.run_rows]
+            if cell_figures.cells:
+                self.cells[task.experiment] += cell_figures.cells
         for named in self.plan.experiments:
             self.cells[named.name].sort(key=lambda cell, e=named: _plan_order(e, cell.labels))  # type: ignore[misc]
         self.run_rows.sort(key=lambda row: row["position"])
@@ -185,14 +187,14 @@ class CellWork:
 
     def levels(self) -> dict[str, dict[str, Level]]:
         """Key -> label -> the level: of factors as the plan states it, of parts as runs measured it."""
-        found: dict[str, dict[str, Level]] = defaultdict(dict)
+        by_key: dict[str, dict[str, Level]] = defaultdict(dict)
         for experiment in self.plan.experiments:
             for factor in experiment.factors:
-                found[factor.name] |= {level.label: level for level in factor.levels}
+                by_key[factor.name] |= {level.label: level for level in factor.levels}
             for cell in self.cells[experiment.name]:
                 for key, level in cell.levels.items():
-                    found[key].setdefault(cell.labels[key], level)
-        return dict(found)
+                    by_key[key].setdefault(cell.labels[key], level)
+        return dict(by_key)
 
     def cells_frame(self, runs: Sequence[Run], status: Mapping[str, str]) -> pl.DataFrame:
         """One row per cell in the plan's order, with the count of runs that are missing from it."""
@@ -210,10 +212,10 @@ class CellWork:
                 }
                 counted = {f"{word}_runs": counts[word] for word in ("skipped", "failed", "pending")}
                 measured = [c for c in self.cells[experiment.name] if dict(combination).items() <= c.labels.items()]
-                found = [cell.row() for cell in measured] or [
+                measured_rows = [cell.row() for cell in measured] or [
                     {**dict(combination), "quantity": experiment.record.quantity, "n_runs": 0, "n": 0}
                 ]
-                rows += [{**blank, **row, **counted} for row in found]
+                rows += [{**blank, **row, **counted} for row in measured_rows]
             rows_of = [row for row in rows if row["experiment"] == experiment.name]
             rows = [row for row in rows if row["experiment"] != experiment.name]
             rows += sorted(rows_of, key=lambda row, e=experiment: _plan_order(e, row))  # type: ignore[misc]

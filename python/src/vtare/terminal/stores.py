@@ -179,21 +179,21 @@ _FEW_SKIPPED: Final = 3
 
 def skipped_alike(runs: Sequence[Run], entries: Mapping[str, Entry]) -> dict[str, list[Run]]:
     """The runs that were skipped, by the reason; the most frequent one first."""
-    found: dict[str, list[Run]] = {}
+    by_reason: dict[str, list[Run]] = {}
     for run in runs:
         entry = entries.get(run.run_id)
         if entry is not None and entry.status == "skipped":
-            found.setdefault(entry.reason or "no reason was noted", []).append(run)
-    return dict(sorted(found.items(), key=lambda item: -len(item[1])))
+            by_reason.setdefault(entry.reason or "no reason was noted", []).append(run)
+    return dict(sorted(by_reason.items(), key=lambda item: -len(item[1])))
 
 
 def show_skipped(console: Console, runs: Sequence[Run], entries: Mapping[str, Entry]) -> None:
     """Print a line for each reason why runs were skipped, the most frequent ones."""
-    found = skipped_alike(runs, entries)
-    for reason, alike in list(found.items())[:_FEW_SKIPPED]:
+    by_reason = skipped_alike(runs, entries)
+    for reason, alike in list(by_reason.items())[:_FEW_SKIPPED]:
         console.print(wording.skipped(len(alike), reason))
-    if len(found) > _FEW_SKIPPED:
-        console.print(wording.more_reasons(len(found) - _FEW_SKIPPED))
+    if len(by_reason) > _FEW_SKIPPED:
+        console.print(wording.more_reasons(len(by_reason) - _FEW_SKIPPED))
 
 
 def show_status(console: Console, store: Path, state: State) -> None:

@@ -85,6 +85,6 @@ def read_relations(directory: Path) -> Mapping[str, ClockRelation] | None:
     if not path.exists():
         return None
     try:
-        return {role: ClockRelation.of_document(found) for role, found in documents.read(path)["hosts"].items()}
+        return {role: ClockRelation.of_document(relation) for role, relation in documents.read(path)["hosts"].items()}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BadInput(f"{path}: damaged, or not left by a run between machines ({error!r}); measure again") from error

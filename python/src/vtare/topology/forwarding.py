@@ -100,28 +100,28 @@ class ForwardingTopology(Topology):
 
     def steps(self) -> list[Step]:
         """Every command that makes tester and switch, in order; guests follow by `guest_steps`."""
-        found = [*network.make_namespace(self.tester), *self._switch.steps(self.bridge_namespace, self.mtu_byte)]
+        all_steps = [*network.make_namespace(self.tester), *self._switch.steps(self.bridge_namespace, self.mtu_byte)]
         for number, (name, port, bridge) in enumerate(
             ((TX_PORT, self._ingress, BRIDGE_IN), (RX_PORT, self._egress, BRIDGE_OUT))
         ):
-            found += cable((self.tester, name, tester_mac(number)), self.bridge_namespace, port, self.mtu_byte)
-            found += self._switch.plug(self.bridge_namespace, port, bridge, tester_mac(number))
+            all_steps += cable((self.tester, name, tester_mac(number)), self.bridge_namespace, port, self.mtu_byte)
+            all_steps += self._switch.plug(self.bridge_namespace, port, bridge, tester_mac(number))
         # Frames that a program sends reach the other end of a veth only where that takes them by NAPI; and frames of
         # sockets take that way only from a port that promises no large packets.
         tune = (("tester", TX_PORT, "tso", "off"), ("bridge_namespace", self._ingress, "gro", "on"))
         for place, device, feature, state in tune:
             namespace = self.tester if place == "tester" else self.bridge_namespace
-            found.append(Step(("ip", "netns", "exec", namespace, "ethtool", "-K", device, feature, state)))
-        return found
+            all_steps.append(Step(("ip", "netns", "exec", namespace, "ethtool", "-K", device, feature, state)))
+        return all_steps
 
     def guest_steps(self, index: int) -> list[Step]:
         """The commands that attach one guest, which is started, to the switch."""
-        found = self.kind.attach(self.slots[index], self.bridge_namespace, self.mtu_byte)
+        steps = self.kind.attach(self.slots[index], self.bridge_namespace, self.mtu_byte)
         for interface in self.slots[index].interfaces:
-            found += self._switch.plug(self.bridge_namespace, interface.port, interface.bridge, interface.mac)
+            steps += self._switch.plug(self.bridge_namespace, interface.port, interface.bridge, interface.mac)
             tester = self._ingress if interface.bridge == BRIDGE_IN else self._egress
-            found += self._switch.isolate(self.bridge_namespace, interface.port, interface.bridge, tester)
-        return found
+            steps += self._switch.isolate(self.bridge_namespace, interface.port, interface.bridge, tester)
+        return steps
 
     def _make(self) -> None:
         """Make the topology and wait until it carries frames."""

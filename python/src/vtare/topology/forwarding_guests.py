@@ -88,14 +88,14 @@ class _InNamespaces:
     def attach(self, slot: GuestSlot, bridge_namespace: str, mtu_byte: int) -> list[Step]:
         """See `Guests.attach`."""
         settings = ["net.ipv4.ip_forward=1", "net.ipv4.conf.all.rp_filter=0", "net.ipv4.conf.default.rp_filter=0"]
-        found = [Step(("ip", "netns", "exec", slot.name, "sysctl", "-q", "-e", "-w", *settings))]
+        steps = [Step(("ip", "netns", "exec", slot.name, "sysctl", "-q", "-e", "-w", *settings))]
         for interface in slot.interfaces:
-            found += cable((slot.name, interface.device, interface.mac), bridge_namespace, interface.port, mtu_byte)
-            found.append(Step(("ip", "-n", slot.name, "addr", "add", interface.address, "dev", interface.device)))
+            steps += cable((slot.name, interface.device, interface.mac), bridge_namespace, interface.port, mtu_byte)
+            steps.append(Step(("ip", "-n", slot.name, "addr", "add", interface.address, "dev", interface.device)))
             for address, mac in interface.neighbours:
                 neighbour = ("neigh", "replace", address, "lladdr", mac, "dev", interface.device)
-                found.append(Step(("ip", "-n", slot.name, *neighbour, "nud", "permanent")))
-        return found
+                steps.append(Step(("ip", "-n", slot.name, *neighbour, "nud", "permanent")))
+        return steps
 
     def devices(self, slot: GuestSlot) -> list[tuple[str, str]]:
         """See `Guests.devices`."""
@@ -236,9 +236,9 @@ class MachineGuests:
 
     def attach(self, slot: GuestSlot, bridge_namespace: str, mtu_byte: int) -> list[Step]:
         """See `Guests.attach`."""
-        found = network.set_mtu([(bridge_namespace, interface.port) for interface in slot.interfaces], mtu_byte)
+        steps = network.set_mtu([(bridge_namespace, interface.port) for interface in slot.interfaces], mtu_byte)
         return [
-            *found,
+            *steps,
             *(
                 Step(("ip", "-n", bridge_namespace, "link", "set", interface.port, "up"))
                 for interface in slot.interfaces

@@ -73,14 +73,14 @@ class TwoHosts(Hosts):
     def steps(self) -> list[Step]:
         """Every command that makes the topology, in order."""
         sites = (self.sender, self.responder)
-        found = [step for site in sites for step in network.make_namespace(site.namespace)]
-        found += [network.make_bridge(site.namespace, site.bridge) for site in sites]
-        found += self._between()
+        all_steps = [step for site in sites for step in network.make_namespace(site.namespace)]
+        all_steps += [network.make_bridge(site.namespace, site.bridge) for site in sites]
+        all_steps += self._between()
         for site in sites:
-            found.append(Step(("ip", "-n", site.namespace, "link", "set", _UPLINK, "master", site.bridge, "up")))
-            found += network.set_mtu([(site.namespace, site.bridge)], site.mtu_byte)
-            found += network.give_address(site.namespace, site.bridge, site.address, site.prefix_length, site.peers)
-        return found
+            all_steps.append(Step(("ip", "-n", site.namespace, "link", "set", _UPLINK, "master", site.bridge, "up")))
+            all_steps += network.set_mtu([(site.namespace, site.bridge)], site.mtu_byte)
+            all_steps += network.give_address(site.namespace, site.bridge, site.address, site.prefix_length, site.peers)
+        return all_steps
 
     def _between(self) -> list[Step]:
         """What joins the two uplinks."""
@@ -171,13 +171,13 @@ class RoutedHosts(TwoHosts):
     def facts(self) -> dict[str, Any]:
         """What the path between the servers is made of, with the shapers as the kernel reports them."""
         devices = {"router in": (self.router, _INWARD), "router out": (self.router, _OUTWARD)}
-        found = super().facts() | {name: network.interface_facts(*place) for name, place in devices.items()}
+        known = super().facts() | {name: network.interface_facts(*place) for name, place in devices.items()}
         with suppress(NetworkError):
-            found["shapers"] = {
+            known["shapers"] = {
                 f"{device} in {namespace}": _run_in(namespace, ("tc", "qdisc", "show", "dev", device))
                 for namespace, device in self._shaped()
             }
-        return found
+        return known
 
     def _shaped(self) -> tuple[tuple[str, str], ...]:
         """Where the bottleneck is, and where packets leave for the router, forward and back."""
@@ -185,15 +185,15 @@ class RoutedHosts(TwoHosts):
 
     def _between(self) -> list[Step]:
         mtu = self.sender.mtu_byte
-        found = network.pair((self.sender.namespace, _UPLINK), (self.router, _INWARD), mtu)
-        found += network.pair((self.router, _OUTWARD), (self.responder.namespace, _UPLINK), mtu)
+        steps = network.pair((self.sender.namespace, _UPLINK), (self.router, _INWARD), mtu)
+        steps += network.pair((self.router, _OUTWARD), (self.responder.namespace, _UPLINK), mtu)
         if not self.bridged:
             ups = (Step(("ip", "-n", self.router, "link", "set", device, "up")) for device in (_INWARD, _OUTWARD))
-            return [*found, *ups]
-        found.append(network.make_bridge(self.router, "br0"))
+            return [*steps, *ups]
+        steps.append(network.make_bridge(self.router, "br0"))
         for device in (_INWARD, _OUTWARD):
-            found.append(Step(("ip", "-n", self.router, "link", "set", device, "master", "br0", "up")))
-        return [*found, Step(("ip", "-n", self.router, "link", "set", "br0", "up"))]
+            steps.append(Step(("ip", "-n", self.router, "link", "set", device, "master", "br0", "up")))
+        return [*steps, Step(("ip", "-n", self.router, "link", "set", "br0", "up"))]
 
     def _carriers(self) -> list[tuple[str, str]]:
         ports = [(self._source.namespace, self._source.port(_CROSS)), (self._sink.namespace, self._sink.port(_CROSS))]

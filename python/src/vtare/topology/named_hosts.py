@@ -157,8 +157,8 @@ class NamedHosts(Hosts):
             undone[id(server)][1].append(("tc", "qdisc", "del", "dev", device, "root"))
         changed = []
         for server, device in (egress, (egress[0], self.inward), *ends) if path.mtu_stated else ():
-            if (found := _mtu_byte(server, device)) != path.mtu_byte:
-                undone[id(server)][1].append(("ip", "link", "set", "dev", device, "mtu", str(found)))
+            if (mtu := _mtu_byte(server, device)) != path.mtu_byte:
+                undone[id(server)][1].append(("ip", "link", "set", "dev", device, "mtu", str(mtu)))
                 changed.append((server, device))
         self._undone = [(server, commands) for server, commands in undone.values() if commands]
         for server, commands in self._undone:
@@ -186,14 +186,14 @@ class NamedHosts(Hosts):
             for role, server in self._servers.items()
             if (device := server.capture_interface()) is not None
         }
-        found: dict[str, Any] = {
+        known: dict[str, Any] = {
             "hosts": {role: asdict(spec) for role, spec in self._specs.items()},
             "devices": devices,
         }
         if self._undone:
             router = self._servers[ROUTER]
-            found["shapers"] = {self.outward: router.run(("tc", "qdisc", "show", "dev", self.outward))}
-        return found
+            known["shapers"] = {self.outward: router.run(("tc", "qdisc", "show", "dev", self.outward))}
+        return known
 
     def _device(self, role: str) -> str:
         """The device of one end towards the router."""

@@ -240,16 +240,16 @@ def netem_steps(path: PathSpec, device: str, *, forward: bool) -> list[Step]:
 
 def link_arguments(path: PathSpec, inward: str, outward: str, log: str) -> list[str]:
     """The arguments of `vtare link` between the router's two interfaces."""
-    found = ["link", inward, outward]
+    words = ["link", inward, outward]
     if path.steady_bit_per_s is not None:
-        found += ["--ab-rate", str(path.steady_bit_per_s)]
+        words += ["--ab-rate", str(path.steady_bit_per_s)]
     else:
         steps = ",".join(f"{phase.bit_per_s}:{phase.duration_ns}ns" for phase in path.phases)
-        found += ["--ab-rate-steps", steps]
-    found += ["--ab-buffer", f"{path.queue_byte}B"]
-    found += ["--delay", f"{path.delay_ns}ns"] if path.delay_ns else []
-    found += ["--ab-loss", f"{100 * path.loss_fraction:g}%"] if path.loss_fraction else []
-    return [*found, "--log", log, "--json"]
+        words += ["--ab-rate-steps", steps]
+    words += ["--ab-buffer", f"{path.queue_byte}B"]
+    words += ["--delay", f"{path.delay_ns}ns"] if path.delay_ns else []
+    words += ["--ab-loss", f"{100 * path.loss_fraction:g}%"] if path.loss_fraction else []
+    return [*words, "--log", log, "--json"]
 
 
 def _tc(*words: str) -> Step:

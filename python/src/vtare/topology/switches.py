@@ -74,14 +74,14 @@ class LinuxBridges:
 
     def steps(self, bridge_namespace: str, mtu_byte: int) -> list[Step]:
         """See `Switch.steps`."""
-        found = network.make_namespace(bridge_namespace)
+        all_steps = network.make_namespace(bridge_namespace)
         for bridge in _BRIDGES:
-            found += [
+            all_steps += [
                 network.make_bridge(bridge_namespace, bridge),
                 *network.set_mtu([(bridge_namespace, bridge)], mtu_byte),
                 Step(("ip", "-n", bridge_namespace, "link", "set", bridge, "up")),
             ]
-        return found
+        return all_steps
 
     def plug(self, bridge_namespace: str, port: str, bridge: str, mac: str) -> list[Step]:
         """See `Switch.plug`."""

@@ -308,18 +308,18 @@ def document(directory: Path, name: str) -> dict[str, Any] | None:
 
 
 def _disturbances(directory: Path, footer: Mapping[str, Any]) -> tuple[str, ...]:
-    found = []
+    disturbances = []
     others = (document(directory, "surroundings") or {}).get("others_cores")
     if others is not None and others > _OTHERS_CORES:
-        found.append("other work on the machine")
+        disturbances.append("other work on the machine")
     sink = (((document(directory, "sink") or {}).get("net") or {}).get("sink")) or {}
     if sink.get("socket_drops"):
-        found.append("sink missed packets")
+        disturbances.append("sink missed packets")
     lanes = (document(directory, "link") or {}).get("directions") or []
     if any((lane.get("late_share") or 0.0) > _LATE_SHARE for lane in lanes):
-        found.append("link was late")
+        disturbances.append("link was late")
     reported = {str(note.get("id")) for note in footer.get("notes", [])}
-    return (*found, *(text for key, text in _SPOILING_NOTES.items() if key in reported))
+    return (*disturbances, *(text for key, text in _SPOILING_NOTES.items() if key in reported))
 
 
 def judge(estimates: pl.DataFrame, truth: Truth | None) -> pl.DataFrame:

@@ -72,12 +72,12 @@ class History:
                 with self._connection:
                     self._connection.executescript(_TABLES)
                     self._connection.execute("INSERT OR IGNORE INTO meta VALUES ('schema', ?)", (SCHEMA,))
-            found = self._connection.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone()
+            schema = self._connection.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone()
         except sqlite3.Error as error:
             raise self._damaged(error) from error
-        if found is None or found[0] != SCHEMA:
+        if schema is None or schema[0] != SCHEMA:
             raise BadInput(
-                f"{self._path}: its schema is {found and found[0]!r}, not '{SCHEMA}': use the vtare that wrote it"
+                f"{self._path}: its schema is {schema and schema[0]!r}, not '{SCHEMA}': use the vtare that wrote it"
             )
 
     def _damaged(self, error: Exception) -> BadInput:
@@ -99,8 +99,8 @@ class History:
     @property
     def last_s(self) -> float | None:
         """When the last round began; None before the first."""
-        found = self._connection.execute("SELECT at_s FROM rounds ORDER BY number DESC LIMIT 1").fetchone()
-        return None if found is None else float(found[0])
+        row = self._connection.execute("SELECT at_s FROM rounds ORDER BY number DESC LIMIT 1").fetchone()
+        return None if row is None else float(row[0])
 
     def newest(self, count: int) -> set[int]:
         """The numbers of the last `count` rounds."""
@@ -135,13 +135,13 @@ class History:
         last = run("SELECT coalesce(max(round), 0) FROM changes WHERE series = ?", (series,)).fetchone()[0]
         query = "SELECT round, value FROM points WHERE series = ? AND round >= ? ORDER BY round DESC LIMIT ?"
         newest = run(query, (series, last, WINDOW)).fetchall()[::-1]
-        found = newest_change([point for _, point in newest])
-        if found is None:
+        change = newest_change([point for _, point in newest])
+        if change is None:
             return None
-        place = newest[found.index][0]
-        run("INSERT INTO changes VALUES (?, ?, ?, ?, ?)", (series, place, number, found.before, found.after))
-        around = newest[found.index - FACTS_BEFORE][0], newest[found.index + FACTS_AFTER][0]
-        return self._change(key, *around, place, number, found.before, found.after)
+        place = newest[change.index][0]
+        run("INSERT INTO changes VALUES (?, ?, ?, ?, ?)", (series, place, number, change.before, change.after))
+        around = newest[change.index - FACTS_BEFORE][0], newest[change.index + FACTS_AFTER][0]
+        return self._change(key, *around, place, number, change.before, change.after)
 
     def _change(
         self, key: SeriesKey, previous: int, following: int, place: int, number: int, before: float, after: float
@@ -185,28 +185,28 @@ class History:
             "SELECT key, number, at_s, value, facts FROM points JOIN rounds ON number = round"
             " JOIN series ON series.id = points.series ORDER BY series.id, number"
         )
-        found: dict[str, Series] = {}
+        by_key: dict[str, Series] = {}
         facts: dict[str, Mapping[str, Any]] = {}
         try:
             with closing(self._connection.execute(query)) as rows:
                 for key, number, at_s, value, written in rows:
-                    one = found.setdefault(key, Series(_key(key)) if key not in found else found[key])
+                    one = by_key.setdefault(key, Series(_key(key)) if key not in by_key else by_key[key])
                     one.rounds.append(int(number))
                     one.at_s.append(_number(at_s, _LATEST_S))
                     one.values.append(_number(value, _MOST_VALUE))
                     one.facts.append(facts.setdefault(written, _facts(written)))
         except (sqlite3.Error, ValueError, TypeError, KeyError, OverflowError) as error:
             raise self._damaged(error) from error
-        return sorted(found.values(), key=lambda one: (one.key.experiment, one.key.labels, one.key.figure))
+        return sorted(by_key.values(), key=lambda one: (one.key.experiment, one.key.labels, one.key.figure))
 
 
 def _key(written: str) -> SeriesKey:
-    found = plain_values(parse_json(written))
-    labels = tuple((_text(name), _text(level)) for name, level in dict(found["labels"]).items())
-    better = found["better"]
+    fields = plain_values(parse_json(written))
+    labels = tuple((_text(name), _text(level)) for name, level in dict(fields["labels"]).items())
+    better = fields["better"]
     if better not in (None, "less", "more"):
         raise ValueError("found a direction that is none")
-    return SeriesKey(_text(found["experiment"]), labels, _text(found["figure"]), _text(found["quantity"]), better)
+    return SeriesKey(_text(fields["experiment"]), labels, _text(fields["figure"]), _text(fields["quantity"]), better)
 
 
 def _text(found: object) -> str:
@@ -223,7 +223,7 @@ def _number(found: object, most: float) -> float:
 
 
 def _facts(written: str) -> dict[str, Any]:
-    found = plain_values(parse_json(written))
-    if not isinstance(found, dict):
+    facts = plain_values(parse_json(written))
+    if not isinstance(facts, dict):
         raise ValueError("found facts that are no object")
-    return found
+    return facts

@@ -162,8 +162,12 @@ def about_of(instrument: str, quantity: str) -> str:
     >>> about_of("rtt", "rtt_ns")
     'Round-trip time.'
     """
-    found = record_of(instrument).metric(quantity)
-    return "Readings of all runs." if found is None or not found.axis else f"{found.axis[0].upper()}{found.axis[1:]}."
+    declared = record_of(instrument).metric(quantity)
+    return (
+        "Readings of all runs."
+        if declared is None or not declared.axis
+        else f"{declared.axis[0].upper()}{declared.axis[1:]}."
+    )
 
 
 def _labels(one: Mapping[str, Any]) -> Labels:

@@ -21,16 +21,16 @@ def over_time(store: Path) -> OverTime:
     """
     if is_watched(store):
         with History(store, read_only=True) as history:
-            found = OverTime("round", tuple(history.series()), tuple(history.changes()))
+            figures = OverTime("round", tuple(history.series()), tuple(history.changes()))
     else:
         from vtare.summary.measured import read_measured
 
         measured = read_measured(store)
-        found = of_runs(measured.work.run_rows, measured.samples.files, measured.samples.keys)
-    if not found.series and found.bounds:
+        figures = of_runs(measured.work.run_rows, measured.samples.files, measured.samples.keys)
+    if not figures.series and figures.bounds:
         raise BadInput(
-            f"{store}: every figure is only a bound ({found.bounds[0]}): raise the limit that its runs end at"
+            f"{store}: every figure is only a bound ({figures.bounds[0]}): raise the limit that its runs end at"
         )
-    if not found.series:
+    if not figures.series:
         raise BadInput(f"{store}: it has no figure yet: wait for the first round or run")
-    return found
+    return figures

@@ -82,10 +82,10 @@ class Collected:
     @property
     def bounds(self) -> list[str]:
         """What is known of figures only as a bound, in words; none of them is followed."""
-        found = {
+        known_bounds = {
             key: next((known for known in some if known.side != "exact"), None) for key, some in self.values.items()
         }
-        return [bound_text(key, known) for key, known in found.items() if known is not None]
+        return [bound_text(key, known) for key, known in known_bounds.items() if known is not None]
 
 
 def measure(store: Path, binary: Path) -> dict[str, Any]:
@@ -105,8 +105,8 @@ def measure(store: Path, binary: Path) -> dict[str, Any]:
         # Each round has another order, and the same again if it must be repeated.
         with StopRequest() as stop, Store.create(place, plan, number) as opened:
             Campaign(opened, program, stop).run()
-        found = collect(place)
-        made = Round(at_s, time.monotonic() - begin, found.facts, found.figures)
+        collected = collect(place)
+        made = Round(at_s, time.monotonic() - begin, collected.facts, collected.figures)
         try:
             changes = history.append(made)
         except sqlite3.Error as error:
@@ -121,7 +121,7 @@ def measure(store: Path, binary: Path) -> dict[str, Any]:
         "ended_boot_s": time.clock_gettime(time.CLOCK_BOOTTIME),
         "figures": [{**key.document(), "value": value} for key, value in made.figures.items()],
         **{
-            name: getattr(found, name)
+            name: getattr(collected, name)
             for name in ("missing", "bounds", "histograms", "causes", "clock", "events", "standstills")
         },
     }
@@ -139,23 +139,23 @@ def collect(place: Path) -> Collected:
     missing += [entry.reason or entry.status for entry in entries.values() if entry.status != "done"]
     if not samples.files:
         raise CampaignStopped(f"no run of the round can be used: {missing[0] if missing else 'it has none'}")
-    found = Collected(facts_of(samples.files[0].footer), missing)
+    collected = Collected(facts_of(samples.files[0].footer), missing)
     for file in samples.files:
-        _note_clock(file, found)
-        found.standstills += standstills_of(file)
+        _note_clock(file, collected)
+        collected.standstills += standstills_of(file)
         if file.run.control is not None:
             continue
         for part in run_parts(samples, file, exceed_ns=None):
             labels = {**file.run.factors, **part.labels}
             of_part = figures_of(file.run.experiment, file.run.instrument, labels, part.figures)
             for key, value in of_part.items():
-                found.values[key].append(value)
+                collected.values[key].append(value)
             cell = _cell(file, part.labels)
-            found.histograms.append(_histogram(file, part, labels, cell))
+            collected.histograms.append(_histogram(file, part, labels, cell))
             if (causes := cell.get("causes")) is not None:
-                found.causes.append({"experiment": file.run.experiment, "labels": labels, "causes": causes})
-    found.events["stalled"] = len(found.standstills)
-    return found
+                collected.causes.append({"experiment": file.run.experiment, "labels": labels, "causes": causes})
+    collected.events["stalled"] = len(collected.standstills)
+    return collected
 
 
 def _cell(file: RunFile, labels: Mapping[str, str]) -> Mapping[str, Any]:

@@ -49,7 +49,7 @@ def _windows(file: RunFile) -> list[_Window]:
 
 def standstills_of(file: RunFile) -> list[dict[str, Any]]:
     """The standstills of one run, with their text. Far ends of one run share them."""
-    found = {window: one for window, one in zip(_windows(file), _outages(file), strict=True)}
+    by_window = {window: one for window, one in zip(_windows(file), _outages(file), strict=True)}
     started_s = file.footer["started_unix_ns"] / 1e9
     return [
         {
@@ -62,5 +62,5 @@ def standstills_of(file: RunFile) -> list[dict[str, Any]]:
                 wording.CAUSES.get(str(one.get("cause")), wording.UNKNOWN_CAUSE),
             )),
         }
-        for (began, ended), one in found.items()
+        for (began, ended), one in by_window.items()
     ]  # fmt: skip

@@ -31,13 +31,13 @@ def loads(k: int, n: int, q: float) -> list[float]:
 
 def index_by_loaded() -> list[tuple[int, float, float]]:
     """Loaded machines, Jain's index computed from their loads, and the index as the closed form gives it."""
-    found = []
+    indices = []
     for row in read_rows(_INDEX):
         k, n, q = int(row["k_strongly_loaded"]), int(row["n_vms"]), float(row["q"])
         index = stats.jain_index(loads(k, n, q)).value
         assert index is not None
-        found.append((k, index, float(row["j_eq5"])))
-    return found
+        indices.append((k, index, float(row["j_eq5"])))
+    return indices
 
 
 def most_bit_per_s(frame_byte: int, link_bit_per_s: float = 1e9) -> float:

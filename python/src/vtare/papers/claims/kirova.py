@@ -69,16 +69,16 @@ def interaction_p(kind: str, factors: tuple[str, str]) -> dict[str, float]:
     By the ANOVA-type statistic, which takes no spreads as equal. What is printed as 0 is taken as half of the last
     decimal, and `printed_as_zero` counts it.
     """
-    found = {}
+    by_name = {}
     for name, figure in FIGURES.items():
         rows = [row for row in read_rows(TABLES[kind]) if row[figure].strip()]
         values = np.log([float(row[figure]) or _HALF_DIGIT_NS for row in rows])
         labels = {factor: [row[factor] for row in rows] for factor in factors}
         (test,) = stats.interaction_tests(values, labels, family=f"{kind}: {' x '.join(factors)}")
         assert test.p is not None
-        found[name] = test.p.raw
-    adjusted = stats.adjust(list(found.values()), family=f"{kind}: {' x '.join(factors)}", adjustment="holm")
-    return {name: p.adjusted for name, p in zip(found, adjusted, strict=True)}
+        by_name[name] = test.p.raw
+    adjusted = stats.adjust(list(by_name.values()), family=f"{kind}: {' x '.join(factors)}", adjustment="holm")
+    return {name: p.adjusted for name, p in zip(by_name, adjusted, strict=True)}
 
 
 def _written(values: dict[str, float]) -> str:
@@ -149,11 +149,13 @@ def _factors() -> list[Claim]:
 def _platform(kind: str, where: str) -> Claim:
     """Whether VirtualBox, and no other platform, differs: in location (median, min), spread (half IQR) and max."""
     pairs = {name: sure_pairs(kind, "platform", name) for name in FIGURES}
-    box_alone = {name: bool(found) and all("VBox" in pair for pair in found) for name, found in pairs.items()}
-    written = "; ".join(f"{name} {', '.join(' - '.join(pair) for pair in found) or 'no pair'}"
-                        for name, found in pairs.items())  # fmt: skip
+    box_alone = {
+        name: bool(differing) and all("VBox" in pair for pair in differing) for name, differing in pairs.items()
+    }
+    written = "; ".join(f"{name} {', '.join(' - '.join(pair) for pair in differing) or 'no pair'}"
+                        for name, differing in pairs.items())  # fmt: skip
     shown = [name for name, alone in box_alone.items() if alone]
-    full = [name for name, found in pairs.items() if box_alone[name] and len(found) == len(OTHERS)]
+    full = [name for name, differing in pairs.items() if box_alone[name] and len(differing) == len(OTHERS)]
     return Claim(
         f"{kind}-platform", f"section {where}", f"For {kind}, of all platforms only VirtualBox differs (medians, half "
         "IQRs, minima and maxima).", "only VirtualBox, all four parameters", f"Dunn, Holm over the pairs: {written}",
@@ -195,13 +197,13 @@ def _interactions() -> list[Claim]:
                 f"At most {ALPHA:g}: {listed(by_paper)}. This test also sees what either factor does alone.",
             )
         )  # fmt: skip
-        found = interaction_p(kind, factors)
-        proper = _significant(found)
+        values = interaction_p(kind, factors)
+        proper = _significant(values)
         claims.append(
             Claim(
                 f"{kind}-{'-'.join(factors)}-interaction", f"section {where}", f"For {kind}, {effect} interact on "
                 f"{listed(wanted)}: one factor changes what the other does.", f"significant: {listed(wanted)}",
-                f"ANOVA-type statistic, Holm: {_written(found)}", _decide(proper, set(wanted)),
+                f"ANOVA-type statistic, Holm: {_written(values)}", _decide(proper, set(wanted)),
                 f"As an interaction, with the effects of both factors taken out, it is found for: {listed(proper)}."
                 + _zeros(kind),
             )
@@ -331,10 +333,10 @@ def figures() -> tuple[Drawing, ...]:
         factors = ("function", "platform", "load")
         squares = []
         for factor in factors:
-            found = factor_p(kind, factor)
+            values = factor_p(kind, factor)
             squares.append([
                 plots.Square(1.0 if p <= ALPHA else 0.0, write_p(p), "sure" if p <= ALPHA else "open")
-                for p in found.values()
+                for p in values.values()
             ])  # fmt: skip
         drawings.append(
             plots.matrix(

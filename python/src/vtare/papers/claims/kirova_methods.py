@@ -57,7 +57,7 @@ def _ticks() -> Claim:
     """How many maxima under CPU load are whole ticks of a kernel with 250 of them a second."""
     text = sentence("tails-cpu")
     tick = text.numbers["tick"]
-    found, total = [], 0
+    multiples, total = [], 0
     for kind in TABLES:
         for (function, platform, load), value in cells(kind, "max").items():
             if load != "cpu":
@@ -65,14 +65,14 @@ def _ticks() -> Claim:
             total += 1
             ticks = value / tick
             if abs(ticks - round(ticks)) <= _NEAR:
-                found.append(f"{function} on {platform} {round(ticks)}")
+                multiples.append(f"{function} on {platform} {round(ticks)}")
     return text.claim(
         "The longer tails under CPU load are those of the timers and sleeps.", text.words["cause"],
-        f"{len(found)} of {total} maxima are whole multiples of {time_text(tick)}; by chance "
+        f"{len(multiples)} of {total} maxima are whole multiples of {time_text(tick)}; by chance "
         f"{2 * _NEAR * total:g} would be",
-        decide(holds=len(found) <= 4 * _NEAR * total, in_part=False),
+        decide(holds=len(multiples) <= 4 * _NEAR * total, in_part=False),
         f"{time_text(tick)} is the scheduler's tick at 250 Hz: the reading thread waited for its turn, whatever it "
-        f"read. In ticks: {', '.join(found)}.",
+        f"read. In ticks: {', '.join(multiples)}.",
     )  # fmt: skip
 
 

@@ -188,12 +188,12 @@ def _tests() -> list[Claim]:
     )]  # fmt: skip
     cell_p = {parameter: pairs_p("timers", ("platform", "load"), parameter) for parameter in FIGURES}
     text = sentence("idle-xen-pairs")
-    found = {f"Xen - {other}": cell_p["median"][frozenset({"Xen / idle", f"{other} / idle"})]
+    values = {f"Xen - {other}": cell_p["median"][frozenset({"Xen / idle", f"{other} / idle"})]
              for other in text.names("others")}  # fmt: skip
     claims.append(text.claim(
         "On the idle system, changing from Xen to Host OS or ESXi affects the median.", "significant: 2 of 2",
-        "Dunn, not adjusted: " + ", ".join(f"{pair} {write_p(value)}" for pair, value in found.items()),
-        decide(holds=all(value <= ALPHA for value in found.values())),
+        "Dunn, not adjusted: " + ", ".join(f"{pair} {write_p(value)}" for pair, value in values.items()),
+        decide(holds=all(value <= ALPHA for value in values.values())),
         f"There are two datasets for each platform and load: alone, they have no exact p below "
         f"{significant(2 / math.comb(4, 2), 2)}.",
     ))  # fmt: skip
@@ -245,11 +245,11 @@ def _exchanged() -> Claim:
     as_printed = exchanged = 0
     written = []
     for effect in text.words:
-        found = joined_significant("timers", tuple(effect.split(" x ")))
+        tested = joined_significant("timers", tuple(effect.split(" x ")))
         printed = set(text.names(effect))
-        as_printed += found == printed
-        exchanged += found == {swap.get(name, name) for name in printed}
-        written.append(f"{effect}: {listed(found)}")
+        as_printed += tested == printed
+        exchanged += tested == {swap.get(name, name) for name in printed}
+        written.append(f"{effect}: {listed(tested)}")
     return text.claim(
         "Section 3.1.4 names MAD and max as the columns of Table 1 do.",
         "; ".join(f"{effect}: {listed(text.names(effect))}" for effect in text.words),

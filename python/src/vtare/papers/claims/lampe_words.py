@@ -37,24 +37,24 @@ def table_rows() -> list[Row]:
 
 def ranks() -> dict[tuple[str, int], int]:
     """Rank of each configuration at each argument, 1 the steadiest; equal printed figures share the better rank."""
-    found: dict[tuple[str, int], int] = {}
+    by_cell: dict[tuple[str, int], int] = {}
     rows = table_rows()
     for argument in sorted({int(row["argument_a"]) for row in rows}):
         some = [row for row in rows if int(row["argument_a"]) == argument]
         for row, rank in zip(some, scipy_stats.rankdata([float(r["cv"]) for r in some], method="min"), strict=True):
-            found[row["config_id"], argument] = int(rank)
-    return found
+            by_cell[row["config_id"], argument] = int(rank)
+    return by_cell
 
 
 def coefficients(wanted: Callable[[Row], bool], block: tuple[str, ...]) -> dict[Block, float]:
     """One coefficient for each block; a printed 0.0000 counts as half of the last printed decimal."""
-    found: dict[Block, float] = {}
+    by_block: dict[Block, float] = {}
     for row in table_rows():
         if wanted(row):
             place = tuple(row[name] for name in block)
-            assert place not in found, place
-            found[place] = max(float(row["cv"]), LAMPE_CV_QUANTUM / 2)
-    return found
+            assert place not in by_block, place
+            by_block[place] = max(float(row["cv"]), LAMPE_CV_QUANTUM / 2)
+    return by_block
 
 
 def ratios(over: Callable[[Row], bool], under: Callable[[Row], bool], block: tuple[str, ...]) -> dict[Block, float]:
@@ -193,14 +193,14 @@ def _public() -> list[Claim]:
 
 
 def _names() -> dict[str, str]:
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for row in table_rows():
         software = "" if row["virtualization_software"] == "none" else f" {row['virtualization_software']}"
-        found[row["config_id"]] = (
+        names[row["config_id"]] = (
             f"#{row['config_id']} ({row['machine_type']}{software}, {row['host_utilization']}, "
             f"{row['programming_language']})"
         )
-    return found
+    return names
 
 
 def _hypervisors() -> list[Claim]:

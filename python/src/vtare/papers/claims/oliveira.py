@@ -70,11 +70,11 @@ def _affinity() -> Claim:
 
 def shares_by(table: str, column: str) -> dict[str, float]:
     """Shares of outliers in percent by one column of a table (its rates, locations or load types)."""
-    found: dict[str, float] = {}
+    shares: dict[str, float] = {}
     for row in rows_where(_TABLE, record="table", table=table, statistic="share_of_outliers"):
         name = row[column].split(" [")[0] or "other scenarios"
-        found[name] = found.get(name, 0.0) + float(row["value_percent"])
-    return found
+        shares[name] = shares.get(name, 0.0) + float(row["value_percent"])
+    return shares
 
 
 def _outliers() -> list[Claim]:

@@ -122,7 +122,7 @@ def _exit_code(how: dict[str, Any]) -> int:
     code, number = how.get("code"), how.get("signal")
     if code is None and number is None:
         return -signal.SIGKILL
-    found, sign, largest = (number, -1, _LARGEST_SIGNAL) if code is None else (code, 1, _LARGEST_CODE)
-    if type(found) is not int or not 0 <= found <= largest:
-        raise GuestFailed(f"a program that ended with {printable(found)}, not a number from 0 to {largest}")
-    return sign * found
+    value, sign, largest = (number, -1, _LARGEST_SIGNAL) if code is None else (code, 1, _LARGEST_CODE)
+    if type(value) is not int or not 0 <= value <= largest:
+        raise GuestFailed(f"a program that ended with {printable(value)}, not a number from 0 to {largest}")
+    return sign * value

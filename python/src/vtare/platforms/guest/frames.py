@@ -77,7 +77,7 @@ class Decoder:
 
     def take(self, data: bytes) -> list[Frame]:
         """Take bytes as they came, and give the frames that they complete."""
-        found: list[Frame] = []
+        frames: list[Frame] = []
         noise = bytearray()
         for begin in range(0, len(data), MAX_PAYLOAD_BYTE):
             self._held += data[begin : begin + MAX_PAYLOAD_BYTE]
@@ -87,7 +87,7 @@ class Decoder:
                 if length == 0:
                     break
                 if frame is not None:
-                    found.append(frame)
+                    frames.append(frame)
                 else:
                     self.skipped_byte += length
                     noise += self._held[at : at + length]
@@ -96,7 +96,7 @@ class Decoder:
                 self.skipped = (self.skipped + bytes(noise))[-_KEPT_BYTE:]
                 noise.clear()
             del self._held[:at]
-        return found
+        return frames
 
     def _look(self, at: int) -> tuple[Frame | None, int]:
         """The frame at a place with its length; None and what to skip where there is none; None and 0 to wait."""

@@ -173,11 +173,11 @@ def settled_facts(agent: Agent, name: str, clock_source: str | None) -> dict[str
     deadline = time.monotonic() + _SETTLE_S
     while True:
         facts = agent.facts()
-        found = printable(facts.get("clock_source"))
-        if found == clock_source or (clock_source is None and not found.endswith(_EARLY)):
+        source = printable(facts.get("clock_source"))
+        if source == clock_source or (clock_source is None and not source.endswith(_EARLY)):
             return facts
         if time.monotonic() > deadline:
             there = printable(facts.get("clock_sources_available") or "none")
             wanted = clock_source or "one that it stays with"
-            raise MachineCannot(f"guest {name}: its kernel keeps time by {found}, not {wanted}; it offers {there}")
+            raise MachineCannot(f"guest {name}: its kernel keeps time by {source}, not {wanted}; it offers {there}")
         time.sleep(_LOOK_S)

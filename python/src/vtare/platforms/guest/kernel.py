@@ -115,12 +115,12 @@ def _place(flavour: str) -> Path:
 
 def _unpacked_packages(flavour: str) -> list[Kernel]:
     """The kernels of one flavour that were fetched before, oldest first."""
-    found = []
+    kernels = []
     for image in sorted(_place(flavour).glob("*/boot/vmlinuz-*"), key=lambda path: path.stat().st_mtime):
         modules = image.parent.parent / "lib/modules" / image.name.removeprefix("vmlinuz-")
         if modules.is_dir():
-            found.append(Kernel(bootable(image, image.parent), modules))
-    return found
+            kernels.append(Kernel(bootable(image, image.parent), modules))
+    return kernels
 
 
 def _fetch(flavour: str) -> None:

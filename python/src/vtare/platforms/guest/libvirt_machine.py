@@ -191,5 +191,5 @@ def _silence(libvirt: Any) -> None:
 
 
 def _security_models(capabilities: str) -> list[str]:
-    found = ElementTree.fromstring(capabilities).findall("./host/secmodel/model")
-    return [str(model.text) for model in found]
+    models = ElementTree.fromstring(capabilities).findall("./host/secmodel/model")
+    return [str(model.text) for model in models]

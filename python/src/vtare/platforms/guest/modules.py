@@ -53,8 +53,8 @@ class Modules:
     def __init__(self, directory: Path) -> None:
         """Look through a directory such as `/lib/modules/6.1.0-13-amd64`."""
         self.directory = directory
-        found = (path for path in sorted(directory.rglob("*.ko*")) if _SUFFIX.search(path.name))
-        self._paths = {_plain(_SUFFIX.sub("", path.name)): path for path in found}
+        paths = (path for path in sorted(directory.rglob("*.ko*")) if _SUFFIX.search(path.name))
+        self._paths = {_plain(_SUFFIX.sub("", path.name)): path for path in paths}
         listed = directory / "modules.builtin"
         text = listed.read_text(encoding="utf-8") if listed.is_file() else ""
         self._built_in = {_plain(line.rpartition("/")[2].removesuffix(".ko")) for line in text.splitlines()}
@@ -81,19 +81,19 @@ class Modules:
 def in_order(names: Iterable[str], read: Callable[[str], bytes], built_in: Iterable[str]) -> list[tuple[str, bytes]]:
     """Modules with all they depend on, dependencies first. `read` gives the content of one by its plain name."""
     there = set(built_in)
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
 
     def take(name: str) -> None:
-        if name in found or name in there:
+        if name in contents or name in there:
             return
         content = read(name)
         for needed in depends(content):
             take(needed)
-        found[name] = content
+        contents[name] = content
 
     for name in names:
         take(_plain(name))
-    return list(found.items())
+    return list(contents.items())
 
 
 def depends(content: bytes) -> list[str]:

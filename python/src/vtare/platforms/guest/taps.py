@@ -70,13 +70,13 @@ def leftovers() -> list[Leftover]:
         devices = json.loads(network.run_tool(("ip", "-j", "link", "show")) or "[]")
     except (NetworkError, OSError, ValueError):
         return []
-    found = []
+    taps = []
     for device in devices:
         owner = owner_of(str(device.get("ifalias", "")))
         name = str(device.get("ifname", ""))
         if owner is not None and name.startswith(_PREFIX):
-            found.append(Leftover("tap", name, still_runs(owner), partial(remove_outside, name)))
-    return found
+            taps.append(Leftover("tap", name, still_runs(owner), partial(remove_outside, name)))
+    return taps
 
 
 def _as_port(site: Site, index: int) -> list[Step]:

@@ -146,14 +146,14 @@ def _dom0_gives_memory(command_line: str, settings: str) -> bool:
 
 def read_list(text: str) -> list[Domain]:
     """The lines of `xl list`; those that are none are skipped."""
-    found = []
+    listed = []
     for line in text.splitlines():
         # A name may hold blanks.
         words = line.rsplit(None, 5)
         if len(words) == 6 and all(word.isdigit() for word in words[1:4]):
             number, memory, vcpus = (int(word) for word in words[1:4])
-            found.append(Domain(words[0].strip(), number, memory * _MEBIBYTE, vcpus, words[4]))
-    return found
+            listed.append(Domain(words[0].strip(), number, memory * _MEBIBYTE, vcpus, words[4]))
+    return listed
 
 
 def domains() -> list[Domain]:

@@ -171,7 +171,7 @@ def _rankings(summary: Summary, layout: Layout) -> list[_Ranking]:
     adjusted = iter(
         stats.adjust([p.raw for p in known], family=family, adjustment="holm", exact=[p.exact for p in known])
     )
-    found = []
+    rankings = []
     for (factor, levels, sets), test in zip(made, tests, strict=True):
         p = next(adjusted) if test is not None and test.p is not None else None
         why = (
@@ -190,8 +190,8 @@ def _rankings(summary: Summary, layout: Layout) -> list[_Ranking]:
             middle, ratio = math.exp(float(logs[:, at].mean())), math.exp(float(np.median(apart)))
             about.append(_RankedLevel(level, float(ranks[at]), middle, ratio, low, high))
         about.sort(key=lambda level: level.rank)
-        found.append(_Ranking(factor.name, factor.baseline, len(sets), tuple(about), p, why))
-    return _with_contrasts(found, [(levels, sets) for _, levels, sets in made], family, alpha, shared)
+        rankings.append(_Ranking(factor.name, factor.baseline, len(sets), tuple(about), p, why))
+    return _with_contrasts(rankings, [(levels, sets) for _, levels, sets in made], family, alpha, shared)
 
 
 def _with_contrasts(
@@ -237,19 +237,19 @@ def configuration_table(summary: Summary, layout: Layout) -> Table | None:
     """
     names = [factor.name for factor in layout.experiment.factors if len(layout.order.get(factor.name, ())) > 1]
     arguments = layout.order.get("argument", ())
-    found: dict[tuple[str, ...], dict[str, float]] = defaultdict(dict)
+    by_levels: dict[tuple[str, ...], dict[str, float]] = defaultdict(dict)
     for row in cell_rows(summary, layout):
         if row["cv"] is not None:
-            found[tuple(row[name] for name in names)][row["argument"]] = row["cv"]
-    if layout.is_median or not names or len(found) < _LEAST_LEVELS:
+            by_levels[tuple(row[name] for name in names)][row["argument"]] = row["cv"]
+    if layout.is_median or not names or len(by_levels) < _LEAST_LEVELS:
         return None
     ranks: dict[tuple[tuple[str, ...], str], float] = {}
     for argument in arguments:
-        here = [(labels, by[argument]) for labels, by in found.items() if argument in by]
+        here = [(labels, by[argument]) for labels, by in by_levels.items() if argument in by]
         for (labels, _), rank in zip(here, rankdata([cv for _, cv in here]) if here else (), strict=True):
             ranks[labels, argument] = float(rank)
     rows: list[tuple[float, tuple[Shown, ...]]] = []
-    for labels, by in found.items():
+    for labels, by in by_levels.items():
         own = [ranks[labels, argument] for argument in by]
         shown = [
             text.Shown(f"{percent_text(by[a])} ({ranks[labels, a]:g})", f"{by[a]} ({ranks[labels, a]:g})", by[a])
@@ -313,8 +313,8 @@ def _tables(summary: Summary, layout: Layout) -> tuple[Table, ...]:
 def _tested(summary: Summary, layout: Layout) -> list[stats.PValue]:
     """Every p-value of the rankings, adjusted."""
     rankings = _rankings(summary, layout)
-    found = [*(one.p for one in rankings), *(level.p for one in rankings for level in one.levels)]
-    return [p for p in found if p is not None]
+    values = [*(one.p for one in rankings), *(level.p for one in rankings for level in one.levels)]
+    return [p for p in values if p is not None]
 
 
 PAGE: Final = Page(

@@ -18,17 +18,19 @@ if TYPE_CHECKING:
 def _sentences(summary: Summary, layout: Layout) -> Answered:
     """One share per load: that of the CPU that loses most."""
     cells = cell_rows(summary, layout)
-    found: list[Sentence] = []
+    sentences: list[Sentence] = []
     for load in layout.order.get("load", ()) or (None,):
         rows = [row for row in cells if load is None or row["load"] == load]
         if not rows:
             continue
         row = max(rows, key=lambda row: layout.value(row) or 0.0)
         phrase, share, cpu = load_phrase(summary, load), main_figure(layout, row), str(row[layout.series])
-        found.append(
-            wording.more_time_lost(phrase, share, cpu) if found else wording.time_lost(phrase, share, cpu, len(rows))
+        sentences.append(
+            wording.more_time_lost(phrase, share, cpu)
+            if sentences
+            else wording.time_lost(phrase, share, cpu, len(rows))
         )
-    return ([wording.several(found)] if found else []), []
+    return ([wording.several(sentences)] if sentences else []), []
 
 
 def _about(summary: Summary, layout: Layout) -> str:

@@ -65,16 +65,16 @@ def _picked(
     layout: Layout, rows: Sequence[dict[str, Any]], load: str | None, *, captured: bool
 ) -> list[dict[str, Any]]:
     """The cells that are set side by side: one level of every key but the series."""
-    found = [row for row in rows if load is None or row["load"] == load]
+    picked = [row for row in rows if load is None or row["load"] == load]
     if "capture" in layout.keys:
-        found = [row for row in found if _captured(layout, row) == captured]
+        picked = [row for row in picked if _captured(layout, row) == captured]
     for key in layout.keys:
         if key not in (layout.series, "load"):
-            present = [label for label in layout.order[key] if any(row[key] == label for row in found)]
+            present = [label for label in layout.order[key] if any(row[key] == label for row in picked)]
             usual = layout.label(key, _USUAL[key]) if key in _USUAL else None
             chosen = usual if usual in present else (present[0] if present else None)
-            found = [row for row in found if row[key] == chosen]
-    return found
+            picked = [row for row in picked if row[key] == chosen]
+    return picked
 
 
 def _where(layout: Layout, row: Mapping[str, Any]) -> str:

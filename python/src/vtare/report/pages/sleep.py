@@ -42,18 +42,18 @@ def _answer(summary: Summary, scene: Scene) -> list[Sentence]:
     else:
         phrase = f"{load_phrase(summary, base)}{scene.elsewhere}"
         ends = (wording.sleep_is_late if late else wording.sleep_ends)(phrase, target, shown)
-    found = [wording.several([ends, platform_changes(summary, scene, base), *completed(scene, base)])]
+    sentences = [wording.several([ends, platform_changes(summary, scene, base), *completed(scene, base)])]
     busy = _worst_load(summary, scene)
     if busy is not None:
         it_ends = wording.it_is_late if by_time(scene, busy) else wording.it_ends
-        found.append(wording.several([
+        sentences.append(wording.several([
             it_ends(load_phrase(summary, busy), side_by_side(scene, busy, again=True)),
             _verdict(summary, scene, busy),
             # Beside two ways the tail could be of either.
             _tail_change(summary, scene.row(scene.system, busy)) if scene.ours is None else (),
             *completed(scene, busy),
         ]))  # fmt: skip
-    return found
+    return sentences
 
 
 def _tail_change(summary: Summary, cell: Mapping[str, Any] | None) -> Sentence:
@@ -78,8 +78,8 @@ def _exceedances(summary: Summary, cell: Mapping[str, Any], row: ComparisonRow) 
     """How often it is more than 1 ms late, where some runs have too few readings for a p99: what all runs have."""
     keys = summary.keys[cell["experiment"]]
     wanted = {**{key: cell[key] for key in keys}, "load": row.baseline}
-    found = summary.cells.filter(pl.col("experiment") == cell["experiment"]).iter_rows(named=True)
-    base = next((one for one in found if all(one[key] == label for key, label in wanted.items())), None)
+    rows = summary.cells.filter(pl.col("experiment") == cell["experiment"]).iter_rows(named=True)
+    base = next((one for one in rows if all(one[key] == label for key, label in wanted.items())), None)
     share, runs = FigureText(percent_text(cell["above_1ms"])), row.n_runs + row.without
     if base is None or base["above_1ms"] is None:
         return wording.late_by_1ms(share, row.n_runs, runs)
@@ -100,22 +100,22 @@ def _worst_load(summary: Summary, scene: Scene) -> str | None:
 
 def _verdict(summary: Summary, scene: Scene, load: str) -> Sentence:
     """Whether the two ways differ from the machine without load; empty where there are too few runs."""
-    found = []
+    compared = []
     for series in (scene.system, scene.ours):
         row = comparison(summary, scene.layout, scene.row(series, load), "load")
         if series is not None and row is not None:
-            found.append((scene.name(series).removesuffix(" adaptive sleep"), row))
-    if not found:
+            compared.append((scene.name(series).removesuffix(" adaptive sleep"), row))
+    if not compared:
         return ()
-    base = found[0][1].baseline
+    base = compared[0][1].baseline
     margin = f"{summary.plan.analysis.margin_percent:.3g} %"
-    words = [_word(row.verdict) for _, row in found]
-    if len(found) > 1 and words[0] != words[1]:
-        return wording.against(base, found[0][0], words[0], found[1][0], words[1])
+    words = [_word(row.verdict) for _, row in compared]
+    if len(compared) > 1 and words[0] != words[1]:
+        return wording.against(base, compared[0][0], words[0], compared[1][0], words[1])
     if words[0] == wording.DIFFERS:
-        return wording.differs(base) if len(found) == 1 else wording.both_differ(base)
+        return wording.differs(base) if len(compared) == 1 else wording.both_differ(base)
     if words[0] == wording.IS_EQUAL:
-        return wording.equals(base, margin) if len(found) == 1 else wording.both_equal(base, margin)
+        return wording.equals(base, margin) if len(compared) == 1 else wording.both_equal(base, margin)
     return wording.no_difference_shown(base)
 
 

@@ -132,23 +132,23 @@ def questions(summary: Summary, layout: Layout) -> list[Question]:
     """The figures: throughput over J, latency over frame size and over J, latency over load."""
     rows = answered_rows(summary, layout)
     loads = loads_frame(summary.sample_set, layout.experiment.name, layout.keys)
-    found = [
+    asked = [
         _over_jain(layout, rows, "median", _PASSES, "packet_rate", titles.OVER_JAIN),
         _over_frame(layout, rows),
         _over_jain(layout, rows, "latency_total_ns", "latency over the guests", "time",
                    titles.LATENCY_OVER_JAIN),
         _over_load(layout, loads),
     ]  # fmt: skip
-    return [question for question in found if question is not None]
+    return [question for question in asked if question is not None]
 
 
 def _groups(layout: Layout, rows: Sequence[Mapping[str, Any]], by: Sequence[str]) -> dict[tuple[str, ...], list[Any]]:
     """Rows by these keys, in the plan's order."""
-    found: dict[tuple[str, ...], list[Any]] = {}
+    groups: dict[tuple[str, ...], list[Any]] = {}
     for row in rows:
-        found.setdefault(tuple(str(row[key]) for key in by), []).append(row)
-    ranked = sorted(found, key=lambda place: [layout.rank(key, label) for key, label in zip(by, place, strict=True)])
-    return {place: found[place] for place in ranked}
+        groups.setdefault(tuple(str(row[key]) for key in by), []).append(row)
+    ranked = sorted(groups, key=lambda place: [layout.rank(key, label) for key, label in zip(by, place, strict=True)])
+    return {place: groups[place] for place in ranked}
 
 
 def _panels(

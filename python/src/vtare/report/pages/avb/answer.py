@@ -49,38 +49,38 @@ def _one_path(layout: Layout, rows: Sequence[dict[str, Any]]) -> Sentence:
     varying = [key for key in layout.keys if key != layout.series and len(layout.order[key]) > 1]
     where = ", ".join(layout.key_text(key, rows[0][key]) for key in varying)
     truth = FigureText(rate_text(rows[0]["truth_bit_per_s"]))
-    found = []
+    findings = []
     for row in rows:
         low, high = row["median_low"], row["median_high"]
         interval = "" if low is None or high is None else rate_range_text(low, high)
         known = known_of(row, "median")
         rate = "nothing" if known is None else f"{known.prefix}{rate_text(known.number)}"
-        found.append(wording.finds(row[layout.series], FigureText(rate, interval)))
-    return wording.estimates_at(where, truth, found) if where else wording.estimates(truth, found)
+        findings.append(wording.finds(row[layout.series], FigureText(rate, interval)))
+    return wording.estimates_at(where, truth, findings) if where else wording.estimates(truth, findings)
 
 
 def _all_paths(layout: Layout, estimates: pl.DataFrame) -> Sentence:
     """The median absolute error of each method over all its estimates, the least first, and its bounds apart."""
-    found = []
+    by_error = []
     for method in _methods(layout):
         own = estimates.filter(pl.col("method") == method)
         errors = own["error_percent"].drop_nulls().abs()
         bounds = int(own["at_least"].sum())
         if len(errors):
-            found.append((float(errors.median()), method, len(errors), bounds))  # type: ignore[arg-type]
-    if not found:
+            by_error.append((float(errors.median()), method, len(errors), bounds))  # type: ignore[arg-type]
+    if not by_error:
         return ()
     # By what is shown, so that methods that show the same figure keep the plan's order.
-    found.sort(key=lambda it: float(f"{it[0]:.3g}"))
+    by_error.sort(key=lambda it: float(f"{it[0]:.3g}"))
     return wording.half_are_off([
         wording.error_with(FigureText(percent_points(error, signed=False)), method, count, bounds)
-        for error, method, count, bounds in found
+        for error, method, count, bounds in by_error
     ])  # fmt: skip
 
 
 def _cost(layout: Layout, rows: Sequence[Mapping[str, Any]]) -> Sentence:
     """Time and bytes of an estimate: the span of each method's cells."""
-    found: list[Sentence] = []
+    clauses: list[Sentence] = []
     for method in _methods(layout):
         own = [row for row in rows if row[layout.series] == method]
         if own:
@@ -88,8 +88,8 @@ def _cost(layout: Layout, rows: Sequence[Mapping[str, Any]]) -> Sentence:
             spent = (("estimate_ns", time_text), ("estimate_byte", byte_text))
             known = [(sorted(row[key] for row in own if row[key] is not None), text_of) for key, text_of in spent]
             costs = [FigureText(text_of(values[len(values) // 2])) for values, text_of in known if values]
-            found.append(wording.cost_with(costs, method))
-    return wording.estimate_takes(found) if found else ()
+            clauses.append(wording.cost_with(costs, method))
+    return wording.estimate_takes(clauses) if clauses else ()
 
 
 def _timers(layout: Layout, estimates: pl.DataFrame) -> Sentence:
@@ -99,20 +99,20 @@ def _timers(layout: Layout, estimates: pl.DataFrame) -> Sentence:
         return ()
     methods: list[Sentence] = []
     for method in _methods(layout):
-        found = []
+        parts = []
         for level in levels:
             own = estimates.filter((pl.col("method") == method) & (pl.col("timers") == level))
             errors = own["error_percent"].drop_nulls().abs()
             if len(errors):
                 middle = float(errors.median())  # type: ignore[arg-type]
-                found.append(wording.with_timers(FigureText(percent_points(middle, signed=False)), level))
-        if len(found) == len(levels):
-            methods.append(wording.off_by(method, found))
+                parts.append(wording.with_timers(FigureText(percent_points(middle, signed=False)), level))
+        if len(parts) == len(levels):
+            methods.append(wording.off_by(method, parts))
     return wording.off_by_timers(methods) if methods else ()
 
 
 def _coverage(layout: Layout, estimates: pl.DataFrame) -> Sentence:
-    found: list[Sentence] = []
+    clauses: list[Sentence] = []
     for method in _methods(layout):
         own = estimates.filter((pl.col("method") == method) & pl.col("width_percent").is_not_null())
         known = own.filter(pl.col("covered").is_not_null())
@@ -120,13 +120,13 @@ def _coverage(layout: Layout, estimates: pl.DataFrame) -> Sentence:
             continue
         open_ones = own.height - known.height
         if not known.height:
-            found.append(wording.nothing_excluded(method, open_ones))
+            clauses.append(wording.nothing_excluded(method, open_ones))
             continue
         median_width = float(known["width_percent"].median())  # type: ignore[arg-type]
         width = FigureText(percent_points(median_width, signed=False))
         held = FigureText(f"{known['covered'].sum()} of {known.height}")
-        found.append(wording.truth_held(method, held, width, open_ones))
-    return wording.several(found)
+        clauses.append(wording.truth_held(method, held, width, open_ones))
+    return wording.several(clauses)
 
 
 def _silent(summary: Summary, layout: Layout) -> Sentence:

@@ -46,10 +46,10 @@ def questions(summary: Summary, layout: Layout) -> list[Question]:
         lambda: _shares(summary, layout),
         lambda: _times(summary, layout),
     ]
-    found = [question for make in made if (question := make()) is not None]
+    asked = [question for make in made if (question := make()) is not None]
     # Where the capacity changes, the course of it is what the plan asks for.
     steps = "capacity_steps" in layout.keys
-    return sorted(found, key=lambda question: not question.id.startswith("course")) if steps else found
+    return sorted(asked, key=lambda question: not question.id.startswith("course")) if steps else asked
 
 
 def _marks(frame: pl.DataFrame, origin_ns: int = 0) -> list[plots.EstimateMark]:
@@ -200,10 +200,10 @@ def _rows(summary: Summary, layout: Layout, *needed: str) -> list[dict[str, Any]
 
 
 def _by_panel(layout: Layout, rows: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {}
+    panels: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
-        found.setdefault(_panel(layout, row), []).append(row)
-    return found
+        panels.setdefault(_panel(layout, row), []).append(row)
+    return panels
 
 
 def _label(layout: Layout, row: dict[str, Any]) -> str:

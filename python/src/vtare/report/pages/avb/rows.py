@@ -23,11 +23,11 @@ def estimates_of(summary: Summary, layout: Layout) -> pl.DataFrame:
 
 def rows_at_baseline(layout: Layout, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The cells of every path and method at the baseline of all else, or its first level that has a figure."""
-    found = list(rows)
+    chosen = list(rows)
     for key in layout.keys:
         if key != layout.series and key not in PATH_FACTORS:
-            found = rows_described(layout, key, found)
-    return found
+            chosen = rows_described(layout, key, chosen)
+    return chosen
 
 
 def rows_described(layout: Layout, key: str, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
