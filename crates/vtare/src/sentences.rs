@@ -664,8 +664,8 @@ sentences! {
     /// `vtare selftest`.
     selftest {
         all_found(faults) = "All {faults} faults were found.";
-        found_but_skipped(found, skipped) = "All {found} faults that could be injected here were found, {skipped} could \
-            not be.";
+        found_but_skipped(found, skipped) = "All {found} faults that could be injected here were found; {skipped} \
+            could not be.";
         some_missed(missed, injected, names) = "{missed} of {injected} faults were missed: {names}.";
         none_injected() = "No fault could be injected here, so there is no answer.";
         summary(found, missed, skipped, elapsed, seed) =

@@ -17,7 +17,7 @@ from vtare import start
 from vtare.cli import app
 from vtare.cli.examples import EXAMPLES
 from vtare.plan.model import Plan
-from vtare.terminal.tables import duration
+from vtare.sentences.words import duration
 
 Lab = Callable[..., subprocess.CompletedProcess[str]]
 

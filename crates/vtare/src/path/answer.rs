@@ -101,7 +101,8 @@ fn direction(cell: &PathCell) -> Option<String> {
     let (way, idle) = (way(cell.direction), cell.idle_rtt_ns.map(|idle| time(Some(idle))));
     let free = cell.avb_bit_per_s.map(|rate| bounded(megabits(Some(rate)), cell.avb_at_least));
     // A bound that is no more than the idle round trip says nothing about what a full buffer does.
-    if let (Some(free), Some(idle), Some(over), true) = (&free, cell.idle_rtt_ns, cell.rtt_at_110_ns, cell.depth_at_least)
+    if let (Some(free), Some(idle), Some(over)) = (&free, cell.idle_rtt_ns, cell.rtt_at_110_ns)
+        && cell.depth_at_least
         && over < UNCHANGED * idle
     {
         return Some(words::free_and_no_rise(way, free, time(Some(idle))));

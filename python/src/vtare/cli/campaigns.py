@@ -308,10 +308,10 @@ def _work(
     from vtare.campaign.executor import Campaign
     from vtare.campaign.journal import Journal
     from vtare.campaign.stop import StopRequest
+    from vtare.sentences.words import duration
     from vtare.terminal.logs import is_quiet
     from vtare.terminal.progress import PlainProgress, TerminalProgress
     from vtare.terminal.stores import show_skipped
-    from vtare.terminal.tables import duration
 
     on_terminal = stderr().is_terminal and not verbose and not is_quiet()
     progress = TerminalProgress(stderr()) if on_terminal else PlainProgress()
@@ -373,7 +373,7 @@ def _log_tidied(shown: Path) -> Callable[[Tidied], None]:
     """What prints, before the first run, what the check of a store found; nothing about a new store."""
 
     def log(found: Tidied) -> None:
-        from vtare.terminal.tables import duration
+        from vtare.sentences.words import duration
 
         checked = found.conditions
         if checked.reasons:

@@ -63,17 +63,22 @@ def _show_store(path: Path, *, as_json: bool) -> None:
     from vtare.campaign.journal import Journal
     from vtare.campaign.store import read_plan_text
     from vtare.fleet.host_use import overlaps, use_of
+    from vtare.records.answer import answered
+    from vtare.sentences import fleet as wording
     from vtare.terminal.fleet import show_use
 
     read_plan_text(path)
     with Journal(path / "journal.sqlite", read_only=True) as journal:
         events = journal.host_events()
     uses = use_of(events, time.time() if _at_work(path) else None)
+    both = overlaps(events)
     if as_json:
+        text = wording.together(len(both)) if both else wording.APART if uses else wording.no_fleet(str(path))
         document: FleetUse = {
             "schema": "vtare.fleet_use/1",
+            "answer": answered([text], "unsound" if both else "sound", limits=both),
             "store": str(path),
-            "overlaps": overlaps(events),
+            "overlaps": both,
             "hosts": [{**use.document(), "holder": use.holder} for use in uses],
         }
         print_json(document)

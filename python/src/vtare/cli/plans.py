@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from vtare.fleet.survey import HostReport
     from vtare.plan.model import Plan
     from vtare.records import campaigns as records
+    from vtare.records.answer import Answered
     from vtare.terminal.stores import Expected, MeshExpected
 
 
@@ -278,6 +279,18 @@ def show_power(plan: str, pilot: Path | None, spread: float | None, shift: float
         show_needs(stdout(), question, needs)
 
 
+def _plan_answer(plan: Plan, expected: Mapping[str, Expected], lacks: Sequence[Lack] | None) -> Answered:
+    from vtare.records.answer import answered
+    from vtare.sentences import campaign as wording
+    from vtare.sentences.words import duration
+
+    runs, seconds = sum(of.runs for of in expected.values()), sum(of.seconds for of in expected.values())
+    missing = [one.reason for one in lacks or ()]
+    status = "unknown" if lacks is None else "incomplete" if missing else "ready"
+    advice = [one.command for one in lacks or () if one.command is not None]
+    return answered([wording.planned(plan.name, runs, duration(seconds))], status, limits=missing, advice=advice)
+
+
 def _plan_document(
     plan: Plan,
     seed: int | None,
@@ -290,6 +303,7 @@ def _plan_document(
     reasons = {one.host.name: one.reason for one in reports or ()}
     return {
         "schema": "vtare.plan-check/1",
+        "answer": _plan_answer(plan, expected, lacks),
         "plan": plan.name,
         "question": plan.question,
         "seed": seed,

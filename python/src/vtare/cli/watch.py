@@ -75,7 +75,7 @@ def watch(
     from vtare.campaign.store import DEFAULT_PARENT
     from vtare.plan.files import find_plan, load_plan
     from vtare.sentences import watch as wording
-    from vtare.terminal.tables import duration
+    from vtare.sentences.words import duration
     from vtare.watch import loop
     from vtare.watch.alerts import Webhook
     from vtare.watch.history import History

@@ -22,6 +22,9 @@ from vtare.fleet.host_use import HostUse, overlaps, use_of
 from vtare.fleet.hosts import MOST_SIMULATED, simulated_hosts
 from vtare.fleet.needs import check_plan, request_of, with_pairs
 from vtare.fleet.simulated import ControllerKilled, SimulatedFiles, SimulatedMachines
+from vtare.records.answer import answered
+from vtare.sentences import fleet as wording
+from vtare.sentences.words import duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,10 +66,24 @@ class DryRun:
         """Whether nothing was lost, counted twice or on one host at a time."""
         return not (self.left or self.overlaps or self.twice or self.unsound)
 
+    def headline(self) -> str:
+        """How much of the campaign was made, and in what time."""
+        others = {"failed": self.failed, "skipped": self.skipped, "lost": self.left}
+        return wording.dry_run(self.plan, len(self.hosts), self.done, self.runs, others, duration(self.makespan_s))
+
+    def wrong(self) -> list[str]:
+        """What must not be: runs on one host, or kept twice, and what a check of the store found."""
+        return [
+            *(f"{wording.TWO_RUNS}: {where}" for where in self.overlaps),
+            *(f"{wording.KEPT_TWICE}: {run}" for run in self.twice),
+            *self.unsound,
+        ]
+
     def document(self) -> fleets.DryRunDocument:
         """The document `vtare.dry_run/1`."""
         return {
             "schema": "vtare.dry_run/1",
+            "answer": answered([f"{self.headline()}."], "kept" if self.kept else "lost", limits=self.wrong()),
             "plan": self.plan,
             "seed": self.seed,
             "runs": self.runs,

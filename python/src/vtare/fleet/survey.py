@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 from vtare.fleet.processes import Processes, holder_of
 from vtare.fleet.worker import check, probe
 from vtare.instruments import RECORDS
+from vtare.records.answer import Answered, answered
+from vtare.sentences import fleet as wording
 from vtare.topology.named_hosts import RESPONDER, ROUTER, SENDER, TESTER
 
 if TYPE_CHECKING:
@@ -51,6 +53,11 @@ class HostReport:
     status: str | None = None
 
 
+def words_of(status: str) -> str:
+    """A status as people read it: `NOT NOW`."""
+    return status.replace("_", " ").upper()
+
+
 @dataclass(frozen=True, slots=True)
 class Survey:
     """The hosts of a fleet; where they were checked, the best comes first."""
@@ -71,10 +78,29 @@ class Survey:
                 differing_facts[fact] = values
         return differing_facts
 
+    def answer(self) -> Answered:
+        """Which host is best, or how many can be used."""
+        limits = [wording.reason(one.host.name, one.reason) for one in self.hosts if one.reason is not None]
+        limits += [wording.differs(fact, values) for fact, values in self.differing.items()]
+        ranked = [(one.host.name, words_of(one.status)) for one in self.hosts if one.status is not None]
+        usable = sum(one.reason is None for one in self.hosts)
+        if not usable:
+            return answered([wording.NO_HOST], "unknown", limits=limits)
+        if not ranked:
+            status = "ready" if usable == len(self.hosts) else "incomplete"
+            return answered([wording.answering(usable, len(self.hosts))], status, limits=limits)
+        text = (
+            wording.only_host(*ranked[0])
+            if len(ranked) == 1
+            else wording.best_and_worst(*ranked[0], *ranked[-1], len(ranked))
+        )
+        return answered([text], next(one.status for one in self.hosts if one.status is not None), limits=limits)
+
     def document(self) -> Fleet:
         """The document `vtare.fleet/1`."""
         return {
             "schema": "vtare.fleet/1",
+            "answer": self.answer(),
             "hosts": [
                 {
                     "host": one.host.name,

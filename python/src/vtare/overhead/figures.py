@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from vtare import stats
+from vtare.records.answer import Answered, answered
+from vtare.sentences import campaign as wording
+from vtare.sentences.words import time_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,14 +85,27 @@ def _percent(part: papers.Described | None, whole: papers.Described | None) -> f
     return float(100.0 * part["median"] / whole["median"])
 
 
+def _answer(cells: Sequence[papers.OverheadCell]) -> Answered:
+    """What the sender's virtualization adds to a round trip to each far end."""
+    known = [
+        wording.sender_adds(cell["peer"], time_in_words(added["median"]), cell["overhead_share_percent"])
+        for cell in cells
+        if (added := cell["overhead_ns"]) is not None and added["median"] is not None
+    ]
+    unknown = [wording.sender_unknown(cell["peer"]) for cell in cells if cell["overhead_ns"] is None]
+    return answered(known or [wording.NO_OVERHEAD], "known" if known else "unknown", limits=unknown)
+
+
 def document(
     joined: Sequence[Joined], *, samples: Path, sender: Path | None, responder: Path | None
 ) -> papers.Overhead:
     """The JSON document of `vtare overhead --json`."""
+    cells = [figures_of(one) for one in joined]
     return {
         "schema": "vtare.overhead/1",
+        "answer": _answer(cells),
         "samples": str(samples),
         "sender_capture": None if sender is None else str(sender),
         "responder_capture": None if responder is None else str(responder),
-        "cells": [figures_of(one) for one in joined],
+        "cells": cells,
     }

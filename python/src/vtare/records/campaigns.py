@@ -161,6 +161,7 @@ class PlanCheck(TypedDict):
     """`vtare plan show PLAN` and `vtare plan check PLAN`."""
 
     schema: Literal["vtare.plan-check/1"]
+    answer: Answered
     plan: str
     question: str
     seed: Annotated[int | None, "null: drawn when the campaign starts"]
@@ -200,6 +201,7 @@ class Power(TypedDict):
     """`vtare plan power`."""
 
     schema: Literal["vtare.power/1"]
+    answer: Answered
     plan: str
     pilot: str | None
     shift_percent: Annotated[float, "the change to find"]

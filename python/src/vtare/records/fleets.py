@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypedDict
 
+from vtare.records.answer import Answered
+
 
 class SurveyedHost(TypedDict):
     """One host."""
@@ -23,6 +25,7 @@ class Fleet(TypedDict):
     """`vtare fleet HOSTS` and `vtare fleet check HOSTS`: then the best comes first."""
 
     schema: Literal["vtare.fleet/1"]
+    answer: Answered
     hosts: list[SurveyedHost]
     differing: Annotated[dict[str, dict[str, list[str]]], "facts that differ: each value with its hosts"]
 
@@ -47,6 +50,7 @@ class FleetUse(TypedDict):
     """`vtare fleet STORE`."""
 
     schema: Literal["vtare.fleet_use/1"]
+    answer: Answered
     store: str
     overlaps: Annotated[list[str], "where two runs were on one host: nowhere, if all is well"]
     hosts: list[UsedHost]
@@ -56,6 +60,7 @@ class DryRunDocument(TypedDict):
     """`vtare run PLAN --on simulated:HOSTS`. Times are simulated."""
 
     schema: Literal["vtare.dry_run/1"]
+    answer: Answered
     plan: str
     seed: int
     runs: int

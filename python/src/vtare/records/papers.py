@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypedDict
 
+from vtare.records.answer import Answered
+
 
 class CheckedClaim(TypedDict):
     """One claim of a paper, in our words."""
@@ -21,6 +23,7 @@ class ReanalysisDocument(TypedDict):
     """`vtare papers NAME --claims`."""
 
     schema: Literal["vtare.reanalysis/2"]
+    answer: Answered
     paper: str
     outcomes: Annotated[dict[str, int], "claims by outcome"]
     claims: list[CheckedClaim]
@@ -85,6 +88,7 @@ class Overhead(TypedDict):
     """`vtare overhead`."""
 
     schema: Literal["vtare.overhead/1"]
+    answer: Answered
     samples: str
     sender_capture: str | None
     responder_capture: str | None

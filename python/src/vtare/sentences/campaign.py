@@ -205,8 +205,29 @@ def power(shift_percent: float, power: float, alpha: float) -> str:
     )
 
 
-def enough(blocks: int, planned: int) -> str:
-    return f"blocks = {blocks} is enough for every cell (the plan has {planned})"
+def enough_answer(shift_percent: float, power: float, blocks: int, planned: int) -> str:
+    enough = f"{plural(blocks, 'block')} {'is' if blocks == 1 else 'are'} enough"
+    return f"To find a change of {shift_percent:g} % ({100 * power:g} % power), {enough}; the plan has {planned}."
+
+
+def enough_unknown(shift_percent: float) -> str:
+    return f"How many blocks find a change of {shift_percent:g} % is not known for every cell."
+
+
+NO_OVERHEAD: Final = "What the sender's virtualization adds is not known: no capture point bounds it."
+
+
+def sender_adds(peer: str, time: str, share_percent: float | None) -> str:
+    share = "" if share_percent is None else f", {share_percent:.3g} % of it"
+    return f"{peer}: the sender's virtualization adds {time} to a round trip{share}."
+
+
+def sender_unknown(peer: str) -> str:
+    return f"{peer}: no capture point bounds what the sender's virtualization adds."
+
+
+def planned(plan: str, runs: int, time: str) -> str:
+    return f"{plan}: {plural(runs, 'run')} in about {time}."
 
 
 # Notes on what was measured.

@@ -14,6 +14,30 @@ TWO_RUNS: Final = "two runs on one host"
 KEPT_TWICE: Final = "kept twice"
 
 
+def best_and_worst(best: str, status: str, worst: str, worst_status: str, hosts: int) -> str:
+    return f"Of {hosts} hosts, {best} is the best ({status}) and {worst} the worst ({worst_status})."
+
+
+def only_host(host: str, status: str) -> str:
+    return f"{host} is {status}."
+
+
+def answering(hosts: int, of: int) -> str:
+    return f"{hosts} of {plural(of, 'host')} can be used."
+
+
+NO_HOST: Final = "No host answered."
+APART: Final = "No two runs were on one host at a time."
+
+
+def together(times: int) -> str:
+    return f"Two runs were on one host at a time, {plural(times, 'time')}."
+
+
+def reason(host: str, why: str) -> str:
+    return f"{host}: {why}"
+
+
 def dry_run(plan: str, hosts: int, done: int, runs: int, others: Mapping[str, int], time: str) -> str:
     extra = "".join(f", {count} {word}" for word, count in others.items() if count)
     return f"{plan} on {hosts} simulated hosts: {done} of {runs} runs done{extra} in {time}, simulated"

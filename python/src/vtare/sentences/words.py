@@ -40,3 +40,22 @@ def listing(items: Iterable[str]) -> str:
     """
     *first, last = [*items] or [""]
     return f"{', '.join(first)} and {last}" if first else last
+
+
+def duration(seconds: float) -> str:
+    """Write a duration for people: `0.4 s`, `42 s`, `3 min 05 s`, `2 h 07 min`."""
+    whole = round(seconds)
+    if 0.05 <= seconds < 0.95:
+        return f"{seconds:.1f} s"
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def time_in_words(ns: float) -> str:
+    """Write a time with three digits: `853 ns`, `12.3 us`, `4.05 ms`."""
+    size = abs(ns)
+    divisor, unit = (1.0, "ns") if size < 1e3 else (1e3, "us") if size < 1e6 else (1e6, "ms")
+    return f"{ns / divisor:.3g} {unit}"

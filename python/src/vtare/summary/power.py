@@ -13,6 +13,8 @@ import numpy as np
 from scipy import stats as scipy_stats
 
 from vtare import stats
+from vtare.records.answer import Answered, answered
+from vtare.sentences import campaign as wording
 from vtare.summary.cells import COMPARED_PARTS, Cell, compared_figure
 from vtare.summary.contrasts import pairs
 from vtare.summary.measured import MeasuredStore, read_measured, refuse_empty
@@ -237,10 +239,22 @@ def _found_percent(spread: float, comparisons: int, question: PowerQuestion) -> 
     return None if shift is None else 100.0 * math.expm1(min(shift * spread, 50.0))
 
 
+def answer(question: PowerQuestion, needs: Sequence[Needs]) -> Answered:
+    """How many blocks are enough for every cell, or why that is not known."""
+    wanted = [one.runs if one.pilot_runs is None else one.runs_cautious for one in needs]
+    known = [runs for runs in wanted if runs is not None]
+    limits = list(dict.fromkeys(one.reason for one in needs if one.reason is not None))
+    if not known or len(known) < sum(one.reason is None for one in needs):
+        return answered([wording.enough_unknown(question.shift_percent)], "unknown", limits=limits)
+    text = wording.enough_answer(question.shift_percent, question.power, max(known), question.blocks)
+    return answered([text], "enough" if max(known) <= question.blocks else "too_few", limits=limits)
+
+
 def document(question: PowerQuestion, needs: Sequence[Needs], *, plan: str, pilot: Path | None) -> records.Power:
     """The answer as one JSON-ready document of schema `vtare.power/1`."""
     return {
         "schema": "vtare.power/1",
+        "answer": answer(question, needs),
         "plan": plan,
         "pilot": None if pilot is None else str(pilot),
         "shift_percent": question.shift_percent,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from vtare.plots.format import NOT_AVAILABLE, time_text
 from vtare.sentences import fleet as wording
-from vtare.terminal.tables import duration, print_table
+from vtare.terminal.tables import print_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
 def show_dry_run(console: Console, found: DryRun) -> None:
     """Print how long a campaign would take, how busy its hosts were, which faults it met and what would be left."""
-    others = {"failed": found.failed, "skipped": found.skipped, "lost": found.left}
-    time = duration(found.makespan_s)
-    console.print(wording.dry_run(found.plan, len(found.hosts), found.done, found.runs, others, time))
+    console.print(found.headline())
     shares = [use.busy_share for use in found.hosts if use.busy_share is not None]
     if shares:
         console.print(wording.busy(_percent(shares)))
@@ -32,9 +30,8 @@ def show_dry_run(console: Console, found: DryRun) -> None:
     again = found.failed + found.skipped
     if again:
         console.print(wording.made_again(again))
-    for what, where in ((wording.TWO_RUNS, found.overlaps), (wording.KEPT_TWICE, found.twice), ("", found.unsound)):
-        for line in where:
-            console.print(f"{what}: {line}" if what else line)
+    for line in found.wrong():
+        console.print(line)
     if found.kept:
         console.print(wording.KEPT)
 
@@ -49,7 +46,10 @@ def show_survey(console: Console, found: Survey) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from vtare.fleet.survey import words_of
+
     checked = found.checked
+    console.print(Text(found.answer()["text"]))
     headings = ("host", "reached at", "roles", "state", "can measure")
     if checked:
         headings = ("host", "is", "1 ms off by", "time lost", "sleep of 50 us late by")
@@ -58,7 +58,7 @@ def show_survey(console: Console, found: Survey) -> None:
         state = one.reason or "answers"
         cells = [one.host.reached_at, ", ".join(one.host.roles), state, ", ".join(one.measures)]
         if checked:
-            cells = [NOT_AVAILABLE if one.status is None else one.status.replace("_", " ").upper(), *_figures(one)]
+            cells = [NOT_AVAILABLE if one.status is None else words_of(one.status), *_figures(one)]
         table.add_row(*map(Text, [one.host.name, *cells]))
     print_table(console, table)
     for one in found.hosts if checked else ():

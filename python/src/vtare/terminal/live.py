@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from vtare.campaign.status import STATUSES
+from vtare.sentences.words import duration
 from vtare.terminal.progress import bar, run_words
-from vtare.terminal.tables import duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from rich.table import Table
+from rich.text import Text
 
 from vtare.plots.format import NOT_AVAILABLE, time_text
 from vtare.quantities import plain_name
@@ -47,6 +48,7 @@ def _time(value_ns: float | None) -> str:
 
 def show_document(console: Console, document: Mapping[str, Any]) -> None:
     """Print every far end of a `vtare.overhead/1` document."""
+    console.print(Text(document["answer"]["text"]))
     for cell in document["cells"]:
         console.print(wording.joined(cell["peer"], cell["paired"], cell["received"]))
         table = Table(box=None, pad_edge=False, header_style="")

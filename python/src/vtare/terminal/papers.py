@@ -47,10 +47,7 @@ def show_tables(console: Console, name: str) -> None:
 
 def show_claims(console: Console, found: Reanalysis) -> None:
     """Print what of a paper's claims reproduces: a line of counts, then each claim with both figures and the reason."""
-    from vtare.papers.claims.model import OUTCOMES
-
-    counts = ", ".join(f"{outcome}: {found.counts[outcome]}" for outcome in OUTCOMES if found.counts[outcome])
-    console.print(Text(f"{found.paper}: {len(found.claims)} claims; {counts}", style="bold"))
+    console.print(Text(found.headline(), style="bold"))
     console.print(Text(found.method))
     for claim in found.claims:
         console.print()

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from vtare.instruments import metric
 from vtare.sentences import campaign as wording
+from vtare.summary.power import answer
 from vtare.terminal.tables import print_table
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 def show_needs(console: Console, question: PowerQuestion, needs: Sequence[Needs]) -> None:
     """Print what each cell needs, a figure a row, and the number of blocks that is enough for all."""
+    console.print(Text(answer(question, needs)["text"]))
     console.print(wording.power(question.shift_percent, question.power, question.alpha))
     table = Table()
     headings = ("cell", "figure", "comparisons", "spread of runs", "inside blocks", "runs", "cautious",
@@ -45,10 +47,6 @@ def show_needs(console: Console, question: PowerQuestion, needs: Sequence[Needs]
     print_table(console, table)
     for reason in dict.fromkeys(one.reason for one in needs if one.reason is not None):
         console.print(f"n/a: {reason}")
-    enough = [one.runs if one.pilot_runs is None else one.runs_cautious for one in needs]
-    known = [runs for runs in enough if runs is not None]
-    if known and len(known) == sum(one.reason is None for one in needs):
-        console.print(wording.enough(max(known), question.blocks))
 
 
 def _percent(value: float | None) -> str:

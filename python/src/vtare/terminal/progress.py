@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from rich.text import Text
 
-from vtare.terminal.tables import duration
+from vtare.sentences.words import duration
 
 if TYPE_CHECKING:
     from rich.console import Console

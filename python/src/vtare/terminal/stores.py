@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from vtare.plan.mesh import PAIR
 from vtare.quantities import unit_of, write
 from vtare.sentences import campaign as wording
+from vtare.sentences.words import duration
 from vtare.terminal.progress import run_words
-from vtare.terminal.tables import duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

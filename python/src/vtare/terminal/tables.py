@@ -16,18 +16,6 @@ if TYPE_CHECKING:
 _ANY_WIDTH: Final = 10_000
 
 
-def duration(seconds: float) -> str:
-    """Write a duration for people: `0.4 s`, `42 s`, `3 min 05 s`, `2 h 07 min`."""
-    whole = round(seconds)
-    if 0.05 <= seconds < 0.95:
-        return f"{seconds:.1f} s"
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-
-
 def for_tables(console: Console) -> Console:
     """Return what fits tables to a terminal, but in a pipe, which has no width, leaves a row on one line."""
     if console.is_terminal:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final, Literal, cast
 
 from vtare.papers.published import read_rows, rows_where
+from vtare.records.answer import answered
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,10 +49,16 @@ class Reanalysis:
         """How many claims have each outcome."""
         return Counter(claim.outcome for claim in self.claims)
 
+    def headline(self) -> str:
+        """How many claims have each outcome, in a sentence."""
+        counts = ", ".join(f"{self.counts[word]} {word}" for word in OUTCOMES if self.counts[word])
+        return f"{self.paper}: of {len(self.claims)} claims {counts}."
+
     def document(self) -> papers.ReanalysisDocument:
         """The whole as one JSON-ready document of schema `vtare.reanalysis/2`."""
         return {
             "schema": "vtare.reanalysis/2",
+            "answer": answered([self.headline()], "checked"),
             "paper": self.paper,
             "outcomes": {word: self.counts[word] for word in OUTCOMES},
             "claims": [cast("papers.CheckedClaim", asdict(claim)) for claim in self.claims],
