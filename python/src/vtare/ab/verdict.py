@@ -349,7 +349,7 @@ def _answered(found: Compared) -> Answered:
         (sentence(found, finding) for finding in found.primary),
         first.verdict.word(first.figure.better),
         limits=_warnings(found),
-        advice=[*more, *coarse],
+        advice=[(text, None) for text in (*more, *coarse)],
     )
 
 

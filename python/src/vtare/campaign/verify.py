@@ -63,7 +63,7 @@ class Verification:
         text = wording.all_whole(self.total) if self.sound else wording.DAMAGED
         if self.sound and (left := self.total - len(self.conditions.whole)):
             text = wording.finished_whole(left, self.total)
-        advice = [] if self.sound else [f"vtare verify {self.store} --repair"]
+        advice = [] if self.sound else [(wording.REPAIR, f"vtare verify {self.store} --repair")]
         return answered([text], "sound" if self.sound else "damaged", limits=self.problems(), advice=advice)
 
     def document(self) -> Verified:

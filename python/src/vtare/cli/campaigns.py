@@ -234,7 +234,7 @@ def status(store: Path, as_json: bool, live: bool) -> None:
         "answer": answered(
             [wording.runs(len(state.runs), state.listed)],
             "open" if open_runs else "done",
-            advice=[f"vtare resume {named(str(store))}"] if open_runs else [],
+            advice=[(wording.MAKE_OPEN_RUNS, f"vtare resume {named(str(store))}")] if open_runs else [],
         ),
         "store": named(str(store)),
         "plan": state.plan.name,
@@ -345,7 +345,7 @@ def _work(
                 sentences,
                 "failed" if result.failed else "done",
                 limits=limits,
-                advice=[f"vtare resume {shown}"] if result.failed else [],
+                advice=[(wording.MAKE_FAILED_RUNS, f"vtare resume {shown}")] if result.failed else [],
             )
         except KeyboardInterrupt:
             _LOG.info(f"all runs are kept; write the report with: vtare report {shown}")

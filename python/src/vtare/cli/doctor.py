@@ -84,7 +84,7 @@ def _able(names: Sequence[str], places: Sequence[Place]) -> bool:
 
 def _answer(places: Sequence[Place], *, able: bool) -> Answered:
     ready = ", ".join(place.name for place in places if place.lacks is None) or "none"
-    advice = [place.command for place in places if place.lacks is not None and place.command is not None]
+    advice = [(place.lacks, place.command) for place in places if place.lacks is not None and place.command is not None]
     limits = [f"{place.name}: {place.lacks}" for place in places if place.lacks is not None]
     return answered([wording.platforms_ready(ready)], "ready" if able else "lacking", limits=limits, advice=advice)
 

@@ -287,7 +287,7 @@ def _plan_answer(plan: Plan, expected: Mapping[str, Expected], lacks: Sequence[L
     runs, seconds = sum(of.runs for of in expected.values()), sum(of.seconds for of in expected.values())
     missing = [one.reason for one in lacks or ()]
     status = "unknown" if lacks is None else "incomplete" if missing else "ready"
-    advice = [one.command for one in lacks or () if one.command is not None]
+    advice = [(one.reason, one.command) for one in lacks or () if one.command is not None]
     return answered([wording.planned(plan.name, runs, duration(seconds))], status, limits=missing, advice=advice)
 
 

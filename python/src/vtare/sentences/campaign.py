@@ -214,6 +214,9 @@ def enough_unknown(shift_percent: float) -> str:
     return f"How many blocks find a change of {shift_percent:g} % is not known for every cell."
 
 
+REPAIR: Final = "Remove what is damaged and note those runs as open:"
+MAKE_OPEN_RUNS: Final = "Make the runs that are open:"
+MAKE_FAILED_RUNS: Final = "Make the runs that failed again:"
 NO_OVERHEAD: Final = "What the sender's virtualization adds is not known: no capture point bounds it."
 
 

@@ -141,7 +141,7 @@ class Between:
     def answer(self) -> Answered:
         """The answer: how many cells and tails got worse or better, and the next step."""
         if self.refused is not None:
-            return answered([wording.NO_VERDICT], Verdict.REFUSED, advice=[wording.RUN_BOTH_AGAIN])
+            return answered([wording.NO_VERDICT], Verdict.REFUSED, advice=[(wording.RUN_BOTH_AGAIN, None)])
         counts = Counter(row.change or str(row.verdict) for row in (*self.cells, *self.tails))
         words = (*Merit, *Verdict)
         status = next((word for word in words if counts[word]), Verdict.INCONCLUSIVE)
@@ -149,7 +149,7 @@ class Between:
         listed = [f"{counts[word]} {word}" for word in words if counts[word]]
         limits = [*self.left_out_before, *self.left_out_after]
         said = wording.cells_and_tails(listed)
-        return answered([said], str(status), limits=limits, advice=[needs] if needs else [])
+        return answered([said], str(status), limits=limits, advice=[(needs, None)] if needs else [])
 
     def document(self) -> comparisons.Compare:
         """The whole as one JSON-ready document of schema `vtare.compare/2`."""
