@@ -1,4 +1,4 @@
-"""Interactive counterparts of some figures, as Vega-Lite made by Altair: zoom, hover, curves picked by the legend.
+"""Interactive counterparts of some figures, as Vega-Lite: zoom, hover, curves picked by the legend.
 
 Each stands for a `Drawing` of the same name that is printed, and shown where no script runs. A chart carries its data
 (nothing is fetched), draws in the page's own colours, and listens to three parameters that the page sets: `x_low` and
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,9 +20,7 @@ from vtare.plots.palette import GRID, INK, MUTED, Style, style_of
 from vtare.plots.quantity import axis_label
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    import altair as alt
+    from collections.abc import Mapping, Sequence
 
     from vtare.plots.curves import Curve, Kind
     from vtare.plots.inputs import CcdfLine, Floats
@@ -38,6 +35,23 @@ _DASH_SCALE: Final = 1.6
 _FONT: Final = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'DejaVu Sans', sans-serif"
 _PICKED: Final = "length(picked) == 0 || indexof(picked, datum.curve) >= 0"
 _FAINT: Final = 0.1
+#: The parameter that holds the point nearest to the pointer, and the layer that shows it.
+_NEAR: Final = "near"
+_HOVER: Final = "hover"
+#: A piece of a Vega-Lite specification.
+_Spec = dict[str, Any]
+_POINT: Final[_Spec] = {"type": "point", "size": 48, "strokeWidth": 1.2}
+_CONFIG: Final = {
+    "background": "transparent",
+    "font": _FONT,
+    "padding": 4,
+    "view": {"stroke": None, "continuousWidth": 300, "continuousHeight": 300},
+    "axis": {
+        "labelFontSize": 11, "titleFontSize": 11.5, "titleFontWeight": "normal", "labelColor": INK.css,
+        "titleColor": INK.css, "domainColor": MUTED.css, "tickColor": MUTED.css, "gridColor": GRID.css,
+        "labelOverlap": "greedy", "labelSeparation": 4,
+    },
+}  # fmt: skip
 _DIGITS: Final = 5
 _EDGE: Final = 0.97
 """Where an estimate beyond the axis is drawn, as a share of its end: all of the triangle is seen."""
@@ -83,15 +97,6 @@ class Chart:
     note: str = ""
 
 
-@contextmanager
-def unchecked() -> Iterator[None]:
-    """Make charts without a check of their specification: it takes most of the time, and tests make it."""
-    from altair.utils import schemapi
-
-    with schemapi.debug_mode(arg=False):
-        yield
-
-
 def ccdf_chart(lines: Sequence[CcdfLine], *, quantity: str, scale: Scale | None = None, floor: float) -> Chart:
     """The curves of `ccdf`: hover shows share and value, the axis of values zooms.
 
@@ -101,8 +106,6 @@ def ccdf_chart(lines: Sequence[CcdfLine], *, quantity: str, scale: Scale | None 
         scale: shared horizontal scale of several panels.
         floor: lowest share shown.
     """
-    import altair as alt
-
     shown = scale if scale is not None else scale_for(ccdf_values(lines), always_log=True)
     keys = tuple(ChartKey(line.label, line.style) for line in lines)
     rows, notes = [], []
@@ -116,38 +119,32 @@ def ccdf_chart(lines: Sequence[CcdfLine], *, quantity: str, scale: Scale | None 
         ]
     means = [{"curve": line.label, "x": _short(line.mean)} for line in lines if line.mean > 0]
     x = _x(f"x = {axis_label(quantity)}, log scale", log=True, label=_log_time("datum.value"))
-    y = alt.Y(
-        "p:Q",
+    y = _field(
+        "p",
         title="P(X > x), share of readings (1)",
-        scale=alt.Scale(type="log", domain=[floor, 1.4], nice=False),
-        axis=alt.Axis(
-            labelExpr="datum.value >= 1e-3 ? format(datum.value, '~r') : format(datum.value, '.0e')",
-            values=share_ticks(floor)[0],
-        ),
+        scale={"type": "log", "domain": [floor, 1.4], "nice": False},
+        axis={
+            "labelExpr": "datum.value >= 1e-3 ? format(datum.value, '~r') : format(datum.value, '.0e')",
+            "values": share_ticks(floor)[0],
+        },
     )
-    colour, dash = _colour(keys), _dashes(keys)
-    base = alt.Chart(alt.NamedData("rows")).encode(x=x, y=y, color=colour)
-    curves = base.mark_line(interpolate="step-after", clip=True, strokeWidth=1.6).encode(
-        strokeDash=dash, opacity=_opacity(1.0)
-    )
-    rules = (
-        alt.Chart(alt.NamedData("means"))
-        .mark_rule(strokeDash=[6, 4], strokeWidth=1, clip=True)
-        .encode(x=x, color=colour, opacity=_opacity(0.75))
-    )
-    told = base.transform_calculate(
-        reading=_time_text("datum.x"), share="datum.p >= 1e-3 ? format(datum.p, '.3~r') : format(datum.p, '.2~e')"
-    )
-    hover = _hover(told, {"curve": "curve", "reading": "x", "share": "P(X > x)"})
+    of_curve = {"x": x, "color": _colour(keys)}
+    curve = {"type": "line", "interpolate": "step-after", "strokeWidth": 1.6}
+    curves = _layer("rows", curve, **of_curve, y=y, strokeDash=_dashes(keys), opacity=_opacity(1.0))
+    mean = {"type": "rule", "strokeDash": [6, 4], "strokeWidth": 1}
+    rules = _layer("means", mean, **of_curve, opacity=_opacity(0.75))
+    told = [
+        {"calculate": _time_text("datum.x"), "as": "reading"},
+        {"calculate": "datum.p >= 1e-3 ? format(datum.p, '.3~r') : format(datum.p, '.2~e')", "as": "share"},
+    ]
+    hover = _hover({**of_curve, "y": y}, {"curve": "curve", "reading": "x", "share": "P(X > x)"}, told)
     data = {"rows": rows, "means": means}
-    layers = alt.layer(curves, rules, hover)
+    layers = [curves, rules, hover]
     return _chart(layers, data, keys, (shown.low, shown.high), log=True, shared=True, note="; ".join(notes))
 
 
 def estimates_chart(edges_s: Floats, truth: Floats, marks: Sequence[EstimateMark], *, limit: float) -> Chart:
     """The course of `estimates_over_time`: hover shows an estimate with its window, interval and truth."""
-    import altair as alt
-
     factor, unit = rate_unit(limit)
     margin = 0.02 * float(edges_s[-1] - edges_s[0])
     low, high = float(edges_s[0]) - margin, float(edges_s[-1]) + margin
@@ -174,32 +171,25 @@ def estimates_chart(edges_s: Floats, truth: Floats, marks: Sequence[EstimateMark
         for mark in marks
     ]  # fmt: skip
     x = _x("time, s", log=False, field="t")
-    y = alt.Y(
-        "rate:Q",
+    y = _field(
+        "rate",
         title=f"available bandwidth, {unit}",
-        scale=alt.Scale(domain=[0, limit / factor], nice=False),
-        axis=alt.Axis(tickCount=5),
+        scale={"domain": [0, limit / factor], "nice": False},
+        axis={"tickCount": 5},
     )
-    line = (
-        alt.Chart(alt.NamedData("course"))
-        .mark_line(interpolate="step-after", clip=True, strokeWidth=1.4, color=INK.css)
-        .encode(x=x, y=y)
-    )
-    base = alt.Chart(alt.NamedData("rows")).encode(x=x, y=y, color=_colour(keys))
-    windows = base.mark_rule(clip=True, strokeWidth=2)
-    points = base.mark_point(clip=True, size=48, strokeWidth=1.2).encode(
-        shape=alt.condition("datum.beyond", alt.value("triangle-up"), _shape(keys)), opacity=_opacity(1.0),
-        fillOpacity=alt.condition("datum.filled", alt.value(1.0), alt.value(0.0)), fill=_colour(keys),
-    )  # fmt: skip
+    path = {"type": "line", "interpolate": "step-after", "strokeWidth": 1.4, "color": INK.css}
+    base = {"x": x, "y": y, "color": _colour(keys)}
+    window = {**base, "x": _field("begin"), "x2": {"field": "end"}, "opacity": _opacity(0.5)}
+    shape = {"condition": {"test": "datum.beyond", "value": "triangle-up"}, **_shape(keys)}
     told = {"curve": "method", "shown": "estimate", "interval": "interval", "true": "truth", "error": "error",
             "window": "window"}  # fmt: skip
-    layers = alt.layer(
-        line,
+    layers = [
+        _layer("course", path, x=x, y=y),
         *_bars(base, rows),
-        windows.encode(x=alt.X("begin:Q"), x2="end:Q", opacity=_opacity(0.5)),
-        points,
+        _layer("rows", {"type": "rule", "strokeWidth": 2}, **window),
+        _layer("rows", _POINT, **base, **_filling(keys), shape=shape),
         _hover(base, told),
-    )
+    ]
     return _chart(layers, {"rows": rows, "course": course}, keys, (low, high), log=False, shared=False)
 
 
@@ -207,8 +197,6 @@ def curves_chart(
     lines: Sequence[Curve], *, x_label: str, y_label: str, x_kind: Kind = "plain", y_kind: Kind = "plain"
 ) -> Chart:
     """The curves of `curves`: hover shows a point with its interval, curves are picked by the legend."""
-    import altair as alt
-
     points = [point for line in lines for point in line.points]
     xs = [point.x for point in points]
     heights = [value for p in points for value in (p.y, p.low, p.high) if value is not None]
@@ -231,34 +219,33 @@ def curves_chart(
     ]  # fmt: skip
     log_x, log_y = x_kind == "time", y_kind == "time"
     x = _x(_with_unit(x_label, x_kind, xs), log=log_x, label=_log_time("datum.value") if log_x else None, field="x")
-    y = alt.Y(
-        "rate:Q",
+    y = _field(
+        "rate",
         title=_with_unit(y_label, y_kind, heights),
-        scale=alt.Scale(type="log" if log_y else "linear", domain=[bottom, top], nice=False),
-        axis=alt.Axis(labelExpr=_time_text("datum.value"), values=log_ticks(bottom, top, 5))
+        scale={"type": "log" if log_y else "linear", "domain": [bottom, top], "nice": False},
+        axis={"labelExpr": _time_text("datum.value"), "values": log_ticks(bottom, top, 5)}
         if log_y
-        else alt.Axis(tickCount=5),
+        else {"tickCount": 5},
     )
-    base = alt.Chart(alt.NamedData("rows")).encode(x=x, y=y, color=_colour(keys))
-    strokes = base.mark_line(clip=True, strokeWidth=1.4).encode(strokeDash=_dashes(keys), opacity=_opacity(1.0))
-    markers = base.mark_point(clip=True, size=48, strokeWidth=1.2).encode(
-        shape=_shape(keys), opacity=_opacity(1.0),
-        fillOpacity=alt.condition("datum.filled", alt.value(1.0), alt.value(0.0)), fill=_colour(keys),
-    )  # fmt: skip
+    base = {"x": x, "y": y, "color": _colour(keys)}
+    stroke = {"type": "line", "strokeWidth": 1.4}
     told = {"curve": "curve", "at": x_label, "shown": y_label, "interval": "interval"}
-    layers = alt.layer(strokes, *_bars(base, rows), markers, _hover(base, told))
+    layers = [
+        _layer("rows", stroke, **base, strokeDash=_dashes(keys), opacity=_opacity(1.0)),
+        *_bars(base, rows),
+        _layer("rows", _POINT, **base, **_filling(keys), shape=_shape(keys)),
+        _hover(base, told),
+    ]
     return _chart(layers, {"rows": rows}, keys, (low, high), log=log_x, shared=True)
 
 
-def _bars(base: alt.Chart, rows: Sequence[Mapping[str, Any]]) -> list[alt.Chart]:
+def _bars(base: _Spec, rows: Sequence[Mapping[str, Any]]) -> list[_Spec]:
     """The intervals of the rows that have one; no layer where none has: an empty one is an error of the script."""
-    import altair as alt
-
     if all(row["low"] is None or row["high"] is None for row in rows):
         return []
-    known = base.transform_filter("datum.low != null && datum.high != null")
-    ends = {"y": alt.Y("low:Q"), "y2": alt.Y2("high:Q"), "opacity": _opacity(0.6)}
-    return [known.mark_rule(clip=True, strokeWidth=1.4).encode(**ends)]
+    ends = {"y": _field("low"), "y2": {"field": "high"}, "opacity": _opacity(0.6)}
+    bars = _layer("rows", {"type": "rule", "strokeWidth": 1.4}, **{**base, **ends})
+    return [{**bars, "transform": [{"filter": "datum.low != null && datum.high != null"}]}]
 
 
 def _with_unit(label: str, kind: Kind, values: Sequence[float]) -> str:
@@ -297,69 +284,64 @@ def _log_time(value: str) -> str:
     return f"indexof([1, 2, 5], {digit}) < 0 && x_high > 3 * x_low ? '' : {_time_text(value)}"
 
 
-def _x(title: str, *, log: bool, label: str | None = None, field: str = "x") -> alt.X:
-    import altair as alt
-
-    scale = alt.Scale(
-        type="log" if log else "linear",
-        domainMin=alt.ExprRef("x_low"),
-        domainMax=alt.ExprRef("x_high"),
-        nice=False,
-        zero=alt.Undefined if log else False,
-    )
-    axis = alt.Axis(tickCount=5) if label is None else alt.Axis(tickCount=6, labelExpr=label)
-    return alt.X(f"{field}:Q", title=title, scale=scale, axis=axis)
+def _x(title: str, *, log: bool, label: str | None = None, field: str = "x") -> _Spec:
+    ends = {"domainMin": {"expr": "x_low"}, "domainMax": {"expr": "x_high"}, "nice": False}
+    scale = {"type": "log", **ends} if log else {"type": "linear", **ends, "zero": False}
+    axis = {"tickCount": 5} if label is None else {"tickCount": 6, "labelExpr": label}
+    return _field(field, title=title, scale=scale, axis=axis)
 
 
-def _colour(keys: Sequence[ChartKey]) -> alt.Color:
-    import altair as alt
-
-    # The legend is the page's own: buttons, which a keyboard reaches.
-    scale = alt.Scale(domain=[key.label for key in keys], range=[key.colour for key in keys])
-    return alt.Color("curve:N", scale=scale, legend=None)
+def _field(name: str, **more: Any) -> _Spec:
+    return {"field": name, "type": "quantitative", **more}
 
 
-def _dashes(keys: Sequence[ChartKey]) -> alt.StrokeDash:
-    import altair as alt
-
-    dashes = [list(_dash(style_of(key.style))) or [1, 0] for key in keys]
-    return alt.StrokeDash("curve:N", scale=alt.Scale(domain=[key.label for key in keys], range=dashes), legend=None)
-
-
-def _shape(keys: Sequence[ChartKey]) -> alt.Shape:
-    import altair as alt
-
-    shapes = [key.shape for key in keys]
-    return alt.Shape("curve:N", scale=alt.Scale(domain=[key.label for key in keys], range=shapes), legend=None)
+def _by_curve(keys: Sequence[ChartKey], marks: Sequence[Any]) -> _Spec:
+    """What each curve is drawn with. The legend is the page's own: buttons, which a keyboard reaches."""
+    scale = {"domain": [key.label for key in keys], "range": list(marks)}
+    return {"field": "curve", "type": "nominal", "scale": scale, "legend": None}
 
 
-def _opacity(full: float) -> Any:
-    import altair as alt
-
-    return alt.condition(_PICKED, alt.value(full), alt.value(_FAINT * full))
+def _colour(keys: Sequence[ChartKey]) -> _Spec:
+    return _by_curve(keys, [key.colour for key in keys])
 
 
-def _hover(base: alt.Chart, told: Mapping[str, str]) -> alt.Chart:
-    """A marker on the point nearest to the pointer, with its values; points of faint curves are left out."""
-    import altair as alt
+def _dashes(keys: Sequence[ChartKey]) -> _Spec:
+    return _by_curve(keys, [list(_dash(style_of(key.style))) or [1, 0] for key in keys])
 
+
+def _shape(keys: Sequence[ChartKey]) -> _Spec:
+    return _by_curve(keys, [key.shape for key in keys])
+
+
+def _opacity(full: float) -> _Spec:
+    return {"condition": {"test": _PICKED, "value": full}, "value": _FAINT * full}
+
+
+def _filling(keys: Sequence[ChartKey]) -> _Spec:
+    """How points are filled: those of bounds are not."""
+    filled = {"condition": {"test": "datum.filled", "value": 1.0}, "value": 0.0}
+    return {"opacity": _opacity(1.0), "fillOpacity": filled, "fill": _colour(keys)}
+
+
+def _layer(data: str, mark: _Spec, **encoding: _Spec) -> _Spec:
+    return {"data": {"name": data}, "mark": {**mark, "clip": True}, "encoding": encoding}
+
+
+def _hover(base: _Spec, told: Mapping[str, str], before: Sequence[_Spec] = ()) -> _Spec:
+    """A marker on the point nearest to the pointer, with its values; points of faint curves are left out.
+
+    `before` makes the values that are told.
+    """
     # The pointer is over the cell around a point, whose datum is the point's mark, and the reading that mark's datum.
     fields = ", ".join(f"{json.dumps(title)}: (datum.datum || datum)[{field!r}]" for field, title in told.items())
-    near = alt.selection_point(name="near", nearest=True, on="pointerover", clear="pointerout", empty=False)
-    points: alt.Chart = (
-        base.transform_filter(_PICKED)
-        .mark_point(clip=True, size=70, filled=True)
-        .encode(
-            opacity=alt.condition(near, alt.value(1.0), alt.value(0.0)),
-            tooltip=alt.value(alt.ExprRef(f"{{{fields}}}")),
-        )
-        .add_params(near)
-    )
-    return points
+    near = {"condition": {"param": _NEAR, "empty": False, "value": 1.0}, "value": 0.0}
+    mark = {"type": "point", "filled": True, "size": 70}
+    layer = _layer("rows", mark, **base, opacity=near, tooltip={"value": {"expr": f"{{{fields}}}"}})
+    return {**layer, "name": _HOVER, "transform": [*before, {"filter": _PICKED}]}
 
 
 def _chart(
-    layers: alt.LayerChart | alt.FacetChart,
+    layers: Sequence[_Spec],
     data: Mapping[str, Sequence[Mapping[str, Any]]],
     keys: tuple[ChartKey, ...],
     ends: tuple[float, float],
@@ -368,25 +350,21 @@ def _chart(
     shared: bool,
     note: str = "",
 ) -> Chart:
-    import altair as alt
-    from altair.utils import schemapi
-
     low, high = ends
-    made = (
-        layers.add_params(
-            alt.param(name="picked", value=[]), alt.param(name="x_low", value=low), alt.param(name="x_high", value=high)
-        )
-        .properties(width="container", height=_HEIGHT_PX, autosize=alt.AutoSizeParams(type="fit", contains="padding"))
-        .configure(background="transparent", font=_FONT, padding=4)
-        .configure_view(stroke=None)
-        .configure_axis(
-            labelFontSize=11, titleFontSize=11.5, titleFontWeight="normal", labelColor=INK.css, titleColor=INK.css,
-            domainColor=MUTED.css, tickColor=MUTED.css, gridColor=GRID.css, labelOverlap="greedy", labelSeparation=4,
-        )
-    )  # fmt: skip
-    # Altair checks the specification; checking every row of the data would take a second a chart.
-    spec: dict[str, Any] = made.to_dict(format="vega-lite", validate=schemapi.DEBUG_MODE)
-    spec["datasets"] = data
-    # An address has no place in a page that fetches nothing, and the embedding states what this is.
-    spec.pop("$schema", None)
+    select = {"type": "point", "nearest": True, "on": "pointerover", "clear": "pointerout"}
+    # No `$schema`: an address has no place in a page that fetches nothing, and the embedding states what this is.
+    spec = {
+        "config": _CONFIG,
+        "width": "container",
+        "height": _HEIGHT_PX,
+        "autosize": {"type": "fit", "contains": "padding"},
+        "params": [
+            {"name": _NEAR, "select": select, "views": [_HOVER]},
+            {"name": "picked", "value": []},
+            {"name": "x_low", "value": low},
+            {"name": "x_high", "value": high},
+        ],
+        "layer": list(layers),
+        "datasets": data,
+    }
     return Chart(spec, keys, low, high, log, shared, note)

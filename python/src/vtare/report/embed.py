@@ -10,8 +10,6 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from vtare.plots.charts import unchecked
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -76,8 +74,7 @@ def embed(questions: Iterable[Question]) -> Charts:
         for panel in question.panels:
             if panel.chart is None:
                 continue
-            with unchecked():
-                chart = panel.chart()
+            chart = panel.chart()
             text = _text(chart)
             if used + len(text) > MOST_BYTE:
                 continue
