@@ -209,7 +209,7 @@ def test_a_figure_that_is_not_there_or_not_alone_is_an_error() -> None:
 def test_claims_are_shown_with_both_figures() -> None:
     done = CliRunner().invoke(app, ["papers", "batalla2018", "--claims"])
     assert done.exit_code == 0
-    assert done.stdout.startswith(f"batalla2018: {len(reanalyse('batalla2018').claims)} claims; reproduces: ")
+    assert done.stdout.startswith(f"Of {len(reanalyse('batalla2018').claims)} claims of batalla2018, ")
     assert "printed: 0.09" in done.stdout
     assert "computed: 0.0850" in done.stdout
 

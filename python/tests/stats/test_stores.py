@@ -271,7 +271,7 @@ def test_plan_power_is_shown_on_the_command_line(lab_command: Lab, make: Make) -
     shown = lab_command("plan", "power", pilot, "--shift", 20)
     assert shown.returncode == 0, shown.stderr
     assert "find a shift of 20 % with power 80 % at alpha 0.05" in shown.stdout
-    assert "blocks = " in shown.stdout
+    assert "are enough; the plan has 6." in shown.stdout
     told = json.loads(lab_command("plan", "power", "quickstart", "--pilot", pilot, "--json").stdout)
     assert (told["schema"], told["blocks"], told["pilot"]) == ("vtare.power/1", 5, str(pilot))
     assert {cell["levels"]["method"] for cell in told["cells"]} == {"usleep", "clock_nanosleep"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from vtare.sentences.words import are, plural
+from vtare.sentences.words import are, listing, plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -113,3 +113,17 @@ def some_worse(worse: int, figures: int, others: Sequence[str]) -> str:
 
 def none_worse(figures: int, others: Sequence[str]) -> str:
     return f"No: by its last change {', '.join([f'none of {figures} figures is worse', *others])}."
+
+
+def outcomes(paper: str, claims: int, counts: Sequence[int]) -> str:
+    """The counts: claims that reproduce, reproduce in part, do not, and cannot be decided."""
+    words = (
+        ("reproduces", "reproduce"),
+        ("reproduces in part", "reproduce in part"),
+        ("does not", "do not"),
+        ("cannot be decided", "cannot be decided"),
+    )
+    listed = [
+        f"{count} {one if count == 1 else many}" for count, (one, many) in zip(counts, words, strict=True) if count
+    ]
+    return f"Of {plural(claims, 'claim')} of {paper}, {listing(listed)}."

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal, cast
 
 from vtare.papers.published import read_rows, rows_where
 from vtare.records.answer import answered
+from vtare.sentences import comparison as wording
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,8 +52,7 @@ class Reanalysis:
 
     def headline(self) -> str:
         """How many claims have each outcome, in a sentence."""
-        counts = ", ".join(f"{self.counts[word]} {word}" for word in OUTCOMES if self.counts[word])
-        return f"{self.paper}: of {len(self.claims)} claims {counts}."
+        return wording.outcomes(self.paper, len(self.claims), [self.counts[word] for word in OUTCOMES])
 
     def document(self) -> papers.ReanalysisDocument:
         """The whole as one JSON-ready document of schema `vtare.reanalysis/2`."""
