@@ -288,7 +288,7 @@ test-hypervisors: $(DONE)/dev $(DONE)/installed
 	$(call say,pytest: guests under real hypervisors inside an emulated machine: 2 to 10 minutes)
 	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -q $(PYTEST_AGAIN) $(INSTALLED) -m hypervisors
 
-# One of them alone: test-hypervisors-kvm, test-hypervisors-xen.
+# One of them alone: test-hypervisors-kvm, test-hypervisors-xen, test-hypervisors-virtualbox (docs/internals/guests.md).
 test-hypervisors-%: $(DONE)/dev $(DONE)/installed
 	$(call say,pytest: guests under real $* inside an emulated machine)
 	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -q $(INSTALLED) -m hypervisors -k 'real_$*'

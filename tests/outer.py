@@ -68,12 +68,17 @@ class JobOutput:
         return of_nic
 
 
-def kernels() -> dict[str, Kernel]:
-    """Kernels of both flavours, or a skip with the reason."""
+def skip_unless_bootable() -> None:
+    """Skip the test where no outer machine can be booted, with the reason."""
     if shutil.which(PROGRAM) is None:
         pytest.skip(f"the program '{PROGRAM}' is missing (Debian: qemu-system-x86)")
     if os.geteuid() != 0:
         pytest.skip("the outer machine reads this machine's root as root: run it with sudo")
+
+
+def kernels() -> dict[str, Kernel]:
+    """Kernels of both flavours, or a skip with the reason."""
+    skip_unless_bootable()
     try:
         return {flavour: find_kernel(flavour) for flavour in ("cloud", "generic")}
     except MachineCannot as error:
@@ -194,14 +199,19 @@ def plan(platform: str, nics: Sequence[str], settings: str = "") -> str:
     return text
 
 
-def check_campaign(output: JobOutput, accelerator: str, show: Callable[[str], None]) -> None:
-    """Every run of the campaign is done, in guests under this hypervisor; print its tables."""
+def check_all_done(output: JobOutput) -> None:
+    """Every run of the campaign is done."""
     assert output.campaign, output.text
     with Journal(output.store / "journal.sqlite", read_only=True) as journal:
         entries = journal.entries()
     failed = {name: entry for name, entry in entries.items() if entry.status != "done"}
     logs = [path.read_text()[-2000:] for path in output.store.glob("**/log")] if failed else []
     assert not failed, "\n".join([str(failed), *logs, output.text])
+
+
+def check_campaign(output: JobOutput, accelerator: str, show: Callable[[str], None]) -> None:
+    """Every run of the campaign is done, in guests under this hypervisor; print its tables."""
+    check_all_done(output)
     for path in output.store.glob("runs/*/platform.json"):
         assert json.loads(path.read_text())["guest"]["accelerator"] == accelerator
     loads = [json.loads(path.read_text()) for path in output.store.glob("runs/*/load.json")]

@@ -2,9 +2,6 @@
 
 A plan names it: `[platforms.NAME]` with `kind = "virtualbox"`, `template` (a machine that is switched off, runs sshd
 and the Guest Additions, and gets an address that this host can reach), and what `vtare.platforms.ssh` needs to get in.
-
-**Unverified**: written and tested with what VirtualBox's documentation states that VBoxManage prints; no VirtualBox was
-run. The facts of every run and the report state it.
 """
 
 from __future__ import annotations
@@ -25,7 +22,7 @@ from vtare.platforms.reached import MadePlatform, unnamed
 from vtare.process import ToolFailed, run_tool
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from vtare.platforms.ssh import SshInstance
@@ -62,7 +59,6 @@ class VirtualBoxPlatform(MadePlatform):
     WORDS = "a machine under VirtualBox"
     #: VirtualBox has no vCPUs to pin, and a machine's clock source is its own kernel's choice.
     OFFERED = frozenset({"vcpus", "memory_byte", "nic"})
-    UNVERIFIED = "written from VirtualBox's documentation and tested with transcripts; no VirtualBox was run"
     OWN = ("template",)
 
     def __init__(self, binary: Path, owner: str, settings: Settings | None = None) -> None:
@@ -87,7 +83,7 @@ class VirtualBoxPlatform(MadePlatform):
             facts = _facts(self._template)
         except PlatformFailed as error:
             return str(error)
-        if facts.get("VMState") not in ("poweroff", "aborted"):
+        if _runs(facts):
             return f"the template '{self._template}' is {facts.get('VMState')}; switch it off"
         return None
 
@@ -123,7 +119,6 @@ class VirtualBoxPlatform(MadePlatform):
         facts = _facts(name)
         about: dict[str, object] = {
             "hypervisor": "virtualbox",
-            "unverified": self.UNVERIFIED,
             "version": _ask("--version").strip(),
             "template": self._template,
             "vcpus": _whole(facts.get("cpus")),
@@ -131,7 +126,8 @@ class VirtualBoxPlatform(MadePlatform):
             "nic": facts.get("nictype1"),
             "network": facts.get("nic1"),
             "guest_type": facts.get("ostype"),
-            "paravirtualized_by": facts.get("paravirtprovider"),
+            # The setting may be `default`; what VirtualBox makes of it is stated beside it.
+            "paravirtualized_by": facts.get("effparavirtprovider") or facts.get("paravirtprovider"),
         }
         # The host's own device towards the machine, where its network has one.
         interface = facts.get("hostonlyadapter1") or facts.get("bridgeadapter1")
@@ -154,15 +150,19 @@ def _delete(name: str) -> None:
     """Switch a machine off and delete it with its files; one that is gone is fine."""
     if name not in _names():
         return
-    if _facts(name).get("VMState") not in ("poweroff", "aborted"):
+    if _runs(_facts(name)):
         _ask("controlvm", name, "poweroff")
         deadline = time.monotonic() + _ANSWER_S
         # Its session is closed some time after it has been switched off; until then it cannot be deleted.
-        while _facts(name).get("VMState") not in ("poweroff", "aborted"):
+        while _runs(facts := _facts(name)) or "SessionName" in facts:
             if time.monotonic() > deadline:
                 raise PlatformFailed(f"{PROGRAM}: {name} was not off {_ANSWER_S:.0f} s after `controlvm poweroff`")
             time.sleep(_LOOK_S)
     _ask("unregistervm", name, "--delete")
+
+
+def _runs(facts: Mapping[str, str]) -> bool:
+    return facts.get("VMState") not in ("poweroff", "aborted")
 
 
 def _names() -> list[str]:
