@@ -27,7 +27,7 @@ from vtare.ab.designs import Orders
 from vtare.ab.figures import COUNTED, judged_first
 from vtare.ab.publish import bencher, benchmark_action, github, junit, markdown
 from vtare.ab.trials import MachineTime, Measured, Trials
-from vtare.ab.verdict import Outcome, beside_text, change_text, document, known_beside, read_limit, sentence
+from vtare.ab.verdict import Outcome, beside_text, change_text, document, known_beside, margin_of, read_limit, sentence
 from vtare.cli import app
 from vtare.errors import BadInput
 from vtare.terminal.ab import show_compared
@@ -398,3 +398,9 @@ def test_the_screen_has_the_answer_and_a_line_for_each_figure_that_matters() -> 
     row = rf"  {finding.figure.name} .*{re.escape(change_text(finding))} +slower"
     assert any(re.fullmatch(row, line) for line in lines)
     assert lines[-1].endswith("Stopped once the answer was certain. More: -v")
+
+
+def test_the_margin_is_what_the_question_names_where_none_is_stated() -> None:
+    limits = [read_limit(text) for text in ("slower by 5 %", "faster by 10 %", "worse")]
+    assert margin_of(limits) == 0.05
+    assert margin_of([read_limit("slower")]) == margin_of([]) == 0.02

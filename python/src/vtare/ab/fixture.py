@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def vtare_ab() -> Callable[..., Compared]:
-    """Return `vtare_ab(before, after, fail_if="slower by 5 %", margin=0.02, most_s=60)`: see `compare_calls`.
+    """Return `vtare_ab(before, after, fail_if="slower by 5 %", margin=0.05, most_s=60)`: see `compare_calls`.
 
     It fails the test where the limit is crossed by the whole interval, and skips it where it is too noisy to know.
     """
@@ -24,10 +24,10 @@ def vtare_ab() -> Callable[..., Compared]:
     ) -> Compared:
         # Loaded by the test that asks for it: pytest loads this file in every session.
         from vtare.ab.calls import compare_calls
-        from vtare.ab.verdict import read_limit, sentence
+        from vtare.ab.verdict import margin_of, read_limit, sentence
 
         limit = read_limit(fail_if)
-        compared = compare_calls(before, after, **asked)
+        compared = compare_calls(before, after, **{"margin": margin_of([limit]), **asked})
         text = sentence(compared, compared.primary[0])
         if limit.crossed(compared.primary):
             pytest.fail(f"{limit.text}: {text}", pytrace=False)

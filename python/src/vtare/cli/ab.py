@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @click.option(
     "--margin",
     type=Percentage(0.0, 100.0),
-    default=2.0,
+    show_default="2, or the smallest that --fail-if names",
     metavar="PERCENT",
     help="Ignore differences smaller than this.",
 )
@@ -91,7 +91,7 @@ if TYPE_CHECKING:
 @binary_option
 def ab(
     commands: tuple[str, ...],
-    margin: float,
+    margin: float | None,
     max_time: float,
     pairs: int | None,
     metric: tuple[str, ...],
@@ -125,7 +125,7 @@ def ab(
     from vtare.ab.figures import Reader, read_metric
     from vtare.ab.publish import FORMS
     from vtare.ab.trials import Trials
-    from vtare.ab.verdict import Outcome, document, read_limit
+    from vtare.ab.verdict import Outcome, document, margin_of, read_limit
     from vtare.campaign.binary import find_binary
     from vtare.process import write_whole
     from vtare.terminal.ab import show_compared, shown_progress
@@ -146,7 +146,7 @@ def ab(
     reader = Reader(metrics)
     read = reader.read if metrics else None
     asked = Asked(
-        margin=margin / 100.0,
+        margin=margin_of(limits) if margin is None else margin / 100.0,
         most_s=max_time,
         most_pairs=pairs,
         design=design,

@@ -56,7 +56,7 @@ EXAMPLES: Final = {
     ),
     "ab": (
         ("ab -- 'gzip -1 < file' -- 'gzip -6 < file'", "two commands, in pairs, until the answer is known"),
-        ("ab --margin 1 --fail-if 'slower by 5 %' -- ./before -- ./after", "exit code 1 where B is slower"),
+        ("ab --fail-if 'slower by 5 %' -- ./before -- ./after", "exit code 1 where B is slower"),
     ),
     "watch": (
         ("watch --every 10min", "the shipped plan, until it is ended"),
