@@ -302,7 +302,7 @@ fn packets_that_vanish_for_their_size_are_found_out() {
     let Some(document) = found else { return crate::common::skips::spoiled("this machine stalled in each of 5 runs") };
     let notes = document["notes"].as_array().expect("notes");
     assert!(notes.iter().any(|note| note["id"] == "path_mtu"), "{notes:?}");
-    shaped.avb("--size 1400").refused(2, &["size_byte: ", "packets of 1400 B vanish on the way", "use --size "]);
+    shaped.avb("--size 1400").refused(2, &["size_byte: ", "packets of 1400 B vanish on the way", "Use --size "]);
 }
 
 #[test]

@@ -77,7 +77,7 @@ fn hinted(outcome: &Outcome, parts: [&str; 2]) -> u32 {
     for part in parts {
         assert!(outcome.stderr.contains(part), "'{part}' is missing in {}{}", outcome.stdout, outcome.stderr);
     }
-    let size = outcome.stderr.split("use --size ").nth(1).expect("the hint ends with a size");
+    let size = outcome.stderr.split("Use --size ").nth(1).expect("the hint ends with a size");
     size.split(|end: char| !end.is_ascii_digit()).next().and_then(|size| size.parse().ok()).expect("a number")
 }
 
