@@ -31,5 +31,5 @@ def test_a_plan_sets_latency_under_load_against_its_factors(
     assert (down["depth_ns"], down["deeper_buffers"], up["deeper_buffers"]) == (None, 2, 0)
     assert cells["10 Mbit/s", "down", "90"]["median"] is None
     page = build(summary)
-    for words in ("Using more than is free adds", "24.0", "buffer", "Latency under load"):
+    for words in ("Using more than is free lengthens a round trip by", "24.0", "buffer", "Latency under load"):
         assert words in page
