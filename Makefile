@@ -273,9 +273,9 @@ $(DONE)/s3-server $(DONE)/kubernetes: $(DONE)/%: python/requirements/%.txt $(DON
 
 # Compiled against this machine's libvirt. Looked for each time until it is there; without it the tests under libvirt
 # skip with the reason.
-$(DONE)/libvirt: python/requirements/libvirt.txt $(DONE)/dependencies
+$(DONE)/libvirt: python/requirements/libvirt.txt python/requirements/libvirt-build.txt $(DONE)/dependencies
 	@if pkg-config --exists libvirt 2>/dev/null; then \
-	  if $(call pinned,libvirt); then touch $@; \
+	  if $(call pinned,libvirt-build) && $(call pinned,libvirt); then touch $@; \
 	  else echo 'skipped: the tests of guests under libvirt: its library for Python could not be installed'; fi; fi
 
 # PYTEST_ARGS chooses: make test-platforms PYTEST_ARGS=tests/platforms/test_libvirt.py

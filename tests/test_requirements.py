@@ -59,7 +59,7 @@ def test_what_pyproject_asks_for_is_pinned(root: Path, pinned: dict[str, dict[st
         "run": run,
         "dev": [*run, *groups["build"], *groups["dev"], *extras["platforms"]],
         **{name: extras[name] for name in ("platforms", "libvirt")},
-        **{name: groups[name] for name in ("build", "docs", "s3-server", "kubernetes")},
+        **{name: groups[name] for name in ("build", "docs", "libvirt-build", "s3-server", "kubernetes")},
     }
     assert {name: unmet(requirements, pinned[name]) for name, requirements in wanted.items()} == {
         name: [] for name in pinned
