@@ -23,6 +23,8 @@ from typing import TypeVar
 
 FILE = "VTARE_BENCH_FIGURES"
 HERE = Path(__file__).resolve().parent
+#: Exit codes of programs that failed.
+_ENDED_EARLY: list[int] = []
 #: Results of earlier runs that a page keeps, the new one among them.
 MOST_RESULTS = 3
 Value = TypeVar("Value", int, float, int | None, float | None)
@@ -68,6 +70,7 @@ def programs(text: str | None, *commands: list[str]) -> int:
     parsed(parser)
     for command in [[*commands[0], *words]] if words else commands:
         if code := subprocess.run(command, cwd=HERE, check=False).returncode:
+            _ENDED_EARLY.append(code)
             return code
     return 0
 
@@ -97,6 +100,9 @@ def _keep_what_is_printed() -> None:
         head = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC: {command}"
         printed = Path(name).read_text(encoding="utf-8")
         Path(name).unlink()
+        # What ended early is no result: an exception that nobody caught leaves its trace there.
+        if _ENDED_EARLY or getattr(sys, "last_value", None) is not None:
+            return
         file = script.parent / "RESULTS.md"
         file.write_text(with_results(file.read_text("utf-8") if file.exists() else "", head, facts, printed), "utf-8")
 

@@ -1,20 +1,48 @@
-"""A far end in a network namespace of this machine, for tools and benchmarks that show commands as people type them."""
+"""Two ends in network namespaces of this machine: for tests of pages, and for tools that run what pages show."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-NETNS = "vtare-runs"
+NEAR, FAR = "10.0.0.1", "10.0.0.2"
+
+
+def _run(*words: str) -> None:
+    subprocess.run(words, check=True, timeout=30)
+
+
+def inside(namespace: str) -> tuple[str, ...]:
+    """The words in front of a command that runs in a namespace."""
+    return ("ip", "netns", "exec", namespace)
 
 
 @contextmanager
-def running(*words: str, ready: str | None = None) -> Iterator[None]:
-    """A program beside the run, from its first line (the one that is `ready`) on."""
+def two_ends(purpose: str) -> Iterator[dict[str, str]]:
+    """Two network namespaces, "near" (10.0.0.1) and "far" (10.0.0.2), by their names; as root."""
+    names = {end: f"vtare-{purpose}-{os.getpid()}-{end}" for end in ("near", "far")}
+    try:
+        for name in names.values():
+            _run("ip", "netns", "add", name)
+        _run("ip", "link", "add", "v0", "netns", names["near"], "type", "veth", "peer", "v0", "netns", names["far"])
+        for name, address in zip(names.values(), (NEAR, FAR), strict=True):
+            _run("ip", "-n", name, "address", "add", f"{address}/24", "dev", "v0")
+            for device in ("lo", "v0"):
+                _run("ip", "-n", name, "link", "set", device, "up")
+        yield names
+    finally:
+        for name in names.values():
+            subprocess.run(("ip", "netns", "delete", name), check=False, timeout=30)
+
+
+@contextmanager
+def running(*words: str, ready: str) -> Iterator[None]:
+    """A program beside the run, from the line that says that it is `ready` on."""
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
-        if process.stdout is not None and ready is not None:
+        if process.stdout is not None:
             while (line := process.stdout.readline()) and ready not in line:
                 pass
         yield
@@ -24,26 +52,12 @@ def running(*words: str, ready: str | None = None) -> Iterator[None]:
 
 
 @contextmanager
-def far_end(key: str, rate: str | None) -> Iterator[None]:
-    """A namespace 10.0.0.2 with a far end of everything, behind a link of that rate."""
-
-    def run(*words: str) -> None:
-        subprocess.run(words, check=True, timeout=30)
-
-    inside = ("ip", "netns", "exec", NETNS)
-    run("ip", "netns", "add", NETNS)
-    try:
-        run("ip", "link", "add", "vtare-runs0", "type", "veth", "peer", "vtare-runs1", "netns", NETNS)
-        run("ip", "address", "add", "10.0.0.1/24", "dev", "vtare-runs0")
-        run("ip", "link", "set", "vtare-runs0", "up")
-        run("ip", "-n", NETNS, "address", "add", "10.0.0.2/24", "dev", "vtare-runs1")
-        for device in ("lo", "vtare-runs1"):
-            run("ip", "-n", NETNS, "link", "set", device, "up")
+def served_path(key: str, rate: str | None) -> Iterator[dict[str, str]]:
+    """The two ends, with a far end of everything at 10.0.0.2, behind that rate and a buffer of 20 ms."""
+    with two_ends("runs") as ends:
         if rate is not None:
             shape = ("rate", rate, "burst", "15kb", "latency", "20ms")
-            run("tc", "qdisc", "add", "dev", "vtare-runs0", "root", "tbf", *shape)
-        serve = (*inside, "env", f"VTARE_KEY={key}", "vtare", "serve", "--rpm", "10.0.0.2:4043")
-        with running(*serve, ready="4043"):
-            yield
-    finally:
-        subprocess.run(("ip", "netns", "delete", NETNS), check=False, timeout=30)
+            _run("tc", "-n", ends["near"], "qdisc", "add", "dev", "v0", "root", "tbf", *shape)
+        serve = ("env", f"VTARE_KEY={key}", "vtare", "serve", "--rpm", f"{FAR}:4043")
+        with running(*inside(ends["far"]), *serve, ready="4043"):
+            yield ends

@@ -12,12 +12,12 @@ import subprocess
 import termios
 
 
-def on_a_terminal(command: str, columns: int = 80, **environment: str) -> str:
-    """What a command prints on a terminal of that many columns."""
+def on_a_terminal(command: str, near: tuple[str, ...] = (), columns: int = 80, **environment: str) -> str:
+    """What a command prints on a terminal of that many columns. The words `near` stand in front of it."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 200, columns, 0, 0))
     words = {**os.environ, "TERM": "xterm", "COLUMNS": str(columns), **environment}
-    process = subprocess.Popen(["sh", "-c", command], stdin=theirs, stdout=theirs, stderr=theirs, env=words)
+    process = subprocess.Popen([*near, "sh", "-c", command], stdin=theirs, stdout=theirs, stderr=theirs, env=words)
     os.close(theirs)
     found = b""
     try:

@@ -88,6 +88,9 @@ def test_a_benchmark_keeps_what_it_prints_newest_first_and_leaves_what_people_wr
     assert sections[-1] == "By hand\n\nOld.\n"
     assert [section.split("    first line ")[1][0] for section in sections[:-1]] == ["4", "3", "2"]
     assert all("bench/one/run --n" in section and "commit" in section for section in sections[:-1])
+    script.write_text(script.read_text() + "raise SystemError('it ended early')\n")
+    early = subprocess.run([sys.executable, script, "--write"], capture_output=True, text=True, timeout=60)
+    assert (early.returncode, page.read_text().count("first line")) == (1, 3)
     both = subprocess.run([sys.executable, script, "--write", "--json"], capture_output=True, text=True, timeout=60)
     assert (both.returncode, page.read_text().count("first line")) == (2, 3)
 

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from types import ModuleType
 
+import far_end
 import pytest
 from pages import Command, ShellBlock, anchors, broken, commands, links, pages, shell_blocks, wide
 
@@ -201,23 +202,8 @@ def two_ends() -> Iterator[dict[str, str]]:
     """Two network namespaces, "near" (10.0.0.1) and "far" (10.0.0.2), by their names."""
     if os.geteuid() != 0:
         pytest.skip("namespaces need root")
-    names = {end: f"vtare-docs-{os.getpid()}-{end}" for end in ("near", "far")}
-
-    def ip(*words: str) -> None:
-        subprocess.run(("ip", *words), check=True, timeout=30)
-
-    try:
-        for name in names.values():
-            ip("netns", "add", name)
-        ip("link", "add", "v0", "netns", names["near"], "type", "veth", "peer", "v0", "netns", names["far"])
-        for number, name in enumerate(names.values(), 1):
-            ip("-n", name, "address", "add", f"10.0.0.{number}/24", "dev", "v0")
-            for device in ("lo", "v0"):
-                ip("-n", name, "link", "set", device, "up")
+    with far_end.two_ends("docs") as names:
         yield names
-    finally:
-        for name in names.values():
-            subprocess.run(("ip", "netns", "delete", name), check=False, timeout=30)
 
 
 @pytest.mark.e2e
@@ -228,7 +214,7 @@ def test_commands_of_both_ends_run_as_the_page_has_them(
     page = root / "docs/guide" / f"{name}.md"
     blocks = shell_blocks(page.read_text(encoding="utf-8"))
     (far,) = [block.body for block in blocks if block.end == "far"]
-    inside = {end: ["ip", "netns", "exec", netns] for end, netns in two_ends.items()}
+    inside = {end: [*far_end.inside(netns)] for end, netns in two_ends.items()}
     *first, last = [Command(line) for line in far.splitlines()]
     for command in first:
         run_block(page, command.line, inside["far"], tmp_path, vtare)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# virtualbox_root.sh DIRECTORY: lay out Debian unstable with VirtualBox (Debian 12 and 13 have none), VirtualBox's modules
+# virtualbox_root.sh DIRECTORY: lay out Debian unstable with VirtualBox (Debian 12 and 13 have none), its modules
 # for its kernel, and in /guest the disk of a machine that vtare can clone. Takes 3 minutes, 2 GB and root.
 set -eu
 root=$1
@@ -42,8 +42,8 @@ cp /guest/key.pub etc/keys
 echo "tiny $(cat etc/host_key.pub)" >/guest/known_hosts
 printf 'root:x:0:0::/root:/bin/sh\nsshd:x:101:65534::/run/sshd:/bin/false\n' >etc/passwd
 printf 'root:x:0:\nnogroup:x:65534:\n' >etc/group
-printf '%s\n' 'HostKey /etc/host_key' 'AuthorizedKeysFile /etc/keys' 'PermitRootLogin yes' 'StrictModes no' 'UsePAM no' \
-  'UseDNS no' 'Subsystem sftp /usr/lib/openssh/sftp-server' >etc/sshd_config
+printf '%s\n' 'HostKey /etc/host_key' 'AuthorizedKeysFile /etc/keys' 'PermitRootLogin yes' 'StrictModes no' \
+  'UsePAM no' 'UseDNS no' 'Subsystem sftp /usr/lib/openssh/sftp-server' >etc/sshd_config
 printf '#!/bin/sh\n[ "$1" != bound ] || ifconfig "$interface" "$ip" netmask "$subnet"\n' >etc/dhcp
 chmod 755 init etc/dhcp
 find . | cpio --quiet -o -H newc | gzip >../iso/initrd

@@ -663,10 +663,10 @@ sentences! {
 
     /// `vtare selftest`.
     selftest {
-        all_found(faults) = "All {faults} faults were found.";
-        found_but_skipped(found, skipped) = "All {found} faults that could be injected here were found; {skipped} \
-            could not be.";
-        some_missed(missed, injected, names) = "{missed} of {injected} faults were missed: {names}.";
+        all_found(faults) = "Every fault was found ({faults}).";
+        found_but_skipped(found, skipped) =
+            "Every fault that could be injected here was found ({found}); {skipped} could not be.";
+        some_missed(missed, injected, names) = "Missed {missed} of {injected} faults: {names}.";
         none_injected() = "No fault could be injected here, so there is no answer.";
         summary(found, missed, skipped, elapsed, seed) =
             "{found} found, {missed} missed, {skipped} skipped in {elapsed:.1} s; seed {seed}";

@@ -28,7 +28,7 @@ from vtare.instruments import metric
 from vtare.plan.model import Analysis
 from vtare.report.compared import answer_of, commands_of, compared_page, figure_text, fixed_levels, where_of
 from vtare.stats import Verdict
-from vtare.summary.between import REFUSED, BetweenRow, Changed, LoneCell, compare_stores, judge
+from vtare.summary.between import REFUSED, BetweenRow, Changed, LoneCell, RawRow, compare_stores, judge
 from vtare.summary.campaigns import Shift
 from vtare.summary.cells import Cell, compared_figure
 from vtare.terminal.between import show_between
@@ -201,16 +201,17 @@ def test_a_change_that_a_coarse_clock_hides_is_not_called_equivalent(make: Make)
         assert "the clock moves in steps of 10" in str(row.reason)
 
 
-def row_of(found: Shift, experiment: str, *, campaigns_needed: int | None = None) -> BetweenRow:
+def row_of(found: Shift, experiment: str, *, campaigns_needed: int | None = None) -> RawRow:
     """A comparison of logarithms over campaigns, before it is judged."""
     assert found.low is not None
     assert found.high is not None
     ratio, low, high = (math.exp(value) for value in (found.estimate, found.low, found.high))
-    return BetweenRow(
+    row = BetweenRow(
         experiment=experiment, labels={}, quantity="miss_ns", n_campaigns=3, n_campaigns_before=3, n_runs=3,
         n_runs_before=3, after=ratio, before=1.0, ratio=ratio, ratio_low=low, ratio_high=high,
         method_of_comparison=found.method, p_value=found.p, campaigns_needed=campaigns_needed, margin_ratio=1.05,
     )  # fmt: skip
+    return RawRow(row, found)
 
 
 @pytest.mark.parametrize("offset", [0.0, 0.5, 1.0, 2.0])
@@ -244,6 +245,7 @@ def test_direction_ratio_and_interval_always_agree() -> None:
     for row in judged:
         assert (row.verdict == "higher") <= (1 < row.ratio_low <= row.ratio)
         assert (row.verdict == "lower") <= (row.ratio <= row.ratio_high < 1)
+        assert row.verdict == "equivalent" or row.verdict.is_different == (row.judged_low > 1 or row.judged_high < 1)
         assert (row.change == "worse") == (row.verdict == "higher")
 
 

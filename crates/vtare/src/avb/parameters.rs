@@ -436,6 +436,23 @@ mod tests {
     }
 
     #[test]
+    fn the_list_has_every_setting_of_every_method_with_its_default() {
+        let text = list();
+        let of = |name: &str| {
+            let start = format!("{name:<10} ");
+            let rest = text.split_inclusive('\n').skip_while(|line| !line.starts_with(&start));
+            rest.enumerate().take_while(|(at, line)| *at == 0 || line.starts_with(' ')).map(|(_, line)| line).collect()
+        };
+        let methods = METHODS.iter().map(|entry| (entry.name, output::to_json(&(entry.default)())));
+        for (name, settings) in methods.chain([(TCP, output::to_json(&TcpSettings::default()))]) {
+            let block: String = of(name);
+            let fields = settings.as_object().into_iter().flatten().filter(|(key, _)| *key != "method");
+            let missing: Vec<_> = fields.filter(|(key, value)| !block.contains(&format!(" {key}={value}"))).collect();
+            assert!(missing.is_empty() && !block.is_empty(), "{name}: {missing:?} in {block}");
+        }
+    }
+
+    #[test]
     fn a_wrong_setting_is_refused_with_those_that_exist() {
         let error = with(|it| it.set = Some(vec!["widht=1".to_owned()])).expect_err("misspelt").to_string();
         assert!(error.contains("'widht'") && error.contains("interval_share"), "{error}");

@@ -93,8 +93,8 @@ fn figures(answer: &mut Answer, cells: &[PathCell]) {
     }
 }
 
-/// A round trip that is less than this many times the idle one has not risen.
-const UNCHANGED: f64 = 1.1;
+/// Below this many times the idle round trip, one under load has not risen.
+const LEAST_RISE: f64 = 1.1;
 
 /// One direction as a sentence.
 fn direction(cell: &PathCell) -> Option<String> {
@@ -103,7 +103,7 @@ fn direction(cell: &PathCell) -> Option<String> {
     // A bound that is no more than the idle round trip says nothing about what a full buffer does.
     if let (Some(free), Some(idle), Some(over)) = (&free, cell.idle_rtt_ns, cell.rtt_at_110_ns)
         && cell.depth_at_least
-        && over < UNCHANGED * idle
+        && over < LEAST_RISE * idle
     {
         return Some(words::free_and_no_rise(way, free, time(Some(idle))));
     }

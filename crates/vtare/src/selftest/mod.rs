@@ -504,7 +504,7 @@ fn answer(rows: &[Row]) -> Answer {
 }
 
 fn page(rows: &[Row], seed: u64, elapsed_s: f64) -> String {
-    let mut table = Table::new(&["fault", "found by", "injected", "found", "interval", "verdict"], 2);
+    let mut table = Table::new(&["fault", "verdict", "injected", "found", "interval", "found by"], 2);
     for row in rows {
         let verdict = match (row.verdict, row.attempts) {
             (Verdict::Skipped, _) => "skipped".to_owned(),
@@ -515,7 +515,7 @@ fn page(rows: &[Row], seed: u64, elapsed_s: f64) -> String {
         let range = |range: Option<Range>| range.map_or_else(|| "-".to_owned(), |range| row.unit.show_range(range));
         let found = row.found.map_or_else(|| "-".to_owned(), |found| row.unit.show(found));
         let (name, instrument) = (row.name.to_owned(), row.instrument.to_owned());
-        table.row(vec![name, instrument, range(row.injected), found, range(row.interval), verdict]);
+        table.row(vec![name, verdict, range(row.injected), found, range(row.interval), instrument]);
     }
     let answer = answer(rows);
     let mut text = answer.first_line(Shape::here()) + &table.render_within(terminal::width());
@@ -571,9 +571,10 @@ mod tests {
         };
         let text = page(&[trial, skipped(&FAULTS[8], "no network namespaces here")], 5, 1.25);
         assert!(
-            text.contains("theft  noise     29.5 % to 30.5 %  30.1 %  29.9 % to 30.3 %  found (2 attempts)"),
+            text.contains("theft  found (2 attempts)  29.5 % to 30.5 %  30.1 %  29.9 % to 30.3 %     noise"),
             "{text}"
         );
+        assert!(text.starts_with("Every fault that could be injected here was found (1); 1 could not be.\n"), "{text}");
         assert!(text.contains("delay: no network namespaces here.\n"), "{text}");
         assert!(text.ends_with("1 found, 0 missed, 1 skipped in 1.2 s; seed 5\n"), "{text}");
     }

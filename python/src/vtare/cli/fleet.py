@@ -73,7 +73,7 @@ def _show_store(path: Path, *, as_json: bool) -> None:
     uses = use_of(events, time.time() if _at_work(path) else None)
     both = overlaps(events)
     if as_json:
-        text = wording.together(len(both)) if both else wording.APART if uses else wording.no_fleet(str(path))
+        text = wording.TOGETHER if both else wording.APART if uses else wording.no_fleet(str(path))
         document: FleetUse = {
             "schema": "vtare.fleet_use/1",
             "answer": answered([text], "unsound" if both else "sound", limits=both),

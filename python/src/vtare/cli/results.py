@@ -306,10 +306,9 @@ def overhead(samples: Path, sender_capture: Path | None, responder_capture: Path
 
     Joins samples of `vtare rtt` with captures from the hosts.
     """
-    from vtare.overhead.figures import document
     from vtare.overhead.files import read_capture, read_round_trips
     from vtare.overhead.join import join
-    from vtare.terminal.overhead import show_document
+    from vtare.terminal.overhead import document, show_document
     from vtare.topology.clock_relation import read_relations
 
     if sender_capture is None and responder_capture is None:

@@ -7,14 +7,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from vtare import stats
-from vtare.records.answer import Answered, answered
-from vtare.sentences import campaign as wording
-from vtare.sentences.words import time_in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     import polars as pl
 
     from vtare.overhead.join import Joined
@@ -83,29 +77,3 @@ def _percent(part: papers.Described | None, whole: papers.Described | None) -> f
     if part is None or whole is None or part["median"] is None or not whole["median"]:
         return None
     return float(100.0 * part["median"] / whole["median"])
-
-
-def _answer(cells: Sequence[papers.OverheadCell]) -> Answered:
-    """What the sender's virtualization adds to a round trip to each far end."""
-    known = [
-        wording.sender_adds(cell["peer"], time_in_words(added["median"]), cell["overhead_share_percent"])
-        for cell in cells
-        if (added := cell["overhead_ns"]) is not None and added["median"] is not None
-    ]
-    unknown = [wording.sender_unknown(cell["peer"]) for cell in cells if cell["overhead_ns"] is None]
-    return answered(known or [wording.NO_OVERHEAD], "known" if known else "unknown", limits=unknown)
-
-
-def document(
-    joined: Sequence[Joined], *, samples: Path, sender: Path | None, responder: Path | None
-) -> papers.Overhead:
-    """The JSON document of `vtare overhead --json`."""
-    cells = [figures_of(one) for one in joined]
-    return {
-        "schema": "vtare.overhead/1",
-        "answer": _answer(cells),
-        "samples": str(samples),
-        "sender_capture": None if sender is None else str(sender),
-        "responder_capture": None if responder is None else str(responder),
-        "cells": cells,
-    }

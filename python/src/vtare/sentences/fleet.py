@@ -26,12 +26,9 @@ def answering(hosts: int, of: int) -> str:
     return f"{hosts} of {plural(of, 'host')} can be used."
 
 
-NO_HOST: Final = "No host answered."
+NO_HOST: Final = "No host can be used."
+TOGETHER: Final = "Two runs were on one host at a time."
 APART: Final = "No two runs were on one host at a time."
-
-
-def together(times: int) -> str:
-    return f"Two runs were on one host at a time, {plural(times, 'time')}."
 
 
 def reason(host: str, why: str) -> str:

@@ -23,12 +23,12 @@ def plural(n: int, one: str, many: str | None = None) -> str:
 
 
 def are(n: int) -> str:
-    """The verb of so many."""
+    """Return the verb that fits a count: `is` or `are`."""
     return "is" if n == 1 else "are"
 
 
 def were(n: int) -> str:
-    """The verb of so many, in the past."""
+    """Return the past form that fits a count: `was` or `were`."""
     return "was" if n == 1 else "were"
 
 
@@ -52,10 +52,3 @@ def duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60:02d} s"
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-
-
-def time_in_words(ns: float) -> str:
-    """Write a time with three digits: `853 ns`, `12.3 us`, `4.05 ms`."""
-    size = abs(ns)
-    divisor, unit = (1.0, "ns") if size < 1e3 else (1e3, "us") if size < 1e6 else (1e6, "ms")
-    return f"{ns / divisor:.3g} {unit}"

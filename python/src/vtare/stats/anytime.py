@@ -56,7 +56,7 @@ def anytime_ratio(comparison: Comparison) -> AnytimeInterval:
     )  # fmt: skip
     if half is None:
         return AnytimeInterval(None, None, n or 0, comparison.level)
-    low, high = comparison.shift - half - comparison.slack_down, comparison.shift + half + comparison.slack_up
+    low, high = comparison.slack.widened(comparison.shift - half, comparison.shift + half)
     if max(abs(low), abs(high)) >= 700:
         return AnytimeInterval(None, None, n or 0, comparison.level)
     return AnytimeInterval(math.exp(low), math.exp(high), n or 0, comparison.level)

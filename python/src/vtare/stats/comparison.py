@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -24,7 +24,7 @@ from vtare.stats._arrays import Values, checked
 from vtare.stats.dependence import Dependence, dependence
 from vtare.stats.pvalues import write_p
 from vtare.stats.step_slack import StepSlack, step_slack
-from vtare.stats.t_rule import paired_t, t_p, t_quantile, welch_t
+from vtare.stats.t_rule import paired_t, t_p, welch_t
 from vtare.stats.verdicts import Verdict
 
 Method = Literal["paired t", "welch t", "refused"]
@@ -51,8 +51,8 @@ class Comparison:
     `centre_b` is the mean of b that the difference is from, geometric where there is a ratio.
 
     `shift`, `error` and `freedom` are the mean difference on the compared scale (logarithms where there is a ratio),
-    its standard error and degrees of freedom; `slack_down` and `slack_up` are how far the step may have raised and
-    lowered that difference. `dependence` is how the differences of blocks follow each other; where that is seen, error
+    its standard error and degrees of freedom; `slack` is how far the step may have raised and lowered that difference.
+    `dependence` is how the differences of blocks follow each other; where that is seen, error
     and degrees of freedom allow for it.
     """
 
@@ -75,9 +75,7 @@ class Comparison:
     shift: float
     error: float | None
     freedom: float | None
-    step: float
-    slack_down: float
-    slack_up: float
+    slack: StepSlack
     reason: str | None = None
     dependence: Dependence | None = None
 
@@ -155,21 +153,17 @@ def compare_runs(
     centre_a, centre_b = (math.exp(u.mean()), math.exp(v.mean())) if on_log else (float(x.mean()), float(y.mean()))
     why = refusal(len(x), len(y), n_blocks=len(blocks) if blocks else None)
 
-    def result(
-        ends: tuple[float, float] | None, p: float | None, error: float | None, freedom: float | None
-    ) -> Comparison:
-        low, high = ends or (None, None)
-        low_ratio, high_ratio = _ratio(low if on_log else None), _ratio(high if on_log else None)
+    def result(p: float | None, error: float | None, freedom: float | None) -> Comparison:
         none = "a run figure is not above 0: the p-value and the verdict are those of the difference"
-        return Comparison(
-            ratio=_ratio(shift if on_log else None),
-            low=low_ratio,
-            high=high_ratio,
+        made = Comparison(
+            ratio=_exp(shift) if on_log else None,
+            low=None,
+            high=None,
             difference=centre_a - centre_b if on_log else shift,
-            difference_low=low if low_ratio is None else centre_b * (low_ratio - 1.0),
-            difference_high=high if high_ratio is None else centre_b * (high_ratio - 1.0),
+            difference_low=None,
+            difference_high=None,
             p=p,
-            method="refused" if ends is None else "paired t" if blocks else "welch t",
+            method="refused" if p is None else "paired t" if blocks else "welch t",
             design="paired" if blocks else "unpaired",
             level=1.0 - alpha,
             n_runs_a=len(all_x),
@@ -181,17 +175,19 @@ def compare_runs(
             shift=shift,
             error=error,
             freedom=freedom,
-            step=slack.step,
-            slack_down=slack.down,
-            slack_up=slack.up,
+            slack=slack,
             reason=why or (None if on_log else none),
             dependence=follow,
         )
+        ends = ends_at(made, alpha)
+        return made if ends is None else replace(
+            made, low=ends.low, high=ends.high, difference_low=ends.difference_low, difference_high=ends.difference_high
+        )  # fmt: skip
 
     # In the order of time, which is that of their numbers.
     follow = dependence(u - v) if blocks and all(isinstance(block, int) for block in blocks) else None
     if why is not None:
-        return result(None, None, None, None)
+        return result(None, None, None)
     difference = paired_t(u - v) if blocks else welch_t(u, v)
     least = math.hypot(slack.least_a / math.sqrt(len(x)), slack.least_b / math.sqrt(len(y)))
     error, freedom = max(float(difference.error), least), float(difference.freedom)
@@ -199,22 +195,12 @@ def compare_runs(
         error, freedom = error * follow.widening, min(freedom, follow.freedom)
     if error <= 1e-12 * max(1.0, float(np.abs(u).max()), float(np.abs(v).max())):
         error = 0.0
-    half = float(t_quantile(1.0 - alpha / 2.0, np.array(freedom))) * error
-    p = _p(shift, slack, error, freedom, separated=least_p_of_runs(len(x), len(y)))
-    return result(slack.widened(shift - half, shift + half), p, error, freedom)
+    return result(slack.p(shift, error, freedom, separated=least_p_of_runs(len(x), len(y))), error, freedom)
 
 
-def _ratio(log: float | None) -> float | None:
+def _exp(log: float) -> float:
     """The ratio of a difference of logarithms; infinite beyond what a float holds."""
-    return None if log is None else math.exp(log) if log < 700 else math.inf
-
-
-def _p(shift: float, slack: StepSlack, error: float, freedom: float, *, separated: float) -> float:
-    left = slack.evidence(shift)
-    if left == 0.0:
-        return 1.0
-    # Runs that agree to the last digit have no spread for a t: what is left is that they are separated.
-    return float(t_p(np.array(left / error), np.array(freedom))) if error > 0 else separated
+    return math.exp(log) if log < 700 else math.inf
 
 
 def least_p_of_runs(n_a: int, n_b: int) -> float:
@@ -245,7 +231,7 @@ def equivalence_p(comparison: Comparison, *, margin_ratio: float) -> float | Non
     if comparison.ratio is None or comparison.error is None or comparison.freedom is None:
         return None
     margin = math.log(margin_ratio)
-    room = min(margin - comparison.shift - comparison.slack_up, margin + comparison.shift - comparison.slack_down)
+    room = min(margin - comparison.shift - comparison.slack.up, margin + comparison.shift - comparison.slack.down)
     if comparison.error == 0.0:
         return 0.0 if room >= 0 else 1.0
     half = float(t_p(np.array(abs(room) / comparison.error), np.array(comparison.freedom))) / 2.0
@@ -274,15 +260,12 @@ def ends_at(comparison: Comparison, alpha: float) -> IntervalEnds | None:
     """
     if comparison.error is None or comparison.freedom is None or comparison.p is None:
         return None
-    half = float(t_quantile(1.0 - alpha / 2.0, np.array(comparison.freedom))) * comparison.error
-    low = comparison.shift - half - comparison.slack_down
-    high = comparison.shift + half + comparison.slack_up
-    # Runs that agree to the last digit have no spread: only their number decides.
-    if comparison.error == 0.0 and comparison.p > alpha:
-        low, high = min(low, 0.0), max(high, 0.0)
+    low, high = comparison.slack.interval(
+        comparison.shift, comparison.error, comparison.freedom, comparison.p, alpha=alpha
+    )
     if comparison.ratio is None:
         return IntervalEnds(1.0 - alpha, None, None, low, high)
-    low, high = (math.exp(end) if end < 700 else math.inf for end in (low, high))
+    low, high = _exp(low), _exp(high)
     return IntervalEnds(1.0 - alpha, low, high, comparison.centre_b * (low - 1.0), comparison.centre_b * (high - 1.0))
 
 
@@ -326,7 +309,9 @@ def judge(
     if p_adjusted is None or comparison.p is None:
         return Judgement(Verdict.INCONCLUSIVE, margin_ratio, comparison.reason or "there is no interval to judge by")
     alone = ends_at(comparison, alpha)
-    family = ends_at(comparison, alpha / size if alpha_left is None else alpha_left)
+    if alpha_left is None:
+        alpha_left = alpha * comparison.p / p_adjusted if 0.0 < p_adjusted <= alpha else alpha / size
+    family = ends_at(comparison, alpha_left)
     if alone is None or family is None:
         raise AssertionError("a comparison with a p-value has an interval")
     if (
@@ -379,8 +364,7 @@ def step_beyond_margin(comparison: Comparison, *, margin_ratio: float) -> str | 
     >>> step_beyond_margin(coarse, margin_ratio=1.05)
     'the clock moves in steps of 10: that alone leaves the ratio open by 40 %, more than the margin of 5 %'
     """
-    slack = StepSlack(comparison.step, comparison.slack_down, comparison.slack_up, 0.0, 0.0)
-    return None if comparison.ratio is None else coarse_step(slack, margin_ratio=margin_ratio)
+    return None if comparison.ratio is None else coarse_step(comparison.slack, margin_ratio=margin_ratio)
 
 
 def coarse_step(slack: StepSlack, *, margin_ratio: float) -> str | None:

@@ -200,7 +200,7 @@ def runs_needed(
     paired = comparison.n_blocks is not None
     n = 1.0 / comparison.n_blocks if comparison.n_blocks else 1.0 / comparison.n_runs_a + 1.0 / comparison.n_runs_b
     spread = comparison.error / math.sqrt(n)
-    shift = math.log(ratio) - max(comparison.slack_down, comparison.slack_up)
+    shift = math.log(ratio) - max(comparison.slack.down, comparison.slack.up)
     if shift <= 0:
         return None
     if spread == 0:

@@ -9,6 +9,7 @@ import numpy as np
 
 from vtare.stats._arrays import FloatArray, Values, checked
 from vtare.stats.clock_step import hidden_by_step, tied_step
+from vtare.stats.t_rule import t_p, t_quantile
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,29 @@ class StepSlack:
         10.0
         """
         return max(shift - self.down if shift > 0 else -shift - self.up, 0.0)
+
+    def p(self, shift: float, error: float, freedom: float, *, separated: float) -> float:
+        """Return the two-sided p-value of a mean difference with its standard error and degrees of freedom.
+
+        Runs that agree to the last digit have no spread for a t: what is left is that they are `separated`.
+
+        >>> round(NO_SLACK.p(3.0, 1.0, 5.0, separated=0.03), 3), NO_SLACK.p(3.0, 0.0, 5.0, separated=0.03)
+        (0.03, 0.03)
+        """
+        beyond = self.evidence(shift)
+        if beyond == 0.0:
+            return 1.0
+        return float(t_p(np.array(beyond / error), np.array(freedom))) if error > 0 else separated
+
+    def interval(self, shift: float, error: float, freedom: float, p: float, *, alpha: float) -> tuple[float, float]:
+        """Return the 1 - alpha interval of the same formula: it leaves out 0 exactly where `p` is at most alpha.
+
+        >>> NO_SLACK.interval(3.0, 0.0, 5.0, 0.03, alpha=0.05), NO_SLACK.interval(3.0, 0.0, 5.0, 0.03, alpha=0.01)
+        ((3.0, 3.0), (0.0, 3.0))
+        """
+        half = float(t_quantile(1.0 - alpha / 2.0, np.array(freedom))) * error
+        low, high = self.widened(shift - half, shift + half)
+        return (low, high) if error > 0 or p <= alpha else (min(low, 0.0), max(high, 0.0))
 
     def exceeds(self, margin: float) -> bool:
         """Whether the step alone leaves more open than a margin on the compared scale: no verdict can follow."""

@@ -239,8 +239,8 @@ def compare_stores(
         analysis,
         paired,
         alternated,
-        tuple(judge(_with_needs(medians, analysis), MEDIANS_FAMILY, "holm", analysis, [one.shift for one in medians])),
-        tuple(judge(_with_needs(tails, analysis), TAILS_FAMILY, "bh", analysis, [one.shift for one in tails])),
+        tuple(judge(_with_needs(medians, analysis), MEDIANS_FAMILY, "holm", analysis)),
+        tuple(judge(_with_needs(tails, analysis), TAILS_FAMILY, "bh", analysis)),
         tuple(_changed(olds, news)),
         tuple(_place(key, old) for key in old.cells if key not in new.cells),
         tuple(_place(key, new) for key in new.cells if key not in old.cells),
@@ -285,45 +285,42 @@ class _Side:
 
 
 @dataclass(frozen=True, slots=True)
-class _RawRow:
-    """A row before adjustment, with what tells how many campaigns would do.
+class RawRow:
+    """A row before adjustment, with the shift that it is of; None where there is no test.
 
-    `spread` is the standard deviation of a campaign's logarithm (of a pair's difference), known with `freedom` degrees
-    of freedom; None where there is no ratio or no test. `slack` is what the clock's step hides.
+    `freedom` is that of a pooled spread over campaigns (of pairs, where paired).
     """
 
     row: BetweenRow
-    spread: float | None = None
-    freedom: float = 0.0
-    slack: stats.StepSlack = stats.NO_SLACK
     shift: Shift | None = None
+    freedom: float = 0.0
 
 
-def _with_needs(made: Sequence[_RawRow], analysis: Analysis) -> list[BetweenRow]:
+def _with_needs(made: Sequence[RawRow], analysis: Analysis) -> list[RawRow]:
     """The rows of a family with the campaigns that each needs: a verdict is adjusted over all of them."""
     size = sum(one.row.p_value is not None for one in made)
     margin = math.log(analysis.margin_ratio)
     rows = []
     for one in made:
         needed, coarse = None, None
-        if one.spread is not None:
-            coarse = stats.coarse_step(one.slack, margin_ratio=analysis.margin_ratio)
-            shift = margin - max(one.slack.down, one.slack.up)
+        if one.shift is not None and one.shift.spread is not None and one.row.ratio is not None:
+            slack = one.shift.slack
+            coarse = stats.coarse_step(slack, margin_ratio=analysis.margin_ratio)
             needed = campaigns_needed(
-                one.spread, shift, alpha=analysis.alpha, chance=_CHANCE, comparisons=size,
-                paired=one.row.method_of_comparison == "paired", freedom=one.freedom,
+                one.shift.spread, margin - max(slack.down, slack.up), alpha=analysis.alpha, chance=_CHANCE,
+                comparisons=size, paired=one.row.method_of_comparison == "paired", freedom=one.freedom,
             )  # fmt: skip
-        rows.append(replace(one.row, campaigns_needed=needed, reason=one.row.reason or coarse))
+        rows.append(replace(one, row=replace(one.row, campaigns_needed=needed, reason=one.row.reason or coarse)))
     return rows
 
 
-def _compared(key: _Key, figure: str, old: _Side, new: _Side, analysis: Analysis, *, paired: bool) -> _RawRow | None:
+def _compared(key: _Key, figure: str, old: _Side, new: _Side, analysis: Analysis, *, paired: bool) -> RawRow | None:
     """One figure of one cell on both sides, before adjustment; None where a side has it in no run."""
     cell = next(iter(new.cells[key].values()))
     quantity = figure if figure not in ("median", *TAILS) else str(cell.figures[0]["quantity"])
     if (why := _why_not(key, figure, old, new)) is not None:
         without = replace(_without(key, cell.labels, quantity, old, new, analysis), reason=why)
-        return _RawRow(_of_bounds(without, key, figure, old, new, analysis))
+        return RawRow(_of_bounds(without, key, figure, old, new, analysis))
     here, there = ({at: known for at, cell in side.cells[key].items() if (known := cell.compared(figure))}
                    for side in (new, old))  # fmt: skip
     if not here or not there:
@@ -370,7 +367,7 @@ def _compared(key: _Key, figure: str, old: _Side, new: _Side, analysis: Analysis
         margin_ratio=analysis.margin_ratio,
     )
     freedom = len(here) - 1 if paired else len(here) + len(there) - 2
-    return _RawRow(row, shift.spread if on_log else None, float(freedom), slack, shift)
+    return RawRow(row, shift, float(freedom))
 
 
 def _of_bounds(row: BetweenRow, key: _Key, figure: str, old: _Side, new: _Side, analysis: Analysis) -> BetweenRow:
@@ -429,26 +426,16 @@ def _end(found: Shift | None, name: str, on_log: bool) -> float | None:
     return math.exp(value) if on_log and value is not None else value
 
 
-def judge(
-    rows: Sequence[BetweenRow],
-    family: str,
-    adjustment: stats.Adjustment,
-    analysis: Analysis,
-    shifts: Sequence[Shift | None] = (),
-) -> list[BetweenRow]:
-    """Adjust the p-values of one family and give each row its verdict, whatever the experiment.
-
-    `shifts` has what each row is of: the interval that its verdict rests on comes from there.
-    """
-    tested = [(at, row.p_value) for at, row in enumerate(rows) if row.p_value is not None]
+def judge(made: Sequence[RawRow], family: str, adjustment: stats.Adjustment, analysis: Analysis) -> list[BetweenRow]:
+    """Adjust the p-values of one family and give each row its verdict, whatever the experiment."""
+    tested = [(at, one.row.p_value) for at, one in enumerate(made) if one.row.p_value is not None]
     values = stats.adjust([p for _, p in tested], family=family, adjustment=adjustment)
     adjusted = {at: value for (at, _), value in zip(tested, values, strict=True)}
     left = {at: alpha for (at, _), alpha in zip(tested, stats.alphas_left(values, analysis.alpha), strict=True)}
     judged = []
-    for at, row in enumerate(rows):
+    for at, (row, shift) in enumerate((one.row, one.shift) for one in made):
         p = adjusted.get(at)
         verdict, reason = _verdict(row, None if p is None else p.adjusted, analysis)
-        shift = shifts[at] if at < len(shifts) else None
         ends: dict[str, Any] = {}
         if p is not None and shift is not None:
             alpha = analysis.alpha if verdict is Verdict.EQUIVALENT else left[at]

@@ -54,10 +54,7 @@ class Shift:
         """Return the interval of the level 1 - alpha: it leaves out 0 where p is at most alpha. None without a test."""
         if self.p is None or self.freedom is None:
             return None
-        reach = float(stats.t_quantile(1 - alpha / 2, np.array(self.freedom))) * self.error
-        low, high = self.slack.widened(self.estimate - reach, self.estimate + reach)
-        # All figures agree to the last digit: what is left is whether the two sides do.
-        return (low, high) if self.error > 0 or self.p <= alpha else (min(low, 0.0), max(high, 0.0))
+        return self.slack.interval(self.estimate, self.error, self.freedom, self.p, alpha=alpha)
 
 
 def shift_between(
@@ -91,11 +88,7 @@ def shift_between(
     freedom = float(difference.freedom)
     squares = sum(float(((values - values.mean()) ** 2).sum()) for values, _ in parts)
     spread = max(math.sqrt(squares / sum(len(values) - 1 for values, _ in parts)), parts[0][1])
-    beyond = slack.evidence(estimate)
-    if error > 0:
-        p = float(stats.t_p(np.array(beyond / error), np.array(freedom)))
-    else:
-        p = 1.0 if beyond == 0 else stats.least_p_of_runs(len(x), len(y))
+    p = slack.p(estimate, error, freedom, separated=stats.least_p_of_runs(len(x), len(y)))
     made = Shift(estimate, None, None, p, "paired" if paired else "welch", spread, freedom, error, slack)
     low, high = made.ends(alpha) or (None, None)
     return replace(made, low=low, high=high)

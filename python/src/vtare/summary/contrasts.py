@@ -382,7 +382,7 @@ def _row(
         cliffs_delta=contrast.cliffs_delta,
         inference=comparison.method,
         freedom=comparison.freedom,
-        clock_step=comparison.step,
+        clock_step=comparison.slack.step,
         interval_level=None if comparison.p is None else comparison.level,
         p_value=comparison.p,
         p_adjusted=None if p is None else p.adjusted,
@@ -402,8 +402,8 @@ def _row(
         anytime_high=anytime.high,
         fragile=fragile,
         decided_by=decided_by,
-        modes=_modes(contrast.here, comparison.step),
-        modes_baseline=_modes(contrast.there, comparison.step),
+        modes=_modes(contrast.here, comparison.slack.step),
+        modes_baseline=_modes(contrast.there, comparison.slack.step),
         runs_needed=None
         if p is None
         else stats.runs_needed(comparison, ratio=analysis.margin_ratio, alpha=analysis.alpha, comparisons=size),

@@ -1,4 +1,4 @@
-"""The figures of `vtare overhead` as a table for people."""
+"""The figures of `vtare overhead`: the document, and a table for people."""
 
 from __future__ import annotations
 
@@ -7,14 +7,20 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.table import Table
 from rich.text import Text
 
+from vtare.overhead.figures import figures_of
 from vtare.plots.format import NOT_AVAILABLE, time_text
 from vtare.quantities import plain_name
+from vtare.records.answer import Answered, answered
 from vtare.sentences import campaign as wording
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from rich.console import Console
+
+    from vtare.overhead.join import Joined
+    from vtare.records import papers
 
 
 _ROWS: Final = (
@@ -44,6 +50,32 @@ _PLACES: Final = {
 def _time(value_ns: float | None) -> str:
     """A time with three digits and its unit; `n/a` where there is none."""
     return NOT_AVAILABLE if value_ns is None else time_text(value_ns)
+
+
+def _answer(cells: Sequence[papers.OverheadCell]) -> Answered:
+    """What the sender's virtualization adds to a round trip to each far end."""
+    known = [
+        wording.sender_adds(cell["peer"], _time(added["median"]), cell["overhead_share_percent"])
+        for cell in cells
+        if (added := cell["overhead_ns"]) is not None and added["median"] is not None
+    ]
+    unknown = [wording.sender_unknown(cell["peer"]) for cell in cells if cell["overhead_ns"] is None]
+    return answered(known or [wording.NO_OVERHEAD], "known" if known else "unknown", limits=unknown)
+
+
+def document(
+    joined: Sequence[Joined], *, samples: Path, sender: Path | None, responder: Path | None
+) -> papers.Overhead:
+    """The JSON document of `vtare overhead --json`."""
+    cells = [figures_of(one) for one in joined]
+    return {
+        "schema": "vtare.overhead/1",
+        "answer": _answer(cells),
+        "samples": str(samples),
+        "sender_capture": None if sender is None else str(sender),
+        "responder_capture": None if responder is None else str(responder),
+        "cells": cells,
+    }
 
 
 def show_document(console: Console, document: Mapping[str, Any]) -> None:
