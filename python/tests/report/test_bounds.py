@@ -207,7 +207,7 @@ def test_compare_decides_by_bounds_where_they_show_the_order() -> None:
     ):  # fmt: skip
         made = _compared(("e", (("loaded", "1"),)), "median", old, new, Analysis(), paired=False)
         assert made is not None
-        (judged,) = judge([made.row], "f", "holm", Analysis())
+        (judged,) = judge([made], "f", "holm", Analysis())
         assert (judged.ratio, judged.verdict, judged.ratio_side) == (None, word, side)
         assert judged.change == {"higher": "better", "lower": "worse"}.get(word)
 
