@@ -19,7 +19,15 @@ from vtare import plots
 from vtare.plots import decimate, palette
 from vtare.plots.axes import log_ticks, scale_for
 from vtare.plots.drawn import style_context
-from vtare.plots.format import ratio_range_text, ratio_text, significant, tick_text, time_range_text, time_text
+from vtare.plots.format import (
+    change_text,
+    ratio_range_text,
+    ratio_text,
+    significant,
+    tick_text,
+    time_range_text,
+    time_text,
+)
 from vtare.plots.processes import drawing_processes
 from vtare.plots.svg import new_figure
 
@@ -375,6 +383,11 @@ def test_a_range_shares_its_unit_unless_the_ends_are_far_apart() -> None:
 )
 def test_ratios_stay_readable_far_from_one(value: float, text: str) -> None:
     assert ratio_text(value) == text
+
+
+def test_a_change_is_a_percentage_up_to_tenfold_and_a_ratio_beyond() -> None:
+    assert [change_text(ratio) for ratio in (1.29, 0.767, 9.9, 0.02)] == ["+29 %", "-23.3 %", "+890 %", "1/50.0"]
+    assert change_text(103) == ratio_text(103)
 
 
 def test_a_small_ratios_interval_is_written_like_the_ratio() -> None:

@@ -71,6 +71,11 @@ def ratio_text(value: float) -> str:
     return f"{_whole(value)}\N{MULTIPLICATION SIGN}"
 
 
+def change_text(ratio: float) -> str:
+    """By how much a figure changed: 1.29 gives `+29 %`; tenfold and beyond as a ratio: `103x`."""
+    return f"{100 * (ratio - 1):+.3g} %" if 0.1 <= ratio < 10 else ratio_text(ratio)
+
+
 def ratio_range_text(low: float, high: float) -> str:
     """The ends of a ratio's interval, written like the ratio itself: `7.02 to 9.31`, `1/1870 to 1/1670`."""
     return " to ".join(f"1/{_whole(1 / end)}" if 0 < end < 0.1 else _whole(end) for end in (low, high))

@@ -49,23 +49,19 @@ def _sentences(summary: Summary, layout: Layout) -> Answered:
     first: list[Sentence] = []
     later: list[Sentence] = []
     for one in _found(summary, layout):
-        made = [_clusters_sentence(summary, one), _odd_sentence(one)]
-        if first:
-            later += [wording.of_figure(_where(summary, one), sentence) for sentence in made]
-        else:
-            first = made
+        (later if first else first).append((*_clusters_sentence(summary, one), " ", *_odd_sentence(one)))
     return first, later
 
 
 def _clusters_sentence(summary: Summary, one: MeshFound) -> Sentence:
-    structure, written = one.structure, quantity_of(one.quantity)
+    by, structure, written = _where(summary, one), one.structure, quantity_of(one.quantity)
     if len(structure.clusters) < 2:
         whole = structure.splits[0] if structure.splits else None
         if whole is None:
-            return wording.too_few_hosts(len(one.hosts))
+            return wording.too_few_hosts(by, len(one.hosts))
         if whole.holds:
-            return wording.one_cluster(len(one.hosts), summary.plan.analysis.margin_percent)
-        return wording.no_cluster(len(one.hosts), write_p(whole.p))
+            return wording.one_cluster(by, len(one.hosts), summary.plan.analysis.margin_percent)
+        return wording.no_cluster(by, len(one.hosts), write_p(whole.p))
     within = [_block(one, k, k) for k in range(len(structure.clusters))]
     between = [
         _block(one, k, j) for k in range(len(structure.clusters)) for j in range(len(structure.clusters)) if k != j
@@ -75,7 +71,7 @@ def _clusters_sentence(summary: Summary, one: MeshFound) -> Sentence:
     )
     groups = [f"{cluster_name(k)} ({_names(one, hosts)})" for k, hosts in enumerate(structure.clusters)]
     inner, outer = (None if math.isnan(value) else FigureText(written.text(value)) for value in (inside, outside))
-    return wording.clusters(len(one.hosts), groups, figure_name(one.quantity), inner, outer or FigureText(""))
+    return wording.clusters(by, len(one.hosts), groups, inner, outer or FigureText(""))
 
 
 def _names(one: MeshFound, hosts: tuple[int, ...]) -> str:
@@ -239,6 +235,4 @@ def _about(summary: Summary, layout: Layout) -> str:
     return wording.pairs_left_out(meshes[0].pairs, absent)
 
 
-PAGE: Final = Page(
-    sentences=_sentences, is_titled=True, questions=_questions, cells=_cells, tables=_tables, about=_about
-)
+PAGE: Final = Page(sentences=_sentences, questions=_questions, cells=_cells, tables=_tables, about=_about)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from vtare.plots.format import change_text
 from vtare.plots.over_time import over_time as drawn
 from vtare.plots.quantity import quantity_of
 from vtare.report import text
@@ -97,13 +98,9 @@ def page(store: Path, found: OverTime) -> str:
 
 def _sentence(change: Change) -> str:
     newest, number = wording.NEWEST_WORSE if change.worse else wording.NEWEST, quantity_of(change.key.quantity).text
-    share = f" ({_percent(change.ratio)})" if change.ratio is not None else ""
+    share = f" ({change_text(change.ratio)})" if change.ratio is not None else ""
     levels = (number(change.before), number(change.after), share)
     return wording.newest_change(newest, _name(change.key), *levels, since(change), facts_text(change))
-
-
-def _percent(ratio: float) -> str:
-    return f"{100 * (ratio - 1):+.3g} %"
 
 
 def _table(found: OverTime) -> Table:
@@ -129,7 +126,7 @@ def _table(found: OverTime) -> Table:
             text.figure(change.key.quantity, change.before, ""),
             text.figure(change.key.quantity, change.after, ""),
             text.missing("from 0") if change.ratio is None
-            else Shown(text.keep(_percent(change.ratio)), repr(change.ratio - 1), change.ratio),
+            else Shown(text.keep(change_text(change.ratio)), repr(change.ratio - 1), change.ratio),
             Shown(verdict, verdict, verdict, kind),
             text.words(since(change).removesuffix(" UTC")),
             text.count(change.at, ""),

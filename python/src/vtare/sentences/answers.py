@@ -463,28 +463,27 @@ def levels_do_not_differ(sets: int, p: str) -> Sentence:
 # A mesh of hosts.
 
 
-def of_figure(where: str, sentence: Sentence) -> Sentence:
-    return fill("For {where}: {sentence}", where=where, sentence=sentence)
+def too_few_hosts(by: str, hosts: int) -> Sentence:
+    return (f"By the {by}, {hosts} hosts are too few to look for clusters.",)
 
 
-def too_few_hosts(hosts: int) -> Sentence:
-    return (f"{hosts} hosts are too few to look for clusters.",)
+def one_cluster(by: str, hosts: int, margin_percent: float) -> Sentence:
+    return (
+        f"By the {by}, the {hosts} hosts are one cluster: they differ, but by less than the margin of "
+        f"{margin_percent:g} %.",
+    )
 
 
-def one_cluster(hosts: int, margin_percent: float) -> Sentence:
-    return (f"The {hosts} hosts are one cluster: they differ, but by less than the margin of {margin_percent:g} %.",)
+def no_cluster(by: str, hosts: int, p: str) -> Sentence:
+    return (
+        f"By the {by}, no cluster is named: noise explains how differently the {hosts} hosts see each other (p = {p}).",
+    )
 
 
-def no_cluster(hosts: int, p: str) -> Sentence:
-    return (f"No cluster is named: noise explains how differently the {hosts} hosts see each other (p = {p}).",)
-
-
-def clusters(
-    hosts: int, groups: Sequence[str], figure: str, within: FigureText | None, between: FigureText
-) -> Sentence:
+def clusters(by: str, hosts: int, groups: Sequence[str], within: FigureText | None, between: FigureText) -> Sentence:
     return fill(
-        "The {hosts} hosts form {count} clusters: {groups}; the {figure} is {within}{between} between them.",
-        hosts=hosts, count=len(groups), groups="; ".join(groups), figure=figure,
+        "By the {by}, the {hosts} hosts form {count} clusters: {groups}; it is {within}{between} between them.",
+        by=by, hosts=hosts, count=len(groups), groups="; ".join(groups),
         within="" if within is None else (within, " within them and "), between=between,
     )  # fmt: skip
 
@@ -499,13 +498,13 @@ def odd_pairs_unknown(blocks: int, needed: int) -> Sentence:
 
 
 def no_odd_pair(pairs: int) -> Sentence:
-    return (f"None of {plural(pairs, 'pair')} is odd.",)
+    return (f"None of the {plural(pairs, 'pair')} tested is odd.",)
 
 
 def odd_pairs(count: int, pairs: int, listed: Sequence[str]) -> Sentence:
     more = f", and {count - len(listed)} more" if count > len(listed) else ""
     return fill(
-        "{count} of {pairs} {are} odd, in brackets against the pairs of the same kind: {listed}{more}.",
+        "{count} of the {pairs} tested {are} odd, in brackets against the pairs of the same kind: {listed}{more}.",
         count=FigureText(str(count)), pairs=plural(pairs, "pair"), are=are(count), listed=listing(listed), more=more,
     )  # fmt: skip
 

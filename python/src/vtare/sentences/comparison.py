@@ -74,21 +74,20 @@ def lone_cells(count: int) -> str:
 
 # Figures over time.
 
-NO_FACT_CHANGED: Final = "no known fact of the machine changed there"
 NEWEST: Final = "Newest change"
 NEWEST_WORSE: Final = "Newest change for the worse"
 
 
 def facts_changed(facts: Sequence[str]) -> str:
-    return f"changed there: {', '.join(facts)}"
+    return f"; changed there: {', '.join(facts)}" if facts else ""
 
 
 def change(figure: str, levels: str, since: str, facts: str) -> str:
-    return f"{figure}: {levels} since {since}; {facts}"
+    return f"{figure}: {levels} since {since}{facts}"
 
 
 def newest_change(newest: str, figure: str, before: str, after: str, share: str, since: str, facts: str) -> str:
-    return f"{newest}: {figure}, from {before} to {after}{share} since {since}; {facts}."
+    return f"{newest}: {figure}, from {before} to {after}{share} since {since}{facts}."
 
 
 def below_margin(change: str, margin: float) -> str:

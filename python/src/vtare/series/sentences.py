@@ -35,17 +35,17 @@ def since(change: Change) -> str:
 def levels(change: Change) -> str:
     """Both levels, and the change between them: `62 us -> 88 us (+42 %, worse)`."""
     # Here: what waits between rounds need not know how figures are drawn.
+    from vtare.plots.format import change_text
     from vtare.plots.quantity import quantity_of
 
     text = quantity_of(change.key.quantity).text
-    share = f"{100 * (change.ratio - 1):+.3g} %, " if change.ratio is not None else ""
+    share = f"{change_text(change.ratio)}, " if change.ratio is not None else ""
     return f"{text(change.before)} -> {text(change.after)} ({share}{WORDS[change.worse]})"
 
 
 def facts_text(change: Change) -> str:
-    """Which facts of the machine changed there."""
-    listed = [f"{name} {_text(before)} -> {_text(after)}" for name, before, after in change.facts]
-    return wording.facts_changed(listed) if listed else wording.NO_FACT_CHANGED
+    """Which facts of the machine changed there, or nothing."""
+    return wording.facts_changed([f"{name} {_text(before)} -> {_text(after)}" for name, before, after in change.facts])
 
 
 def _text(value: object) -> str:
