@@ -503,6 +503,21 @@ sentences! {
             "{way}: {failed} of {probes} probes failed or were not answered within 10 s: the figure is too high.";
     }
 
+    /// `vtare exec --report`.
+    exec {
+        none() = "No clock or sleep function was called.";
+        clocks(calls, time) = "{calls} clock calls took {time}; no sleep function was called.";
+        late(sleeps, median, p99) = "{sleeps} ended {median} late (median), {p99} (p99).";
+        one_late(late) = "1 sleep ended {late} late.";
+        few_late(sleeps, median, worst) = "{sleeps} ended {median} late (median), {worst} (worst).";
+        none_ended(calls) = "None of {calls} sleeps ended by itself.";
+        disturbed(disturbed, sleeps) = "The CPU was taken away in {disturbed} of {sleeps} sleeps.";
+        without_place(sleeps) =
+            "{sleeps} sleeps were left to the kernel: more threads slept at once than there are places to learn in.";
+        processes(processes, answers) = "{processes} with the library; clock of {answers}.";
+        answered(count, by) = "{count} answered by {by}";
+    }
+
     /// The verdict of `vtare check`, and its causes.
     check {
         visible(status, percent, length) =

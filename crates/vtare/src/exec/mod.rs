@@ -24,6 +24,8 @@ use vtare_sys::facts::MachineFacts;
 use vtare_sys::{kernel_file, process, sched};
 use vtare_units::Span;
 
+use crate::answer::{Change, VerdictLevel};
+use crate::document::AnswerDocument;
 use crate::failure::{Exit, Failure};
 use crate::output::to_json;
 use program::{Program, Refusal};
@@ -251,7 +253,10 @@ impl Sink {
             Self::File(file, json) => (file, json),
         };
         let text = if json {
-            format!("{:#}\n", to_json(&Document { report, machine: MachineFacts::read() }))
+            format!(
+                "{:#}\n",
+                to_json(&Document { report, answer: report.answer().document(), machine: MachineFacts::read() })
+            )
         } else {
             report.text()
         };
@@ -266,6 +271,7 @@ impl Sink {
 pub(crate) struct Document<'a> {
     #[serde(flatten)]
     report: &'a Report,
+    answer: AnswerDocument<VerdictLevel, Change>,
     machine: MachineFacts,
 }
 

@@ -15,7 +15,10 @@ use serde::Serialize;
 use vtare_sys::process::unnamed_file;
 use vtare_units::figures::Figures;
 
+use crate::answer::{Answer, IN_P99, Shape, WIDTH};
+use crate::sentences::exec as words;
 use crate::table::{Table, time};
+use crate::terminal::wrap;
 use record::{BUCKETS, BYTES, Field, Function, MAGIC, Whole};
 
 /// The file that the processes of a run count in. It has no name and is gone with the last of them.
@@ -55,6 +58,8 @@ impl Counts {
 #[derive(Debug, Serialize, schemars::JsonSchema)]
 pub(super) struct Report {
     schema: &'static str,
+    #[serde(skip)]
+    answer: Answer,
     /// Processes that loaded the library; each `exec` counts.
     processes: u64,
     /// Of these, by who answered their clock functions.
@@ -115,8 +120,15 @@ struct Lateness {
 impl Report {
     fn of(words: &[u64]) -> Self {
         let whole = |word| words[record::whole(word)];
+        let functions: Vec<Counted> = Function::ALL.into_iter().map(|function| counted(words, function)).collect();
+        let slept = || Function::ALL.into_iter().filter(|function| function.sleeps());
+        let all: Vec<u64> =
+            (0..BUCKETS).map(|at| slept().map(|function| words[record::bucket(function, 0) + at]).sum()).collect();
+        let worst = slept().map(|function| words[record::field(function, Field::WorstNs)]).max().unwrap_or(0);
+        let answer = answer(&functions, &lateness(&all, worst), worst, whole(Whole::NoPlace));
         Self {
             schema: "vtare.exec/1",
+            answer,
             processes: whole(Whole::Processes),
             clock: Answered {
                 kernel: whole(Whole::KernelClock),
@@ -124,7 +136,7 @@ impl Report {
                 unordered: whole(Whole::UnorderedClock),
             },
             sleeps_without_place: whole(Whole::NoPlace),
-            functions: Function::ALL.into_iter().map(|function| counted(words, function)).collect(),
+            functions,
         }
     }
 
@@ -133,70 +145,97 @@ impl Report {
         self.processes == 0
     }
 
+    fn called(&self, sleeps: bool) -> impl Iterator<Item = &Counted> {
+        self.functions.iter().filter(move |f| f.calls > 0 && f.sleeps.is_some() == sleeps)
+    }
+
+    /// Its answer.
+    pub(super) fn answer(&self) -> &Answer {
+        &self.answer
+    }
+
     /// The report for people.
     pub(super) fn text(&self) -> String {
-        let mut text = format!("vtare exec: {}", plural(self.processes, "process", "processes"));
-        for (count, answer) in [
+        let by = [
             (self.clock.kernel, "the kernel"),
             (self.clock.ordered, "the counter, ordered"),
             (self.clock.unordered, "the counter, unordered"),
-        ] {
-            if count > 0 {
-                text.push_str(&format!("; clock of {count} answered by {answer}"));
-            }
-        }
-        text.push('\n');
-        let called = |sleeps: bool| self.functions.iter().filter(move |f| f.calls > 0 && f.sleeps.is_some() == sleeps);
+        ];
+        let answers: Vec<String> =
+            by.iter().filter(|(count, _)| *count > 0).map(|(count, by)| words::answered(count, by)).collect();
         let mut clocks = Table::new(&["clock function", "calls", "a call", "in all"], 1);
-        for function in called(false) {
+        for function in self.called(false) {
             let each = function.time_ns.map(|all| all / function.calls as f64);
             clocks.row(vec![function.name.to_owned(), function.calls.to_string(), time(each), time(function.time_ns)]);
         }
-        let heading = [
-            "sleep function",
-            "calls",
-            "in all",
-            "late: median",
-            "p99",
-            "worst",
-            "spun",
-            "by signal",
-            "by kernel",
-            "disturbed",
-        ];
+        // The document has the others: this fits 80 columns.
+        let heading = ["sleep function", "calls", "late: median", "p99", "worst", "spun", "disturbed"];
         let mut sleeps = Table::new(&heading, 1);
-        for (function, slept) in called(true).filter_map(|f| Some((f, f.sleeps.as_ref()?))) {
+        for (function, slept) in self.called(true).filter_map(|f| Some((f, f.sleeps.as_ref()?))) {
             sleeps.row(vec![
                 function.name.to_owned(),
                 function.calls.to_string(),
-                time(function.time_ns),
                 time(slept.lateness_ns.median),
                 time(slept.lateness_ns.p99),
                 time(slept.lateness_ns.max.map(|worst| worst as f64)),
                 time(Some(slept.spin_ns as f64)),
-                slept.interrupted.to_string(),
-                slept.by_kernel.to_string(),
                 slept.disturbed.to_string(),
             ]);
         }
-        for (any, table, none) in [
-            (called(false).count(), &clocks, "no clock function was called\n"),
-            (called(true).count(), &sleeps, "no sleep function was called\n"),
-        ] {
-            text.push_str(&if any > 0 { table.render() } else { none.to_owned() });
-        }
-        if self.sleeps_without_place > 0 {
-            text.push_str(&format!(
-                "{} left to the kernel: more threads slept at once than there are places to learn in\n",
-                plural(self.sleeps_without_place, "sleep was", "sleeps were"),
-            ));
+        let mut text = self.answer.first_line(Shape { colour: false, width: WIDTH });
+        let processes = words::processes(plural(self.processes, "process", "processes"), answers.join(", "));
+        let lines = self.answer.limits().iter().chain([&processes]);
+        text.extend(lines.map(|line| wrap(line, "", "  ", WIDTH)));
+        for (sleeps, table) in [(false, clocks), (true, sleeps)] {
+            if self.called(sleeps).next().is_some() {
+                text.push_str(&table.render());
+            }
         }
         text
     }
 }
 
+/// How late the sleeps ended, of all sleep functions together; without sleeps what the clock cost.
+fn answer(functions: &[Counted], late: &Figures, worst_ns: u64, without_place: u64) -> Answer {
+    let slept = || functions.iter().filter_map(|function| function.sleeps.as_ref());
+    let calls = |sleeps: bool| -> u64 {
+        functions.iter().filter(|function| function.sleeps.is_some() == sleeps).map(|function| function.calls).sum()
+    };
+    let ended = plural(late.n, "sleep", "sleeps");
+    let mut answer = match (late.median, late.p99, calls(true), calls(false)) {
+        (Some(median), Some(p99), ..) => Answer::new(words::late(ended, time(Some(median)), time(Some(p99)))),
+        (Some(median), None, ..) if late.n == 1 => Answer::new(words::one_late(time(Some(median)))),
+        (Some(median), None, ..) => {
+            Answer::new(words::few_late(ended, time(Some(median)), time(Some(worst_ns as f64))))
+        }
+        (None, _, 0, 0) => Answer::none(words::none()),
+        (None, _, 0, clocks) => {
+            let all = functions.iter().filter_map(|function| function.time_ns).sum();
+            Answer::new(words::clocks(clocks, time(Some(all))))
+        }
+        (None, _, sleeps, _) => Answer::none(words::none_ended(sleeps)),
+    };
+    let disturbed: u64 = slept().map(|function| function.disturbed).sum();
+    if disturbed as f64 > IN_P99 * late.n as f64 {
+        answer.limit(words::disturbed(disturbed, calls(true)));
+        answer.change(crate::sentences::answer::find_user_of_the_cpu(), "vtare check");
+    }
+    if without_place > 0 {
+        answer.limit(words::without_place(without_place));
+    }
+    answer
+}
+
 fn plural(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
+}
+
+/// The figures of sleeps that are counted by how late they ended, none beyond the worst, which is known exactly.
+fn lateness(counts: &[u64], worst_ns: u64) -> Figures {
+    let worst = i64::try_from(worst_ns).unwrap_or(i64::MAX);
+    let middles: Vec<(i64, u64)> =
+        counts.iter().enumerate().map(|(at, count)| (record::bucket_middle(at).min(worst), *count)).collect();
+    Figures::of_counts(&middles)
 }
 
 fn counted(words: &[u64], function: Function) -> Counted {
@@ -205,10 +244,7 @@ fn counted(words: &[u64], function: Function) -> Counted {
     let time_ns = (timed > 0).then(|| field(Field::TimedNs) as f64 / timed as f64 * calls as f64);
     let sleeps = function.sleeps().then(|| {
         let first = record::bucket(function, 0);
-        let counts = &words[first..first + BUCKETS];
-        let middles: Vec<(i64, u64)> =
-            counts.iter().enumerate().map(|(at, count)| (record::bucket_middle(at), *count)).collect();
-        let figures = Figures::of_counts(&middles);
+        let figures = lateness(&words[first..first + BUCKETS], field(Field::WorstNs));
         let n = figures.n;
         Sleeps {
             lateness_ns: Lateness {
@@ -244,11 +280,11 @@ mod tests {
         words[record::field(Function::ClockGettime, Field::Timed)] = 2;
         words[record::field(Function::ClockGettime, Field::TimedNs)] = 50;
         let text = Report::of(&words).text();
-        assert!(text.contains("1 process; clock of 1 answered by the counter, unordered"), "{text}");
+        assert!(text.contains("1 process with the library; clock of 1 answered by the counter, unordered."), "{text}");
         let row = text.lines().find(|line| line.starts_with("clock_gettime")).expect("a row");
         let cells: Vec<_> = row.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
         assert_eq!(cells, ["clock_gettime", "128", "25.0 ns", "3.20 us"]);
-        assert!(text.contains("no sleep function was called"), "{text}");
+        assert!(text.starts_with("128 clock calls took 3.20 us; no sleep function was called.\n"), "{text}");
     }
 
     #[test]
@@ -259,7 +295,9 @@ mod tests {
         words[record::field(function, Field::WorstNs)] = 40;
         words[record::bucket(function, 12)] = 3;
         words[record::bucket(function, 40)] = 1;
-        let document = serde_json::to_value(Report::of(&words)).expect("it serialises");
+        let report = Report::of(&words);
+        assert!(report.text().starts_with("4 sleeps ended 12.0 ns late (median), 40.0 ns (worst).\n"), "{report:?}");
+        let document = serde_json::to_value(report).expect("it serialises");
         let usleep = &document["functions"][5];
         assert_eq!(usleep["name"], "usleep");
         assert_eq!(usleep["lateness_ns"], serde_json::json!({"n": 4, "median": 12.0, "p99": null, "max": 40}));
