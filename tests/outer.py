@@ -31,11 +31,14 @@ HERE = Path(__file__).resolve().parent / "hypervisors"
 DRIVERS = ("virtio_pci", "9pnet_virtio", "9p", "tun", "bridge", "veth", "sch_tbf")
 #: What is shown of each cell of the campaign.
 SHOWN = (
-    *("experiment", "source", "nic", "load", "quantity", "n", "median", "overhead_ns", "lost", "estimates"),
+    *("experiment", "platform", "source", "nic", "load", "quantity", "n", "median", "overhead_ns", "lost", "estimates"),
     *("unanswered", "truth_bit_per_s", "error_percent", "throughput_bit_per_s", "latency_ns"),
 )
-#: 2 to 5 minutes on two busy cores.
-TIME_LIMIT_S = 900
+#: The plan of the campaign, `plan` or `papers`, and where its store is kept (docs/internals/guests.md).
+PLAN = os.environ.get("VTARE_HYPERVISOR_PLAN", "plan")
+KEPT = os.environ.get("VTARE_HYPERVISOR_STORE")
+#: 2 to 5 minutes on two busy cores; 20 for the papers' plan.
+TIME_LIMIT_S = 900 if PLAN == "plan" else 5400
 
 
 @dataclass(frozen=True)
@@ -192,7 +195,7 @@ def check_runs(lines: list[dict[str, Any]], hypervisor: str) -> None:
 
 def plan(platform: str, nics: Sequence[str], settings: str = "") -> str:
     """The text of the campaign's plan for this hypervisor."""
-    text = (HERE / "plan.toml").read_text()
+    text = (HERE / f"{PLAN}.toml").read_text()
     cards = json.dumps(list(nics))
     for word, value in (("PLATFORM", platform), ("NICS", cards), ("BASE", json.dumps(nics[0])), ("SETTINGS", settings)):
         text = text.replace(word, value)
@@ -211,9 +214,12 @@ def check_all_done(output: JobOutput) -> None:
 
 def check_campaign(output: JobOutput, accelerator: str, show: Callable[[str], None]) -> None:
     """Every run of the campaign is done, in guests under this hypervisor; print its tables."""
+    if KEPT:
+        shutil.copytree(output.store, KEPT)
     check_all_done(output)
     for path in output.store.glob("runs/*/platform.json"):
-        assert json.loads(path.read_text())["guest"]["accelerator"] == accelerator
+        guest = json.loads(path.read_text()).get("guest")
+        assert guest is None or guest["accelerator"] == accelerator
     loads = [json.loads(path.read_text()) for path in output.store.glob("runs/*/load.json")]
     moved = [load["io"] for load in loads if load["kind"] == "io"]
     assert moved
@@ -223,22 +229,23 @@ def check_campaign(output: JobOutput, accelerator: str, show: Callable[[str], No
     summary = summarise(output.store)
     shown = [name for name in SHOWN if name in summary.cells.columns]
     cells = summary.cells.select(shown).rows(named=True)
-    assert {cell["experiment"] for cell in cells} == {"timers", "round-trips", "bandwidth", "forwarding"}
+    assert {cell["experiment"] for cell in cells} >= {"timers", "round-trips", "bandwidth", "forwarding"}
     # Estimates and searches may find no answer on a processor that is emulated: they are made, and counted.
     assert all(cell["estimates"] for cell in cells if cell["experiment"] == "bandwidth")
     assert all(cell["median"] for cell in cells if cell["experiment"] in ("timers", "round-trips"))
     # Round trips fall into what the guest's program saw and what its card's end on the host did.
-    assert all(cell["overhead_ns"] is not None for cell in cells if cell["experiment"] == "round-trips")
+    guests = [cell for cell in cells if cell["experiment"] == "round-trips" and cell.get("platform") != "host"]
+    assert all(cell["overhead_ns"] is not None for cell in guests)
     show(f"\n{accelerator}: {output.campaign}")
     for cell in cells:
         show(", ".join(f"{key} {value}" for key, value in cell.items() if value is not None))
     for path in output.store.glob("runs/*/samples.parquet"):
         run = json.loads((path.parent / "run.json").read_text())
         if run["instrument"] == "throughput":
-            (cell,) = check_samples_file(path, run_id=run["run_id"], instrument="throughput")["result"]["cells"]
-            assert cell["sent"] == cell["received"] + cell["lost"]
-            assert cell["received"] > 0
-            show(f"forwarding: {cell['received']} of {cell['sent']} frames came; void: {cell['void_because']}")
+            for cell in check_samples_file(path, run_id=run["run_id"], instrument="throughput")["result"]["cells"]:
+                assert cell["sent"] == cell["received"] + cell["lost"]
+                assert cell["received"] > 0
+                show(f"forwarding: {cell['received']} of {cell['sent']} frames came; void: {cell['void_because']}")
         if run["instrument"] == "avb":
             footer = check_samples_file(path, run_id=run["run_id"], instrument="avb")
             ended = ", ".join(str(cell["stopped"]) for cell in footer["result"]["cells"])

@@ -17,6 +17,7 @@ STATS = "python/tests/stats/test_"
 PAPERS = "python/tests/papers/test_"
 
 THOROUGH: Final[dict[str, tuple[str, ...]]] = {
+    "builds the benchmarks": ("tests/test_avb_bench.py",),
     "needs a browser, and looks at pages that other tests read as text": (
         f"{REPORT}accessibility.py", f"{REPORT}report_browser.py",
     ),

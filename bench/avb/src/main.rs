@@ -3,9 +3,12 @@
 #[path = "../../../crates/methods/tests/it/avb_sim/mod.rs"]
 mod avb_sim;
 mod causes;
+mod outside;
 mod random;
+mod record;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::SystemTime;
@@ -14,7 +17,7 @@ use avb_sim::cells::{Cell, TROUBLES, Trouble, grid};
 use avb_sim::random::Family;
 use avb_sim::{Outcome, SimRunner, ability};
 use bench_figures::figure;
-use vtare_methods::avb::{Abacus, AbacusSettings, Case, Settings, Setup};
+use vtare_methods::avb::{Abacus, AbacusSettings, Case, METHODS, Settings, Setup};
 use vtare_pathsim::TrainSpec;
 
 /// Seeds of the look at what more bytes and time give.
@@ -46,6 +49,8 @@ struct Arguments {
     ablate: bool,
     /// One disturbance at a time, in place of the cells.
     causes: bool,
+    /// A directory that gets the random paths as data.
+    record: Option<PathBuf>,
 }
 
 fn arguments() -> Result<Arguments, String> {
@@ -61,6 +66,7 @@ fn arguments() -> Result<Arguments, String> {
         family: Family::Any,
         ablate: false,
         causes: false,
+        record: None,
     };
     let mut seeded = false;
     let mut words = std::env::args().skip(1);
@@ -80,13 +86,16 @@ fn arguments() -> Result<Arguments, String> {
             "--shaped" => out.family = Family::Shaped,
             "--shallow" => out.family = Family::Shallow,
             "--policed" => out.family = Family::Policed,
+            "--mixed" => out.family = Family::Mixed,
+            "--record" => out.record = Some(value()?.into()),
             "--causes" => out.causes = true,
             "--trace" => out.trace = true,
             "--random" => out.random = Some(value()?.parse().map_err(|_| "--random wants a count".to_owned())?),
             _ => {
                 return Err(format!(
-                    "{word} is unknown, expected --seeds N, --first-seed N, --threads N, --methods A,B, --only WORDS, \
-                     --troubles, --random N, --shaped, --shallow, --policed, --ablate, --causes, --trace"
+                    "{word} is unknown: use --seeds N, --first-seed N, --threads N, --methods A,B, --only WORDS, \
+                     --troubles, --random N, --shaped, --shallow, --policed, --mixed, --record DIR, --ablate, \
+                     --causes, --trace"
                 ));
             }
         }
@@ -95,6 +104,11 @@ fn arguments() -> Result<Arguments, String> {
         out.methods.extend(Case::ALL.map(without));
     } else if out.ablate {
         out.random.get_or_insert(400);
+    }
+    if let Some(at) = out.methods.iter().position(|name| name == "all") {
+        // The kernel's TCP needs a kernel, and `pathrate` estimates capacity.
+        let names = METHODS.iter().map(|method| method.name).filter(|name| !["tcp", "pathrate"].contains(name));
+        out.methods.splice(at..=at, names.map(str::to_owned));
     }
     if out.random.is_some() && !seeded {
         // New paths each time, so that nothing can be tuned on them; the table names the seed.

@@ -8,10 +8,15 @@ use vtare_methods::avb::{Abacus, AbacusSettings, Case, Method, Settings, Setup};
 
 use crate::avb_sim::random::{self, Family};
 use crate::avb_sim::{Outcome, SimRunner, ability};
+use crate::outside::{Outside, PREFIX};
+use crate::record::{Files, Recorder};
 use crate::{Arguments, MORE, OWN, more, quantile};
 
 /// An error of more than this share of the truth counts as off.
 const OFF: f64 = 0.03;
+
+/// True values are recorded for at least this, ns.
+const LEAST_TRUTH_NS: u64 = 1_000_000_000;
 
 /// Wanted of the own method for every number of links: intervals that hold, those off by more than three half-widths,
 /// and estimates that are off, all in %.
@@ -52,16 +57,30 @@ impl Result {
     }
 }
 
-fn once(method: &str, without: Option<Case>, family: Family, links: usize, seed: u64) -> Result {
+fn once(arguments: &Arguments, method: &str, without: Option<Case>, number: usize, files: Option<&Files>) -> Result {
+    let (family, seed) = (arguments.family, arguments.first_seed + number as u64);
+    let links = 1 + number % family.most_links();
     let spec = family.draw(links, seed);
     let setup = Setup { ability: ability(&spec, random::PROBE_BYTE), seed, ..Setup::default() };
-    let mut method: Box<dyn Method> = match without {
+    let chosen: Box<dyn Method> = match without {
         _ if method == MORE => Box::new(Abacus::new(more(), setup)),
         Some(_) => Box::new(Abacus::new(AbacusSettings { without, ..AbacusSettings::default() }, setup)),
-        None => Settings::named(method).and_then(|it| it.method(setup)).unwrap_or_else(|error| panic!("{error}")),
+        None => match method.strip_prefix(PREFIX) {
+            Some(words) => Box::new(Outside::start(words, setup).unwrap_or_else(|error| panic!("{error}"))),
+            None => Settings::named(method).and_then(|it| it.method(setup)).unwrap_or_else(|error| panic!("{error}")),
+        },
     };
-    let outcome = SimRunner::new(&spec, random::warm_ns(&spec)).run(method.as_mut());
-    Result { links, seed, label: random::label(&spec), deep: random::is_deep(&spec), outcome }
+    let mut recorder = Recorder::new(chosen, files.is_some());
+    let (warm_ns, label) = (random::warm_ns(&spec), random::label(&spec));
+    let mut runner = SimRunner::new(&spec, warm_ns);
+    let outcome = runner.run(&mut recorder);
+    if let Some(files) = files {
+        let to_ns = runner.now().as_nanos().max(warm_ns + LEAST_TRUTH_NS);
+        let first = arguments.methods.first().is_some_and(|first| first == method);
+        let path = if first { files.path(&spec, &label, warm_ns, to_ns) } else { Ok(()) };
+        path.and_then(|()| files.packets(seed, method, &recorder)).unwrap_or_else(|error| panic!("--record: {error}"));
+    }
+    Result { links: spec.path.hops.len(), seed, label, deep: random::is_deep(&spec), outcome }
 }
 
 /// Shares of intervals that hold, of those off by more than three half-widths, and of estimates that are off, %.
@@ -103,7 +122,7 @@ fn verdict(arguments: &Arguments, results: &[Result]) {
     }
     println!("abacus: MISSED: {}", words.join("; "));
     let some = results.len().min(LIMIT_PATHS);
-    let more = measure(arguments, some, MORE, None);
+    let more = measure(arguments, some, MORE, None, None);
     let (one, more) = (shares(&links(1)), shares(&more.iter().collect::<Vec<_>>()));
     println!(
         "  measured limits: where there is no other link's queue (one link), {:.1} % are off, {:.1} % hold; with eight \
@@ -127,7 +146,7 @@ fn line(name: &str, method: &str, results: &[&Result]) {
         figure(format_args!("random paths, links {links}/{method}/{key}"), value, unit)
     };
     println!(
-        "{name:<8} {method:<14} {:>5} {:>5} {:>6} {:>7.2} {:>7.2} {:>7.1} {:>7.1} {:>6.1} {:>7.2} {:>8.0} {:>7.3} \
+        "{name:<5} {method:<19} {:>5} {:>5} {:>6} {:>7.2} {:>7.2} {:>7.1} {:>7.1} {:>6.1} {:>7.2} {:>8.0} {:>7.3} \
          {:>8.1}",
         results.len(),
         results.len() - answered.len(),
@@ -147,7 +166,7 @@ fn line(name: &str, method: &str, results: &[&Result]) {
 fn head(arguments: &Arguments, paths: usize) {
     println!("{paths} paths from seed {}: measure the same again with --first-seed", arguments.first_seed);
     println!(
-        "{:<8} {:<14} {:>5} {:>5} {:>6} {:>7} {:>7} {:>7} {:>7} {:>6} {:>7} {:>8} {:>7} {:>8}",
+        "{:<5} {:<19} {:>5} {:>5} {:>6} {:>7} {:>7} {:>7} {:>7} {:>6} {:>7} {:>8} {:>7} {:>8}",
         "links",
         "method",
         "paths",
@@ -166,7 +185,13 @@ fn head(arguments: &Arguments, paths: usize) {
 }
 
 /// One method on all paths, in the order of their seeds.
-fn measure(arguments: &Arguments, paths: usize, method: &str, without: Option<Case>) -> Vec<Result> {
+fn measure(
+    arguments: &Arguments,
+    paths: usize,
+    method: &str,
+    without: Option<Case>,
+    files: Option<&Files>,
+) -> Vec<Result> {
     let next = AtomicUsize::new(0);
     let results = Mutex::new(Vec::with_capacity(paths));
     std::thread::scope(|scope| {
@@ -177,13 +202,7 @@ fn measure(arguments: &Arguments, paths: usize, method: &str, without: Option<Ca
                     if number >= paths {
                         break;
                     }
-                    let result = once(
-                        method,
-                        without,
-                        arguments.family,
-                        1 + number % arguments.family.most_links(),
-                        arguments.first_seed + number as u64,
-                    );
+                    let result = once(arguments, method, without, number, files);
                     results.lock().expect("no thread panics while it holds this").push(result);
                 }
             });
@@ -197,18 +216,20 @@ fn measure(arguments: &Arguments, paths: usize, method: &str, without: Option<Ca
 /// The own method with each of its special cases switched off, on the same new paths.
 pub(crate) fn ablate(arguments: &Arguments, paths: usize) {
     head(arguments, paths);
-    line("", "as it is", &measure(arguments, paths, "abacus", None).iter().collect::<Vec<_>>());
+    line("", "as it is", &measure(arguments, paths, "abacus", None, None).iter().collect::<Vec<_>>());
     for case in Case::ALL {
-        let results = measure(arguments, paths, "abacus", Some(case));
+        let results = measure(arguments, paths, "abacus", Some(case), None);
         line("", &format!("{case:?}"), &results.iter().collect::<Vec<_>>());
     }
 }
 
 /// Draws `paths` paths, measures with each method and prints a line for each number of links and one for all.
 pub(crate) fn run(arguments: &Arguments, paths: usize) {
+    let files = arguments.record.as_deref().map(Files::create).transpose();
+    let files = files.unwrap_or_else(|error| panic!("--record: {error}"));
     head(arguments, paths);
     for method in &arguments.methods {
-        let results = measure(arguments, paths, method, None);
+        let results = measure(arguments, paths, method, None, files.as_ref());
         for links in 1..=arguments.family.most_links() {
             line(&format!("{links}"), method, &results.iter().filter(|it| it.links == links).collect::<Vec<_>>());
         }

@@ -24,13 +24,15 @@ pub(crate) enum Family {
     Shallow,
     /// Policers.
     Policed,
+    /// Each of these in turn.
+    Mixed,
 }
 
 impl Family {
     /// Paths of it have one link to this many.
     pub(crate) const fn most_links(self) -> usize {
         match self {
-            Self::Any => 4,
+            Self::Any | Self::Mixed => 4,
             Self::Shaped | Self::Shallow => 2,
             Self::Policed => 1,
         }
@@ -43,6 +45,10 @@ impl Family {
             Self::Shaped => draw_shaped(links, seed),
             Self::Shallow => draw_shallow(links, seed),
             Self::Policed => draw_policed(seed),
+            Self::Mixed => {
+                let of = [Self::Any, Self::Shaped, Self::Shallow, Self::Policed][(seed / 4 % 4) as usize];
+                of.draw(links.min(of.most_links()), seed)
+            }
         }
     }
 }
