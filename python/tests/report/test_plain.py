@@ -23,7 +23,7 @@ from vtare.plots import share_bars
 from vtare.report.build import render
 from vtare.report.content import Content, content_of
 from vtare.report.parts import Panel, Question
-from vtare.report.plain import latex, markdown, render_plain, tex
+from vtare.report.plain import latex, markdown, md_line, render_plain, tex
 from vtare.report.write import write_figures, write_summary
 from vtare.sentences.template import plain
 from vtare.summary import summarise
@@ -225,3 +225,9 @@ def test_a_printed_page_has_the_figure_of_each_cell_and_the_ratio_and_verdict_of
             wanted.append(next(column.label for column in table.columns if column.numeric))
         assert all(tex(label) in heads for label in wanted), (table.id, heads)
         assert heads.count("&") <= 11, table.id
+
+
+def test_commands_in_sentences_are_code_in_markdown_and_all_else_is_text() -> None:
+    assert md_line("more time (`most_ns`), <b> or *c*") == r"more time (`most_ns`), &lt;b&gt; or \*c\*"
+    assert md_line("a ` alone") == r"a \` alone"
+    assert md_line("`vtare x\ny`") == "`vtare x y`"

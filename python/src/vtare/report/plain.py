@@ -51,14 +51,14 @@ def markdown(content: Content) -> str:
     summary = content.summary
     lines = [f"# {md(summary.plan.question)}", "", f"vtare report, {md(summary.plan.name)}", ""]
     for sentence in content.answer.sentences:
-        lines += [md(plain(sentence)), ""]
+        lines += [md_line(plain(sentence)), ""]
     if content.answer.key:
         lines += [f"*{md(content.answer.key)}*", ""]
     if content.main is not None:
         lines += [f"### {md(content.main.caption)}", "", *md_table(content.main), ""]
-    lines += [md(content.answer.certainty), ""]
+    lines += [md_line(content.answer.certainty), ""]
     if content.answer.limits:
-        lines += [f"## {titles.LIMITS}", "", *(f"- {md(limit)}" for limit in content.answer.limits)]
+        lines += [f"## {titles.LIMITS}", "", *(f"- {md_line(limit)}" for limit in content.answer.limits)]
     for section in content.sections:
         lines += ["", f"## {md(section.title)}", ""]
         if section.id == "verdicts" and content.main_all is not None:
@@ -73,11 +73,11 @@ def _md_block(block: Block) -> list[str]:
     """A block of a section as lines of Markdown; figures are drawn on the page only."""
     match block:
         case Text():
-            return [md(block.words)]
+            return [md_line(block.words)]
         case Heading():
             return [f"### {md(block.words)}"]
         case Notes():
-            return [f"- {md(plain(line))}" for line in block.lines]
+            return [f"- {md_line(plain(line))}" for line in block.lines]
         case Facts():
             return [f"- {md(fact.name)}: {md(fact.value)} ({md(fact.meaning)})" for fact in block.rows]
         case Code():
@@ -94,6 +94,13 @@ def md(words: str) -> str:
     escaped = words.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     escaped = re.sub(r"([\\`*_\[\]|#])", r"\\\1", escaped)
     return re.sub(r"\s*[\r\n]+\s*", " ", escaped)
+
+
+def md_line(words: str) -> str:
+    """The same of a line outside tables, with commands as code."""
+    *whole, last = words.split("`")
+    pieces = [f"`{' '.join(part.split())}`" if at % 2 else md(part) for at, part in enumerate(whole)]
+    return "".join([*pieces, md(last if len(whole) % 2 == 0 else f"`{last}")])
 
 
 def md_table(table: Table) -> list[str]:
