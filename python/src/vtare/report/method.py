@@ -144,8 +144,7 @@ def caveats_of(summary: Summary, layouts: Mapping[str, Layout]) -> tuple[str, ..
         if note.id in _TOLD_ELSEWHERE:
             continue
         runs = f" ({plural(note.runs, 'time' if merged > 1 else 'run')})" if note.runs else ""
-        sentence = note.text.rstrip(".")
-        caveats.append(f"{sentence[:1].upper()}{sentence[1:]}{runs}.")
+        caveats.append(f"{note.text.rstrip('.')}{runs}.")
     for instrument in dict.fromkeys(experiment.instrument for experiment in summary.plan.experiments):
         caveats += page_of(instrument).caveats
     caveats.append(caveat_wording.EXTREMES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from vtare.sentences.words import are, listing, plural
+from vtare.sentences.words import are, listing, plural, were
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -147,4 +147,55 @@ def crowded_cpus(load: str, threads: int, cpus: int, share: str) -> str:
     return (
         f"The load {load} runs {threads} threads on {cpus} CPUs ({share} per CPU): a method that spins uses up its "
         "fair share of the CPU and then waits for its turn."
+    )
+
+
+# Notes on estimates of available bandwidth, and on the pieces of round trips.
+
+
+def no_estimate(count: int, total: int, reasons: str) -> str:
+    return f"{count} of {plural(total, 'estimate')} gave no answer: {reasons}."
+
+
+def bounds_only(count: int, total: int) -> str:
+    return (
+        f"{count} of {plural(total, 'answer')} {are(count)} lower bounds (at least X): the sender, or the method, "
+        "could go no faster. They have no error, and are counted apart."
+    )
+
+
+def truth_unknown(count: int, total: int, reasons: str) -> str:
+    return f"The truth of {count} of {plural(total, 'estimate')} is not known, so there is no error: {reasons}."
+
+
+def not_counted(count: int, total: int) -> str:
+    return (
+        f"What the link carried was not counted for {count} of {plural(total, 'estimate')}: the truth is the shaper's "
+        "rate less what the source of cross traffic reports as sent, which a busy machine may miss."
+    )
+
+
+def clocks_related(count: int, total: int, bound_us: float) -> str:
+    return (
+        f"The truth of {count} of {plural(total, 'estimate')} was counted on other machines than the sender: their "
+        f"clocks are related to its clock within {bound_us:.3g} us."
+    )
+
+
+def disturbed_estimates(count: int, total: int, reasons: str) -> str:
+    return f"{count} of {plural(total, 'estimate')} {were(count)} disturbed and stay in the figures: {reasons}."
+
+
+def not_captured(count: int, total: int) -> str:
+    return f"{count} of {plural(total, 'round trip')} {were(count)} missed by a capture point and are in no piece."
+
+
+def capture_dropped(packets: int) -> str:
+    return f"The capture points had no room for {plural(packets, 'packet')}: what they did not see may have been there."
+
+
+def negative_pieces(count: int, total: int) -> str:
+    return (
+        f"{plural(count, 'piece')} of {plural(total, 'round trip')} {are(count)} below 0 (stamps are taken a little "
+        "before or after a packet passes) and kept, so that the pieces add up."
     )

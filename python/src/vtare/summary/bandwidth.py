@@ -12,6 +12,7 @@ import polars as pl
 
 from vtare import stats
 from vtare.instruments import instrument as record_of
+from vtare.sentences import caveats as wording
 from vtare.summary.model import Note
 from vtare.topology.truth import JUDGED, Truth, document, judge, read_truth
 
@@ -137,45 +138,35 @@ def reasons(estimates: pl.DataFrame, column: str) -> str:
 
 def notes(estimates: pl.DataFrame) -> list[Note]:
     """What the reader must know: estimates without answer, without truth, and in windows that were disturbed."""
-    remarks = []
+    remarks: list[Note] = []
     total = estimates.height
+
+    def note(key: str, some: pl.DataFrame, text: str) -> None:
+        remarks.append(Note(key, text, some["run_id"].n_unique()))
+
     silent = estimates.filter(pl.col("avb_bit_per_s").is_null())
     if silent.height:
-        text = f"{silent.height} of {total} estimates gave no answer: {reasons(silent, 'stopped')}"
-        remarks.append(Note("no_answer", text, silent["run_id"].n_unique()))
+        note("no_answer", silent, wording.no_estimate(silent.height, total, reasons(silent, "stopped")))
     bounds = estimates.filter(pl.col("at_least") & pl.col("avb_bit_per_s").is_not_null())
     if bounds.height:
-        text = (
-            f"{bounds.height} of {total} answers are lower bounds (at least X): the sender, or the method, could "
-            "go no faster. They have no error, and are counted apart"
-        )
-        remarks.append(Note("at_least", text, bounds["run_id"].n_unique()))
+        note("at_least", bounds, wording.bounds_only(bounds.height, total))
     void = estimates.filter(pl.col("no_truth").is_not_null())
     if void.height:
-        text = f"The truth of {void.height} of {total} estimates is not known, so they have no error: "
-        remarks.append(Note("truth_unknown", text + reasons(void, "no_truth"), void["run_id"].n_unique()))
+        note("truth_unknown", void, wording.truth_unknown(void.height, total, reasons(void, "no_truth")))
     # An emulator has a log of its own.
     uncounted = estimates.filter((~pl.col("counted")) & pl.col("truth_bit_per_s").is_not_null())
     if "bottleneck" in uncounted.columns:
         uncounted = uncounted.filter(pl.col("bottleneck").ne_missing("link"))
     if uncounted.height:
-        text = (
-            f"What the link carried was not counted for {uncounted.height} of {total} estimates: their truth is the "
-            "shaper's rate less what the source of cross traffic reports as sent, which a busy machine may miss"
-        )
-        remarks.append(Note("not_counted", text, uncounted["run_id"].n_unique()))
+        note("not_counted", uncounted, wording.not_counted(uncounted.height, total))
     related = estimates.filter(pl.col("clock_bound_ns").is_not_null())
     if related.height:
         bound_us = float(related["clock_bound_ns"].max()) / 1e3  # type: ignore[arg-type]
-        text = (
-            f"The truth of {related.height} of {total} estimates was counted on other machines than the sender: their "
-            f"clocks are related to its clock within {bound_us:.3g} us"
-        )
-        remarks.append(Note("clocks_related", text, related["run_id"].n_unique()))
+        note("clocks_related", related, wording.clocks_related(related.height, total, bound_us))
     marked = estimates.filter(pl.col("disturbed").is_not_null())
     if marked.height:
-        text = f"{marked.height} of {total} estimates were disturbed and stay in the figures: "
-        remarks.append(Note("disturbed", text + reasons(marked, "disturbed"), marked["run_id"].n_unique()))
+        text = wording.disturbed_estimates(marked.height, total, reasons(marked, "disturbed"))
+        note("disturbed", marked, text)
     return remarks
 
 

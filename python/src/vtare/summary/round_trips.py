@@ -11,6 +11,7 @@ from vtare.campaign.two_hosts import SIDES, capture_name
 from vtare.overhead.figures import figures_of
 from vtare.overhead.files import read_capture, read_round_trips
 from vtare.overhead.join import join
+from vtare.sentences import caveats as wording
 from vtare.summary.model import Note
 from vtare.topology.clock_relation import ClockRelation, read_relations
 
@@ -104,16 +105,13 @@ def notes(runs: pl.DataFrame) -> list[Note]:
     paired, missed, negative = (int(captured[name].sum()) for name in ("paired", "not_captured", "negative"))
     remarks = []
     if missed:
-        text = f"{missed} of {missed + paired} round trips were missed by a capture point and are in no piece"
+        text = wording.not_captured(missed, missed + paired)
         remarks.append(Note("not_captured", text, captured.filter(pl.col("not_captured") > 0).height))
     dropped = int(captured["capture_dropped"].sum())
     if dropped:
-        text = f"The capture points had no room for {dropped} packets: what they did not see may have been there"
+        text = wording.capture_dropped(dropped)
         remarks.append(Note("capture_dropped", text, captured.filter(pl.col("capture_dropped") > 0).height))
     if negative:
-        text = (
-            f"{negative} pieces of {paired} round trips are below 0 (stamps are taken a little before or after a "
-            "packet passes); they are kept, so that the pieces add up"
-        )
+        text = wording.negative_pieces(negative, paired)
         remarks.append(Note("negative_pieces", text, captured.filter(pl.col("negative") > 0).height))
     return remarks
