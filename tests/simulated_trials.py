@@ -53,6 +53,10 @@ def quiet(rng: np.random.Generator) -> float:
     return float(rng.normal(scale=0.01))
 
 
+def noise_of(rng: np.random.Generator, *, spread: float) -> float:
+    return float(rng.normal(scale=spread))
+
+
 def none(rng: np.random.Generator) -> float:
     return 0.0
 
@@ -63,4 +67,6 @@ def bursts(rng: np.random.Generator) -> float:
 
 def compared(slower: float, own: Noise, machine: Noise = none, seed: int = 1, **asked: Any) -> Compared:
     trials = SimulatedTrials(slower, own, machine, seed)
-    return compare(trials, (A, B), COUNTED, Asked(**{"most_pairs": 400, **asked}), rng=np.random.default_rng(seed))
+    return compare(
+        trials, (A, B), COUNTED, Asked(**{"most_pairs": 400, "margin": 0.02, **asked}), rng=np.random.default_rng(seed)
+    )

@@ -16,10 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from vtare import plots
-from vtare.plots import decimate, palette
-from vtare.plots.axes import log_ticks, scale_for
-from vtare.plots.drawn import style_context
-from vtare.plots.format import (
+from vtare.number_text import (
     change_text,
     ratio_range_text,
     ratio_text,
@@ -28,6 +25,9 @@ from vtare.plots.format import (
     time_range_text,
     time_text,
 )
+from vtare.plots import decimate, palette
+from vtare.plots.axes import log_ticks, scale_for
+from vtare.plots.drawn import style_context
 from vtare.plots.processes import drawing_processes
 from vtare.plots.svg import new_figure
 

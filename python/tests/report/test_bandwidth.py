@@ -10,7 +10,7 @@ import pytest
 from comparison_frames import compared
 
 from vtare import plots
-from vtare.plots.format import byte_text, percent_points, rate_range_text, rate_text
+from vtare.number_text import byte_text, percent_points, rate_range_text, rate_text
 from vtare.report.build import build
 from vtare.report.cell_table import cell_table
 from vtare.report.claims import answer

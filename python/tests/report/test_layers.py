@@ -14,8 +14,8 @@ from comparison_frames import compared
 from forwarding_store import write_forwarding_store
 from synthetic_store import MISS_NS, Recipe
 
+from vtare.number_text import ratio_range_text, ratio_text
 from vtare.plan.model import Analysis
-from vtare.plots.format import ratio_range_text, ratio_text
 from vtare.report import layers
 from vtare.report.content import content_of, layouts_of
 from vtare.report.main_table import main_rows

@@ -34,7 +34,10 @@ def test_clusters_and_the_odd_pair_are_the_answer(content: Content) -> None:
         "By the round-trip time, the 6 hosts form 2 clusters: A (h1, h3 and h5); B (h2, h4 and h6); it is "
     )
     assert " within them and " in first
-    assert " between them. 1 of the 9 pairs tested is odd, in brackets against the pairs of the same kind: h1 to h2 (" in first
+    assert (
+        " between them. 1 of the 9 pairs tested is odd, in brackets against the pairs of the same kind: h1 to h2 ("
+        in first
+    )
 
 
 def test_a_mesh_has_no_comparisons_of_cells_and_no_usual_figures(summary: Summary, content: Content) -> None:

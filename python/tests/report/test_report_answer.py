@@ -17,7 +17,7 @@ from page import answer_of, cell, plain
 from planted import planted
 from synthetic_store import OTHER_INSTRUMENTS, PLAN, Recipe, write_store
 
-from vtare.plots.format import percent_text, ratio_text, time_range_text, time_text
+from vtare.number_text import percent_text, ratio_text, time_range_text, time_text
 from vtare.report import text
 from vtare.report.cell_table import cell_table
 from vtare.report.claims import answer

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from vtare import plots
-from vtare.plots.format import percent_text
+from vtare.number_text import percent_text
 from vtare.report.build import render
 from vtare.report.claims import answer
 from vtare.report.content import Content, content_of, layouts_of

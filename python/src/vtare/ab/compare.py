@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
 from vtare import stats
-from vtare.ab.designs import Chosen, DesignWord, Orders, Pair, Runner, choose, run_pair, warm_up
+from vtare.ab.designs import (
+    UNTRIED,
+    Chosen,
+    DesignWord,
+    Orders,
+    Pair,
+    Runner,
+    Tried,
+    choose,
+    run_pair,
+    warm_up,
+)
 from vtare.ab.effects import Sides, sides_of
+from vtare.ab.trials import OutOfTime
 from vtare.errors import BadInput, MachineCannot
+from vtare.sentences import ab as wording
 from vtare.stats import Merit, Verdict
 
 if TYPE_CHECKING:
@@ -22,6 +35,7 @@ if TYPE_CHECKING:
     from vtare.ab.figures import Figure
     from vtare.ab.trials import MachineTime, Measured
 
+DEFAULT_MARGIN: Final = 0.05
 LEAST_PAIRS: Final = 8
 EQUIVALENT_PAIRS: Final = 32
 """Pairs without which nothing is equivalent: a kind of run that is 1 in 10 is missing in 32 of them in 3.4 %."""
@@ -31,8 +45,10 @@ _MOST_VOID: Final = 8
 """Pairs in a row of which a program left processes behind, after which it is given up."""
 _PILOT_SHARE: Final = 0.25
 """The share of the time after which no design is tried any more."""
-_GROWTH: Final = 1.4
-"""How many times as many pairs there are from look to look."""
+_GROWTH: Final = 1.15
+"""How many times as many pairs there are from look to look: a look takes about a millisecond."""
+_RECENT: Final = 8
+"""Pairs whose median is what the next one is expected to take."""
 
 
 StoppedWord = Literal["known", "time", "pairs", "interrupted"]
@@ -43,19 +59,29 @@ class Asked:
     """What is to be known, and what it may cost.
 
     `margin` is the share below which a difference does not matter: the interval is made half as wide to either side.
-    `most_s` and `most_pairs` end it whatever is known by then.
+    `limits` are log ratios that the typical run's interval is to leave out: it ends once it does, and `asks_margin` is
+    False where no more than that is to be known. `most_s` and `most_pairs` end it whatever is known by then.
     """
 
-    margin: float = 0.02
+    margin: float = DEFAULT_MARGIN
     alpha: float = 0.05
-    most_s: float = 300.0
+    most_s: float = 60.0
     most_pairs: int | None = None
     design: DesignWord | None = None
+    limits: tuple[float, ...] = ()
+    asks_margin: bool = True
 
     @property
     def half_width(self) -> float:
         """The half-width that is wanted, of a log ratio."""
         return math.log1p(self.margin) / 2.0
+
+    def is_answered(self, found: stats.PairedShift) -> bool:
+        """Whether an interval leaves out every limit, and, where a margin is asked for, shows a difference."""
+        limits = (*self.limits, 0.0) if self.asks_margin else self.limits
+        return found.low is not None and found.high is not None and not any(
+            found.low <= limit <= found.high for limit in limits
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +91,8 @@ class Finding:
     `ratio`, `low` and `high` are of a typical run of the command over one of the first: the pseudo-median of the pairs;
     the interval holds at `level`, at all looks together, and allows for the `step` in which the figure moves.
     `mean_ratio` is the ratio of the means of all runs, which rare slow ones move. `more_pairs`: about this number more
-    would make the intervals narrow enough; 0 where there is an answer, None where more do not help. `reason` states
-    why a figure is *refused*, too coarse, or not equivalent although typical runs are.
+    would make the intervals narrow enough; 0 where there is an answer (to the limits at least), None where more do not
+    help. `reason` states why a figure is *refused*, too coarse, or not equivalent although typical runs are.
     """
 
     figure: Figure
@@ -91,8 +117,8 @@ class Finding:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is no answer."""
-        return self.verdict.is_open
+        """Whether there is no answer: neither to the margin nor to the limits."""
+        return self.verdict.is_open and self.more_pairs != 0
 
     @property
     def is_coarse(self) -> bool:
@@ -102,7 +128,7 @@ class Finding:
     @property
     def is_noisy(self) -> bool:
         """Whether more pairs would give an answer."""
-        return self.verdict is Verdict.INCONCLUSIVE and self.more_pairs is not None
+        return self.verdict is Verdict.INCONCLUSIVE and bool(self.more_pairs)
 
     @property
     def change(self) -> Merit | None:
@@ -115,7 +141,7 @@ class Finding:
         if self.is_different:
             return self.figure.word(higher=self.is_higher)
         if self.verdict is Verdict.INCONCLUSIVE:
-            return "too coarse" if self.is_coarse else "too noisy"
+            return "too coarse" if self.is_coarse else "too noisy" if self.is_noisy else "no clear difference"
         return str(self.verdict)
 
     @property
@@ -142,6 +168,25 @@ class Compared:
     void: int = 0
     halted: int = 0
 
+    def open_limits(self, finding: Finding) -> list[float]:
+        """The limits (log ratios) that a finding of the judged figure leaves open."""
+        low, high = finding.low, finding.high
+        return [
+            limit for limit in self.asked.limits if low is None or high is None or low <= math.exp(limit) <= high
+        ]  # fmt: skip
+
+    def seconds_for(self, margin: float) -> float | None:
+        """About how long pairs take until the judged figure is known to half of a margin; None where that is open."""
+        if self.chosen.design == "sequential" or not self.pairs:
+            return None
+        needed = 0.0
+        for finding in self.primary:
+            if finding.low is None or finding.high is None or finding.low <= 0 or not math.isfinite(finding.high):
+                return None
+            half = math.log(finding.high / finding.low) / 2.0
+            needed = max(needed, len(self.pairs) * (half / (math.log1p(margin) / 2.0)) ** 2)
+        return max(needed, EQUIVALENT_PAIRS) * self.elapsed_s / len(self.pairs)
+
 
 def compare(
     trials: Runner,
@@ -152,29 +197,41 @@ def compare(
     rng: np.random.Generator,
     show: Callable[[str], None] = lambda text: None,
     first: Sequence[Measured] | None = None,
+    begin: float | None = None,
 ) -> Compared:
     """Run pairs until each command is known to be worse, better or equivalent by the first figure.
 
-    `first` are runs that warmed up, where there were some. Ctrl-C ends it early: what has come by then is the answer.
+    `first` are runs that warmed up, where there were some, and `begin` when the time began that it may take
+    (`time.monotonic`). Ctrl-C ends it early: what has come by then is the answer.
 
     Raises:
         BadInput: a command fails, or the first figure is not above 0.
     """
-    begin = time.monotonic()
+    begin = time.monotonic() if begin is None else begin
     orders = Orders(len(commands), rng)
-    chosen = choose(
-        trials, commands, figures[0], orders,
-        first=warm_up(trials, commands, show) if first is None else first,
-        wanted=asked.design, until=begin + _PILOT_SHARE * asked.most_s, show=show,
-    )  # fmt: skip
-    if chosen.design == "sequential":
-        return _one_after_the_other(trials, commands, figures, asked, chosen, begin, show)
-    looks = _StoppingRule(figures[0], commands, asked, begin)
     pairs: list[Pair] = []
     stopped: StoppedWord | None = None
     void = halted = in_a_row = 0
+    chosen, tried = UNTRIED, Tried()
+    looks = _StoppingRule(figures[0], commands, asked, begin)
+    first = list(first or ())
     try:
+        if not first:
+            first = warm_up(trials, commands, show)
+        chosen = choose(
+            trials, commands, figures[0], orders, tried,
+            first=first, wanted=asked.design, until=begin + _PILOT_SHARE * asked.most_s, show=show,
+        )  # fmt: skip
+        if chosen.design == "sequential":
+            return _one_after_the_other(trials, commands, figures, asked, chosen, begin, show)
+        # The choice does not depend on their signs, so they count as the others do.
+        pairs += tried.pairs[chosen.design][: asked.most_pairs]
+        if pairs:
+            stopped = looks.after(pairs, time.monotonic())
         while stopped is None:
+            if looks.is_late(pairs, first, time.monotonic()):
+                stopped = "time"
+                break
             pair = run_pair(trials, commands, chosen, orders.next())
             if pair.is_void:
                 void, in_a_row = void + 1, in_a_row + 1
@@ -185,11 +242,16 @@ def compare(
             pairs.append(pair)
             show(f"{len(pairs)} pairs{looks.progress}")
             stopped = looks.after(pairs, time.monotonic())
+    except OutOfTime:
+        stopped = "time"
     except KeyboardInterrupt:
-        if not pairs:
-            raise
         stopped = "interrupted"
-        looks.end(pairs)
+    if not pairs:
+        if len(first) < len(commands):
+            raise KeyboardInterrupt
+        # Nothing else is known: a pair of which both runs were the first ones.
+        pairs = list(tried.pairs[chosen.design]) or [Pair(tuple(first), tuple(range(len(commands))), ())]
+    looks.end(pairs)
     others = [_once(figure, k, pairs, asked) for figure in figures[1:] for k in range(1, len(commands))]
     return Compared(
         tuple(commands), asked, chosen, tuple(pairs), looks.findings, tuple(others),
@@ -245,10 +307,9 @@ class _StoppingRule:
     def after(self, pairs: Sequence[Pair], now: float) -> StoppedWord | None:
         """Look where it is time to, and return why no more pairs are needed; None where more are."""
         stopped: StoppedWord | None = None
-        elapsed_s = now - self._begin
         if len(pairs) == self._asked.most_pairs:
             stopped = "pairs"
-        elif elapsed_s + elapsed_s / len(pairs) > self._asked.most_s:
+        elif self.is_late(pairs, (), now):
             stopped = "time"
         if stopped is None and len(pairs) < self._next:
             return None
@@ -261,6 +322,12 @@ class _StoppingRule:
         needed = max(one.pairs_needed for one in open_)
         self._next = max(len(pairs) + 2, min(math.ceil(growth * len(pairs)), needed))
         return None
+
+    def is_late(self, pairs: Sequence[Pair], first: Sequence[Measured], now: float) -> bool:
+        """Whether the next pair would end too late: one takes what the last ones did, or the `first` runs."""
+        recent_ns = [pair.span_ns for pair in pairs[-_RECENT:]] or [sum(run.wall_ns for run in first)]
+        expected_s = max(float(np.median(recent_ns)), recent_ns[-1]) / 1e9
+        return now + expected_s - self._begin > self._asked.most_s
 
     def end(self, pairs: Sequence[Pair]) -> None:
         """The last look."""
@@ -362,7 +429,8 @@ class _Watched:
             return
         finding = _finding(self._figure, self._command, sides, settled, self._asked, self._alpha)
         # Typical runs are alike, and no further look may find that they are not; what rare ones do may still come.
-        waits = finding.is_noisy and finding.mean_ratio is not None and _is_inside(settled, self._asked)
+        is_alike = finding.is_noisy and finding.mean_ratio is not None and _is_inside(settled, self._asked)
+        waits = is_alike and self._asked.asks_margin
         if last or not waits:
             self.finding = finding
             return
@@ -383,8 +451,8 @@ class _Watched:
         level = self._looks.level(share, last=last)
         typical = stats.paired_shift(d, alpha=level) if level > 0 else None
         widened = sides.widened(typical or now)
-        shown = typical is not None and (_above(widened) or _below(widened))
-        return widened if shown or last or share >= 1.0 else None
+        answered = typical is not None and self._asked.is_answered(widened)
+        return widened if answered or last or share >= 1.0 else None
 
 
 def _above(found: stats.PairedShift) -> bool:
@@ -400,8 +468,14 @@ def _is_inside(found: stats.PairedShift, asked: Asked) -> bool:
     return found.low is not None and found.high is not None and -margin <= found.low and found.high <= margin
 
 
+def _is_mean_inside(mean: stats.MeanRatio, asked: Asked) -> bool:
+    wide = 1 + asked.margin
+    return mean.low is not None and mean.high is not None and mean.high <= wide and mean.low >= 1 / wide
+
+
 def _once(figure: Figure, command: int, pairs: Sequence[Pair], asked: Asked) -> Finding:
-    """A figure that nothing was stopped by: one look."""
+    """A figure that nothing was stopped by: one look. Limits are of the judged figure alone."""
+    asked = replace(asked, limits=(), asks_margin=True)
     if (why := _without_ratio(figure, command, pairs)) is not None:
         return _refused(figure, command, pairs, asked.alpha, why)
     sides = _sides(figure, command, pairs, paired=True)
@@ -448,7 +522,7 @@ def _finding(
     figure: Figure, command: int, sides: Sides, found: stats.PairedShift, asked: Asked, alpha: float
 ) -> Finding:
     if found.low is None or found.high is None:
-        why = f"{found.n} {'pair has' if found.n == 1 else 'pairs have'} no interval of this level"
+        why = wording.too_few(found.n, stats.least_pairs(alpha))
         return _refused(figure, command, [], alpha, why, math.exp(found.value), found.n)
     mean = sides.mean(alpha)
     verdict, more, reason = _judged(sides, found, mean, asked)
@@ -463,17 +537,19 @@ def _judged(
     sides: Sides, found: stats.PairedShift, mean: stats.MeanRatio, asked: Asked
 ) -> tuple[Verdict, int | None, str | None]:
     """The verdict, the number of pairs that are missing for one, and why there is none."""
-    margin = math.log1p(asked.margin)
+    margin, n = math.log1p(asked.margin), len(sides.own)
     if _above(found) or _below(found):
         return (Verdict.HIGHER if _above(found) else Verdict.LOWER), 0, None
+    equivalent = n >= EQUIVALENT_PAIRS and _is_inside(found, asked) and _is_mean_inside(mean, asked)
+    if not equivalent and not asked.asks_margin and asked.is_answered(found):
+        return Verdict.INCONCLUSIVE, 0, None
     if max(sides.coarseness, sides.open_by_step) > margin:
         return Verdict.INCONCLUSIVE, None, f"the figure moves in steps of {percent_text(sides.coarseness)}"
-    n = len(sides.own)
     if not _is_inside(found, asked):
         return Verdict.INCONCLUSIVE, _more(n, found.half_width, found.value, sides.open_by_step, asked), None
     if n < EQUIVALENT_PAIRS:
         return Verdict.INCONCLUSIVE, EQUIVALENT_PAIRS - n, TOO_FEW
-    if mean.low is None or mean.high is None or mean.high > 1 + asked.margin or mean.low < 1 / (1 + asked.margin):
+    if not equivalent:
         more = _more(n, mean.half_width, math.log(mean.value), sides.open_by_step, asked)
         return Verdict.INCONCLUSIVE, more, "typical runs are alike, but rare ones differ"
     return Verdict.EQUIVALENT, 0, None

@@ -10,13 +10,15 @@ from __future__ import annotations
 import math
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 import numpy as np
 
+from vtare.ab.trials import OutOfTime
 from vtare.errors import BadInput
+from vtare.sentences import ab as wording
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 DesignWord = Literal["duet", "interleaved", "sequential"]
 DESIGNS: Final[tuple[DesignWord, ...]] = ("duet", "interleaved", "sequential")
 PILOT_PAIRS: Final = 4
-"""Pairs of each design before the choice; none of them counts."""
+"""Pairs of each design before the choice; those of the chosen one count."""
 _LEAST_PILOT_PAIRS: Final = 2
 _SEVERAL_THREADS: Final = 1.2
 """CPU time over wall time from which a program has more than one thread: on one CPU it would be another program."""
@@ -122,7 +124,14 @@ class Chosen:
     cpus: tuple[int, ...] = ()
 
 
-_UNTRIED: Final = Chosen("interleaved", "there is no time to try a duet")
+UNTRIED: Final = Chosen("interleaved", "there is no time to try a duet")
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """Pairs that were run for the choice of a design."""
+
+    pairs: dict[DesignWord, list[Pair]] = field(default_factory=lambda: {"duet": [], "interleaved": []})
 
 
 class Orders:
@@ -158,10 +167,13 @@ def warm_up(trials: Runner, commands: Sequence[Command], show: Callable[[str], N
     """Run each command once.
 
     Raises:
-        BadInput: a command leaves processes behind: what they do is in none of its figures.
+        BadInput: a command leaves processes behind: what they do is in none of its figures; or the time is over.
     """
     show("warming up")
-    runs = [trials.run([command])[0][0] for command in commands]
+    try:
+        runs = [trials.run([command])[0][0] for command in commands]
+    except OutOfTime:
+        raise BadInput(wording.NO_TIME) from None
     for command, run in zip(commands, runs, strict=True):
         if run.left_behind:
             raise BadInput(
@@ -177,6 +189,7 @@ def choose(
     commands: Sequence[Command],
     figure: Figure,
     orders: Orders,
+    tried: Tried,
     *,
     first: Sequence[Measured],
     wanted: DesignWord | None,
@@ -185,7 +198,8 @@ def choose(
 ) -> Chosen:
     """Return the design: the one that was asked for, or the one that knows more in the same time.
 
-    `first` are the runs that warmed up. At `until` (`time.monotonic`) no further pair is run for the choice.
+    `first` are the runs that warmed up. At `until` (`time.monotonic`) no further pair is run for the choice. The pairs
+    are added to `tried` as they come.
     """
     if wanted in ("interleaved", "sequential"):
         return Chosen(wanted, "as asked for")
@@ -195,11 +209,11 @@ def choose(
     # As long as the runs that warmed up take, the fewest pairs of both designs.
     walls_s = [run.wall_ns / 1e9 for run in first]
     if wanted is None and time.monotonic() + _LEAST_PILOT_PAIRS * (max(walls_s) + sum(walls_s)) > until:
-        return _UNTRIED
+        return UNTRIED
     duet, interleaved = Chosen("duet", "as asked for", cpus), Chosen("interleaved", "")
     if wanted == "duet":
         return duet
-    pairs: dict[str, list[Pair]] = {"duet": [], "interleaved": []}
+    pairs = tried.pairs
     for k in range(PILOT_PAIRS):
         if time.monotonic() >= until:
             break
@@ -209,8 +223,8 @@ def choose(
             if not pair.is_void:
                 pairs[chosen.design].append(pair)
     if min(map(len, pairs.values())) < _LEAST_PILOT_PAIRS:
-        return _UNTRIED
-    costs = {name: _cost(some, figure) for name, some in pairs.items()}
+        return UNTRIED
+    costs = {str(name): _cost(some, figure) for name, some in pairs.items()}
     if costs["duet"] == costs["interleaved"]:
         return Chosen("interleaved", "duet pairs are no more precise here")
     better = min(costs, key=lambda name: costs[name])
@@ -224,8 +238,11 @@ def _times(more: float, less: float) -> str:
 
 
 def _cost(pairs: Sequence[Pair], figure: Figure) -> float:
-    """Seconds for a unit of information: the greatest variance of log ratios, times what a pair takes."""
-    variances = [float(np.var(log_ratios(figure, k, pairs))) for k in range(1, len(pairs[0].runs))]
+    """Seconds for a unit of information: the greatest variance of log ratios, times what a pair takes.
+
+    Their sizes alone count: a choice by their signs would choose pairs that agree, which the test must not know.
+    """
+    variances = [float(np.var(np.abs(log_ratios(figure, k, pairs)))) for k in range(1, len(pairs[0].runs))]
     return max(variances) * float(np.mean([pair.span_ns for pair in pairs])) / 1e9
 
 

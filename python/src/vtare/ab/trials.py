@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import tempfile
+import time
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -24,6 +26,11 @@ _SHOWN: Final = 400
 """Characters of a failed command's errors that are shown, from the end."""
 MOST_PRINTED_BYTE: Final = 16 << 20
 """The most that a run may print where figures are read from it."""
+_LEAST_S: Final = 0.001
+
+
+class OutOfTime(Exception):
+    """The time that a comparison may take ended during a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +96,8 @@ class Trials:
         `read` gives the figures of what a run printed, for a command of that name.
         """
         self._most_s = most_s
+        #: A run that still goes on then (`time.monotonic`) is ended.
+        self.until = math.inf
         self._read = read
         self._ignores_failure = ignores_failure
         self._place = tempfile.TemporaryDirectory(prefix="vtare-ab-")
@@ -113,6 +122,7 @@ class Trials:
 
         Raises:
             BadInput: a command cannot be started, failed, or took too long.
+            OutOfTime: it still ran at `until`.
             MachineCannot: this machine cannot carry out trials.
         """
         files = [[Path(self._place.name, f"{stream}{k}") for stream in ("out", "err")] for k in range(len(commands))]
@@ -125,10 +135,14 @@ class Trials:
             }
             for k, command in enumerate(commands)
         ]
-        answer = self._ask({"programs": programs, "most_s": self._most_s, "most_printed_byte": MOST_PRINTED_BYTE})
+        left_s = max(_LEAST_S, self.until - time.monotonic())
+        most_s = min(self._most_s, left_s)
+        answer = self._ask({"programs": programs, "most_s": most_s, "most_printed_byte": MOST_PRINTED_BYTE})
         if "error" in answer:
             raise BadInput(answer["error"])
         measured = []
+        if left_s < self._most_s and any(one_run["timed_out"] for one_run in answer["programs"]):
+            raise OutOfTime
         for command, (out, err), one_run in zip(commands, files, answer["programs"], strict=True):
             self._check(command, one_run, err)
             del one_run["exit_code"], one_run["signal"], one_run["timed_out"], one_run["printed_too_much"]

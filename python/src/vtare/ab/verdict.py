@@ -5,24 +5,29 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
+from vtare.ab.compare import DEFAULT_MARGIN
 from vtare.ab.trials import COUNTED_FIELDS
 from vtare.errors import BadInput
+from vtare.number_text import byte_text, packet_rate_text, percent_points, rate_text, significant, time_text
 from vtare.records.answer import Answered, answered
 from vtare.sentences import ab as wording
 from vtare.stats import Merit, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from vtare.ab.compare import Compared, Finding
     from vtare.ab.figures import Figure
     from vtare.ab.trials import Measured
     from vtare.records import comparisons
 
+_FINE: Final = 0.01
+"""The margin that the screen names the time for."""
 SCHEMA: Final = "vtare.ab/1"
 #: What is measured beside each pair (attributes of `Pair`), with its heading.
 NOISE: Final = {
@@ -85,10 +90,47 @@ def sentence(found: Compared, finding: Finding) -> str:
         return wording.equivalent(b, a, of, margin, interval)
     if finding.is_coarse:
         return wording.too_coarse(b, a, of, interval, finding.reason)
+    if not finding.is_open:
+        return wording.at_most(b, a, of, _at_most(found, finding), interval)
     more = wording.more_pairs(finding.more_pairs, margin) if finding.more_pairs else wording.NOTHING_KNOWN
     if finding.reason is not None:
         return wording.too_few_pairs(b, a, of, interval, finding.reason, more)
     return wording.too_noisy(b, a, of, interval, more)
+
+
+def _at_most(found: Compared, finding: Finding) -> list[str]:
+    """How far a command differs at most, in the directions that limits are about."""
+    assert finding.low is not None
+    assert finding.high is not None
+    sides = {limit > 0 for limit in found.asked.limits}
+    ends = {True: finding.high, False: finding.low}
+    return [f"{percent(ends[higher])} {finding.figure.word(higher=higher)}" for higher in sorted(sides, reverse=True)]
+
+
+def _open_limits(found: Compared) -> str | None:
+    """The limits of `--fail-if` that are not decided; None where all are."""
+    open_ = {
+        (letter(finding.command), f"{finding.figure.word(higher=limit > 0)} by {100 * abs(math.expm1(limit)):.3g} %")
+        for finding in found.primary
+        for limit in found.open_limits(finding)
+        if limit
+    }
+    return " ".join(wording.limit_open(b, limit) for b, limit in sorted(open_)) or None
+
+
+def finer_text(found: Compared) -> str | None:
+    """How long an answer to 1 % would take; None where this was one, or the difference is beyond the margin."""
+    margin = found.asked.margin
+    seconds = found.seconds_for(_FINE)
+    if margin <= _FINE or seconds is None or all(_is_beyond(finding, margin) for finding in found.primary):
+        return None
+    return wording.finer(f"{100 * _FINE:g}", seconds)
+
+
+def _is_beyond(finding: Finding, margin: float) -> bool:
+    assert finding.low is not None
+    assert finding.high is not None
+    return finding.low > 1 + margin or finding.high < 1 / (1 + margin)
 
 
 def mean_text(finding: Finding) -> str | None:
@@ -146,7 +188,10 @@ def floor_text(found: Compared) -> str | None:
 def basis(found: Compared) -> str:
     """What the answer rests on: pairs, time, and why it stopped."""
     basis_of = wording.runs_in if found.chosen.design == "sequential" else wording.pairs_in
-    return basis_of(len(found.pairs), found.elapsed_s, wording.ENDED[found.stopped])
+    limits = [limit for finding in found.primary for limit in found.open_limits(finding)]
+    is_open = bool(limits) or any(finding.is_open for finding in found.primary)
+    ended = wording.AT_PRECISION if found.stopped == "known" and is_open else wording.ENDED[found.stopped]
+    return basis_of(len(found.pairs), found.elapsed_s, ended)
 
 
 def design_text(found: Compared) -> str:
@@ -172,21 +217,26 @@ def beside_text(found: Compared) -> str | None:
 
 def median_text(found: Compared, figure: Figure, command: int) -> str:
     """The median of a figure of one command, with its unit; empty where it was never counted."""
-    # matplotlib comes with it: functions that are compared in a test do without.
-    from vtare.plots.quantity import quantity_of
-
     values = [value for pair in found.pairs if (value := figure.read(pair.runs[command])) is not None]
     if not values:
         return ""
     middle = float(np.median(values))
-    text = quantity_of(f"value{suffix_of(figure)}").text
-    if suffix_of(figure) or not figure.unit:
+    # Not by `plots.quantity`: matplotlib, which comes with it, takes half a second to load.
+    text = _TEXTS.get(figure.unit, significant)
+    if figure.unit in _TEXTS or not figure.unit:
         return text(middle)
     # Rates in thousands, as sizes are.
     power = next((at for at in _POWERS if figure.unit.endswith("/s") and middle >= at), 1.0)
     return f"{text(middle / power)} {_POWERS.get(power, '')}{figure.unit}"
 
 
+_TEXTS: Final[dict[str, Callable[[float], str]]] = {
+    "ns": time_text,
+    "B": byte_text,
+    "bit/s": rate_text,
+    "packet/s": packet_rate_text,
+    "%": partial(percent_points, signed=False),
+}
 _POWERS: Final = {1e12: "T", 1e9: "G", 1e6: "M", 1e3: "k"}
 #: How names of figures with a unit end (`plots.quantity`).
 _SUFFIXES: Final = {"ns": "_ns", "B": "_byte", "bit/s": "_bit_per_s", "packet/s": "_packet_per_s", "%": "_percent"}
@@ -252,7 +302,7 @@ def written(found: Compared) -> Written:
         median = median_text(found, figure, finding.command)
         rows.append(Row(figure.name, letter(finding.command), median, change_text(finding), finding.word, finding))
     means = [_mean_sentence(found, finding) for finding in found.primary]
-    about = (*means, basis(found), design_text(found))
+    about = (*means, finer_text(found), basis(found), design_text(found))
     return Written(
         tuple(sentence(found, finding) for finding in found.primary),
         _warnings(found),
@@ -284,6 +334,20 @@ class FailLimit:
                 "higher or lower, or add --more-is-better or --less-is-better"
             )
 
+    def log_ratio(self, figure: Figure) -> float:
+        """The log ratio that it is crossed beyond."""
+        if self._is_upward(figure):
+            return math.log1p(self.share)
+        return math.log1p(-self.share) if self.share < 1.0 else -math.inf
+
+    def state(self, findings: Sequence[Finding]) -> str:
+        """crossed, not crossed, or open."""
+        if self.crossed(findings):
+            return "crossed"
+        edge = math.exp(self.log_ratio(findings[0].figure))
+        is_open = any(it.low is None or it.high is None or it.low <= edge <= it.high for it in findings)
+        return "open" if is_open else "not crossed"
+
     def crossed(self, findings: Iterable[Finding]) -> list[Finding]:
         """The findings that are shown to be beyond it: their whole interval is."""
         return [finding for finding in findings if self._beyond(finding)]
@@ -304,14 +368,14 @@ class FailLimit:
 
 
 def margin_of(limits: Iterable[FailLimit]) -> float:
-    """Return the margin where none is stated: the smallest share that is asked about, 2 % where none is.
+    """Return the margin where none is stated: the smallest share that is asked about, 5 % where none is.
 
     A finer answer than the question takes pairs that change nothing: four times as many for half the margin.
 
     >>> margin_of([read_limit("slower by 5 %"), read_limit("faster")]), margin_of([])
-    (0.05, 0.02)
+    (0.05, 0.05)
     """
-    return min((limit.share for limit in limits if limit.share > 0), default=0.02)
+    return min((limit.share for limit in limits if limit.share > 0), default=DEFAULT_MARGIN)
 
 
 def read_limit(text: str) -> FailLimit:
@@ -366,7 +430,7 @@ def _answered(found: Compared) -> Answered:
 
 def _warnings(found: Compared) -> tuple[str, ...]:
     """What must be read with the answer."""
-    return tuple(filter(None, (known_beside(found), floor_text(found), void_text(found))))
+    return tuple(filter(None, (_open_limits(found), known_beside(found), floor_text(found), void_text(found))))
 
 
 def document(outcome: Outcome) -> comparisons.Ab:
@@ -393,6 +457,8 @@ def document(outcome: Outcome) -> comparisons.Ab:
         "design_reason": compared.chosen.why,
         "cpus": list(compared.chosen.cpus),
         "margin_percent": 100 * compared.asked.margin,
+        "limits": [{"text": limit.text, "state": limit.state(compared.primary)} for limit in outcome.limits],
+        "fine_margin_s": compared.seconds_for(_FINE),
         "alpha": compared.asked.alpha,
         "seed": outcome.seed,
         "stopped": compared.stopped,

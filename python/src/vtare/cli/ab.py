@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import secrets
+import time
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -33,16 +35,20 @@ if TYPE_CHECKING:
     from vtare.ab.verdict import FailLimit
 
 
+_LATEST: Final = 1.05
+"""The share of --max-time at which a run that still goes on is ended."""
+
+
 @command("ab")
 @click.argument("commands", nargs=-1, required=True, metavar="-- A -- B ...", help="The commands, with -- before each.")
 @click.option(
     "--margin",
     type=Percentage(0.0, 100.0),
-    show_default="2, or the smallest that --fail-if names",
+    show_default="5, or the smallest that --fail-if names",
     metavar="PERCENT",
     help="Ignore differences smaller than this.",
 )
-@click.option("--max-time", type=Time(above=True), default="5 min", metavar="TIME", help="Stop after this time.")
+@click.option("--max-time", type=Time(above=True), default="60 s", metavar="TIME", help="Stop after this time.")
 @click.option("--pairs", type=Whole(1), metavar="N", help="Stop after this many pairs.")
 @click.option(
     "--metric",
@@ -115,6 +121,7 @@ def ab(
 
     Stops by itself once the answer is known.
     """
+    begin = time.monotonic()
     import numpy as np
 
     from vtare.ab import compare as comparison
@@ -150,12 +157,14 @@ def ab(
         most_s=max_time,
         most_pairs=pairs,
         design=design,
+        asks_margin=margin is not None or not limits or not all(limit.share for limit in limits),
     )
     drawn = secrets.randbits(32) if seed is None else seed
     with (
         Trials(find_binary(binary), most_s=timeout, ignores_failure=ignore_failure, read=read) as trials,
         shown_progress(stderr()) as show,
     ):
+        trials.until = begin + _LATEST * max_time
         before = None if against is None else read_baseline(against, trials.machine)
         if not metrics:
             # Known without a run: a limit that can never be crossed is refused before one.
@@ -164,9 +173,10 @@ def ab(
         if metrics:
             direction = True if more_is_better else False if less_is_better else None
             figures = _figures(judge, reader.figures(more_is_better=direction), limits)
+        asked = replace(asked, limits=tuple(limit.log_ratio(figures[0]) for limit in limits))
         if before is None:
             rng = np.random.default_rng(drawn)
-            compared = comparison.compare(trials, listed, figures, asked, rng=rng, show=show, first=first)
+            compared = comparison.compare(trials, listed, figures, asked, rng=rng, show=show, first=first, begin=begin)
         else:
             compared = comparison.against(trials, *before, listed[0], figures, asked, show=show)
     outcome = Outcome(compared, drawn, trials.machine, limits)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator, NullLocator
 
-from vtare.plots.format import tick_text
+from vtare.number_text import tick_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

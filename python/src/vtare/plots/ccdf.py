@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
+from vtare.number_text import time_text
 from vtare.plots.axes import Scale, scale_for, time_axis
 from vtare.plots.drawn import Drawing, drawn
-from vtare.plots.format import time_text
 from vtare.plots.palette import style_of
 from vtare.plots.quantity import axis_label, quantity_of
 from vtare.plots.svg import new_figure, to_drawing

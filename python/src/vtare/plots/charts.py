@@ -12,10 +12,10 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from vtare.number_text import packet_rate_unit, percent_points, rate_range_text, rate_text, rate_unit
 from vtare.plots.axes import Scale, log_ticks, scale_for
 from vtare.plots.ccdf import ccdf_values, share_ticks, steps
 from vtare.plots.curves import ends_of, scale_of, value_text
-from vtare.plots.format import packet_rate_unit, percent_points, rate_range_text, rate_text, rate_unit
 from vtare.plots.palette import GRID, INK, MUTED, Style, style_of
 from vtare.plots.quantity import axis_label
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final, Literal
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator, NullLocator
 
+from vtare.number_text import packet_rate_text, packet_rate_unit, significant, tick_text, time_text
 from vtare.plots.axes import log_ticks
 from vtare.plots.drawn import Drawing, drawn
-from vtare.plots.format import packet_rate_text, packet_rate_unit, significant, tick_text, time_text
 from vtare.plots.palette import style_of
 from vtare.plots.svg import new_figure, to_drawing
 

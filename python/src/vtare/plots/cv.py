@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
+from vtare.number_text import percent_text
 from vtare.plots.axes import log_ticks
 from vtare.plots.drawn import Drawing, drawn
-from vtare.plots.format import percent_text
 from vtare.plots.palette import style_of
 from vtare.plots.svg import new_figure, to_drawing
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from matplotlib.markers import CARETLEFT, CARETRIGHT
 
+from vtare.number_text import percent_text
 from vtare.plots.axes import Scale, scale_for, time_axis
 from vtare.plots.drawn import Drawing, drawn
-from vtare.plots.format import percent_text
 from vtare.plots.palette import GRID, INK, MUTED, SURFACE, style_of
 from vtare.plots.quantity import axis_label, quantity_of
 from vtare.plots.svg import new_figure, to_drawing

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
+from vtare.number_text import time_text
 from vtare.plots.axes import scale_for, time_axis
 from vtare.plots.drawn import Drawing, drawn
-from vtare.plots.format import time_text
 from vtare.plots.palette import BLUE, INK, MUTED, VERMILLION
 from vtare.plots.quantity import axis_label, quantity_of
 from vtare.plots.svg import new_figure, to_drawing

@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from vtare.number_text import percent_points, significant
 from vtare.plots.drawn import Drawing, drawn
-from vtare.plots.format import percent_points, significant
 from vtare.plots.palette import BLUE, GRID, INK, MUTED, ORANGE, TEAL, VERMILLION
 from vtare.plots.svg import new_figure, new_strips, to_drawing
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from vtare.instruments import metric
-from vtare.plots.format import (
+from vtare.number_text import (
     byte_text,
     packet_rate_range_text,
     packet_rate_text,

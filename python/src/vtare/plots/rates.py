@@ -10,9 +10,9 @@ import numpy as np
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator, NullLocator
 
+from vtare.number_text import byte_text, percent_points, rate_text, rate_unit
 from vtare.plots.axes import log_ticks
 from vtare.plots.drawn import Drawing, drawn
-from vtare.plots.format import byte_text, percent_points, rate_text, rate_unit
 from vtare.plots.palette import GRID, INK, MUTED, style_of
 from vtare.plots.svg import new_figure, to_drawing
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
+from vtare.number_text import ratio_text
 from vtare.plots.axes import log_ticks
 from vtare.plots.drawn import Drawing, drawn
-from vtare.plots.format import ratio_text
 from vtare.plots.palette import BLUE, GRID, INK, SURFACE, VERMILLION, Hue
 from vtare.plots.svg import new_figure, to_drawing
 

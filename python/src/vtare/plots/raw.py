@@ -11,9 +11,9 @@ from matplotlib.colors import to_rgba
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from vtare.number_text import time_text
 from vtare.plots.axes import Scale, scale_for, time_axis
 from vtare.plots.drawn import Drawing, drawn
-from vtare.plots.format import time_text
 from vtare.plots.palette import INK, style_of
 from vtare.plots.quantity import axis_label, quantity_of
 from vtare.plots.svg import RASTER_DPI, new_figure, to_drawing

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from matplotlib.patches import Patch
 
+from vtare.number_text import percent_text, time_text
 from vtare.plots.axes import scale_for, time_axis
 from vtare.plots.drawn import Drawing, drawn
-from vtare.plots.format import percent_text, time_text
 from vtare.plots.palette import GRID, INK, SURFACE, style_of
 from vtare.plots.svg import new_figure, to_drawing
 

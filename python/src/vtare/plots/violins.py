@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from matplotlib.patches import Polygon
 
+from vtare.number_text import time_text
 from vtare.plots.axes import Scale, scale_for, time_axis
 from vtare.plots.decimate import sorted_counts, weighted_quantile
 from vtare.plots.drawn import Drawing, drawn
-from vtare.plots.format import time_text
 from vtare.plots.palette import GRID, INK, style_of
 from vtare.plots.quantity import axis_label, quantity_of
 from vtare.plots.svg import new_figure, to_drawing

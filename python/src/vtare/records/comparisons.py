@@ -76,6 +76,13 @@ class PairDocument(TypedDict):
     figures: Annotated[dict[str, list[float | None]], "each figure, by command"]
 
 
+class LimitDocument(TypedDict):
+    """A limit of `--fail-if`."""
+
+    text: str
+    state: Annotated[str, "crossed, not crossed or open"]
+
+
 class Ab(TypedDict):
     """`vtare ab`."""
 
@@ -87,6 +94,8 @@ class Ab(TypedDict):
     design_reason: str
     cpus: Annotated[list[int], "that the runs were pinned to"]
     margin_percent: Annotated[float, "smaller differences are ignored"]
+    limits: Annotated[list[LimitDocument], "of --fail-if"]
+    fine_margin_s: Annotated[float | None, "about how long an answer to 1 % would take"]
     alpha: float
     seed: int
     stopped: Annotated[str, "known, time, pairs or interrupted"]

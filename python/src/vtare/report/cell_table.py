@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from vtare.contract import load_contract
 from vtare.instruments import COMMON
 from vtare.instruments.model import end_column
-from vtare.plots.format import time_text
+from vtare.number_text import time_text
 from vtare.plots.quantity import quantity_of
 from vtare.quantities import plain_name
 from vtare.report import needs, text

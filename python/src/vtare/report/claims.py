@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from vtare.instruments import order_of
-from vtare.plots.format import percent_text, time_text
+from vtare.number_text import percent_text, time_text
 from vtare.report import text
 from vtare.report.facts import quantum_of
 from vtare.report.limits import last_sentence, limits_of

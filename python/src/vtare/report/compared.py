@@ -8,7 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from vtare.instruments import metric
-from vtare.plots.format import ratio_range_text, ratio_text
+from vtare.number_text import ratio_range_text, ratio_text
 from vtare.plots.quantity import quantity_of
 from vtare.report.frame import lab_version
 from vtare.report.page import HtmlPage, render

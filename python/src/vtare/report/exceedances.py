@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from vtare.plots.format import percent_range_text, percent_text, tick_text
+from vtare.number_text import percent_range_text, percent_text, tick_text
 from vtare.report import text
 from vtare.report.layout import LATE, figure_name, key_name
 from vtare.report.parts import Column, Table

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from vtare.plots.format import significant, time_text
+from vtare.number_text import significant, time_text
 from vtare.sentences import facts as wording
 
 if TYPE_CHECKING:

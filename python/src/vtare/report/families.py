@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vtare.plots.format import significant
+from vtare.number_text import significant
 from vtare.report.pages import page_of
 from vtare.sentences import caveats as wording
 

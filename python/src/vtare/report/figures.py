@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from vtare import plots
-from vtare.plots.format import percent_text
+from vtare.number_text import percent_text
 from vtare.report import text
 from vtare.report.layout import figure_name
 from vtare.report.parts import Panel, Question

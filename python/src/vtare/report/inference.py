@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from vtare import plots
-from vtare.plots.format import percent_text, ratio_text
+from vtare.number_text import percent_text, ratio_text
 from vtare.plots.matrix import Edge
 from vtare.plots.quantity import quantity_of
 from vtare.report import text

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from vtare import stats
+from vtare.number_text import percent_text
 from vtare.plan.cells import counterpart
-from vtare.plots.format import percent_text
 from vtare.plots.quantity import quantity_of
 from vtare.report import needs
 from vtare.report.facts import emulated

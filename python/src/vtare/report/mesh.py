@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from vtare.plots.format import ratio_text
+from vtare.number_text import ratio_text
 from vtare.plots.mesh import cluster_name, pair_matrix
 from vtare.plots.quantity import quantity_of
 from vtare.report import text

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from vtare.number_text import significant, time_text
 from vtare.plan.factors import PLATFORM_FACTORS
 from vtare.plan.mesh import PAIR
 from vtare.platforms import unverified
-from vtare.plots.format import significant, time_text
 from vtare.report import needs, text
 from vtare.report.facts import own_kernels
 from vtare.report.families import false_claims

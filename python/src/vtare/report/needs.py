@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from vtare import stats
+from vtare.number_text import significant
 from vtare.plan.cells import counterpart
-from vtare.plots.format import significant
 from vtare.report.layout import key_text
 from vtare.sentences import caveats as caveat_wording
 from vtare.sentences import limits as wording

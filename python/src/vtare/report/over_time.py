@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vtare.plots.format import change_text
+from vtare.number_text import change_text
 from vtare.plots.over_time import over_time as drawn
 from vtare.plots.quantity import quantity_of
 from vtare.report import text

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from vtare.number_text import percent_points
 from vtare.papers.published import oliveira_affinity, read_rows
-from vtare.plots.format import percent_points
 from vtare.report import text
 from vtare.report.inference import scenario_name
 from vtare.report.pages.model import Beside

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from vtare import plots
+from vtare.number_text import significant, time_text
 from vtare.papers.published import read_rows
-from vtare.plots.format import significant, time_text
 from vtare.report import text
 from vtare.report.figures import slug
 from vtare.report.inference import scenario_name

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vtare.plots.format import (
+from vtare.number_text import (
     percent_points,
     percent_text,
     rate_text,

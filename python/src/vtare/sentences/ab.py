@@ -32,6 +32,14 @@ def equivalent(b: str, a: str, of: str, margin: str, interval: str) -> str:
     return f"{b} and {a} are equivalent{of} within {margin} {interval}."
 
 
+def at_most(b: str, a: str, of: str, ends: Sequence[str], interval: str) -> str:
+    return f"{b} is at most {listing(ends)} than {a}{of} {interval}."
+
+
+def too_few(pairs: int, least: int) -> str:
+    return f"{plural(pairs, 'pair')} of at least {least} (raise --max-time or --pairs)"
+
+
 def too_coarse(b: str, a: str, of: str, interval: str, reason: str | None) -> str:
     return (
         f"Too coarse to show whether {b} differs from {a}{of} {interval}: {reason}. Print more digits, or let a run do "
@@ -53,7 +61,21 @@ def more_pairs(count: int, margin: str) -> str:
 
 NOTHING_KNOWN: Final = "nothing is known"
 
+NO_TIME: Final = "--max-time: a command still ran when the time was over, so nothing is known. Raise --max-time"
+
 # What must be read with it.
+
+
+def limit_open(b: str, limit: str) -> str:
+    return f"Too close to call whether {b} is {limit}."
+
+
+def finer(percent: str, seconds: float) -> str:
+    if seconds >= 6000:
+        return f"An answer to {percent} % would take more than an hour (--margin {percent})."
+    took = f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+    return f"An answer to {percent} % would take about {took} (--margin {percent})."
+
 
 STOPPED_RUNS: Final = "a command, or this machine, was stopped meanwhile"
 BACKGROUND: Final = "processes of a command still ran in the background when it ended"
@@ -92,6 +114,7 @@ ENDED: Final = {
     "pairs": "Stopped by --pairs.",
     "interrupted": "Interrupted.",
 }
+AT_PRECISION: Final = "Stopped at the precision of --margin."
 #: How a design pairs runs.
 PAIRED: Final = {"duet": "at once", "interleaved": "alternately", "sequential": "one command after the other"}
 MORE: Final = "More: -v"

@@ -35,7 +35,7 @@ def since(change: Change) -> str:
 def levels(change: Change) -> str:
     """Both levels, and the change between them: `62 us -> 88 us (+42 %, worse)`."""
     # Here: what waits between rounds need not know how figures are drawn.
-    from vtare.plots.format import change_text
+    from vtare.number_text import change_text
     from vtare.plots.quantity import quantity_of
 
     text = quantity_of(change.key.quantity).text

@@ -60,7 +60,7 @@ from vtare.stats.quantile_shift import QuantileShift, quantile_shift, shift_of_b
 from vtare.stats.rank_tests import RankTest, friedman, kendall_tau_b, kruskal_wallis
 from vtare.stats.ratio_of_means import MeanRatio, ratio_of_means
 from vtare.stats.sensitivity import Influence, Modes, RankEstimate, find_modes, hodges_lehmann, influence
-from vtare.stats.sequential import Looks, PairedShift, paired_shift, walsh_averages
+from vtare.stats.sequential import Looks, PairedShift, least_pairs, paired_shift, walsh_averages
 from vtare.stats.steady import LONG_SERIES, Warmup, mser5, settle
 from vtare.stats.step_slack import NO_SLACK, StepSlack, step_slack
 from vtare.stats.t_rule import MeanDifference, paired_t, t_p, t_quantile, welch_t
@@ -165,6 +165,7 @@ __all__ = [
     "least_n",
     "least_number",
     "least_p_of_runs",
+    "least_pairs",
     "mad_raw",
     "median",
     "median_interval",

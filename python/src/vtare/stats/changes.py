@@ -22,9 +22,9 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm, rankdata
 
 from vtare.stats._arrays import FloatArray, Values, checked
+from vtare.stats._scipy import stats as scipy_stats
 
 #: Points that a look takes into account: more find smaller changes, later.
 WINDOW: Final = 100
@@ -85,7 +85,7 @@ def newest_change(x: Values) -> ChangePoint | None:
     window = values[-WINDOW:]
     if len(window) < LEAST_POINTS:
         return None
-    splits, weighted = _distances(norm.ppf((rankdata(window) - 0.5) / len(window)))
+    splits, weighted = _distances(scipy_stats.norm.ppf((scipy_stats.rankdata(window) - 0.5) / len(window)))
     if weighted.max() <= np.interp(len(window), list(LIMITS), list(LIMITS.values())):
         return None
     # Ranks show that there is a change, but of two neighbours not which one is nearer to the new level.
@@ -96,7 +96,7 @@ def newest_change(x: Values) -> ChangePoint | None:
 
 def greatest_of_permutations(n: int, permutations: int, rng: np.random.Generator) -> FloatArray:
     """The greatest Q of `permutations` random orders of `n` different values: what `LIMITS` is made of."""
-    scores = norm.ppf((np.arange(n) + 0.5) / n)
+    scores = scipy_stats.norm.ppf((np.arange(n) + 0.5) / n)
     return np.array([_distances(rng.permutation(scores))[1].max() for _ in range(permutations)])
 
 

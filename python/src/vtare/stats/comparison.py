@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 import numpy as np
-from scipy import stats as scipy_stats
 
 from vtare.stats._arrays import Values, checked
+from vtare.stats._scipy import stats as scipy_stats
 from vtare.stats.dependence import Dependence, dependence
 from vtare.stats.pvalues import write_p
 from vtare.stats.step_slack import StepSlack, step_slack

@@ -15,9 +15,9 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
 
 from vtare.stats._arrays import FloatArray, Values, checked
+from vtare.stats._scipy import special
 from vtare.stats.comparison import LEAST_BLOCKS
 from vtare.stats.pvalues import PValue, adjust
 

@@ -13,11 +13,9 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats as scipy_stats
-from scipy.cluster.hierarchy import fcluster, linkage
-from scipy.spatial.distance import squareform
 
 from vtare.stats._arrays import FloatArray
+from vtare.stats._scipy import stats as scipy_stats
 from vtare.stats.outliers import robust_z
 from vtare.stats.pvalues import PValue, adjust
 
@@ -171,6 +169,10 @@ def _distances(middle: FloatArray) -> FloatArray:
 
 def _parts(middle: FloatArray) -> NDArray[np.bool_]:
     """Which hosts are in the first of the two parts at the top of the tree (average linkage)."""
+    # With SciPy, which takes most of a second to load.
+    from scipy.cluster.hierarchy import fcluster, linkage
+    from scipy.spatial.distance import squareform
+
     tree = linkage(squareform(_distances(middle), checks=False), "average")
     labels = fcluster(tree, 2, "maxclust")
     first: NDArray[np.bool_] = labels == labels[0]

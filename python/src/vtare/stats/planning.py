@@ -9,10 +9,10 @@ from functools import lru_cache
 from typing import Final, Literal
 
 import numpy as np
-from scipy import special
-from scipy import stats as scipy_stats
 
 from vtare.stats._arrays import FloatArray
+from vtare.stats._scipy import special
+from vtare.stats._scipy import stats as scipy_stats
 from vtare.stats.comparison import LEAST_BLOCKS, LEAST_RUNS, Comparison, refusal
 from vtare.stats.t_rule import t_quantile
 

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats as scipy_stats
 
 from vtare.stats._arrays import FloatArray, Values, checked
+from vtare.stats._scipy import stats as scipy_stats
 from vtare.stats.pvalues import Adjustment, PValue, adjust
 
 

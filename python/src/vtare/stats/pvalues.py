@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from scipy import stats as scipy_stats
+from vtare.stats._scipy import stats as scipy_stats
 
 Adjustment = Literal["none", "holm", "bh", "studentized range"]
 """How a family was adjusted; tests on the studentized range (Tukey, Nemenyi) are adjusted by what they are."""

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from scipy import stats as scipy_stats
 
 from vtare.stats._arrays import FloatArray, Values, checked
+from vtare.stats._scipy import stats as scipy_stats
 from vtare.stats.location import least_n
 
 if TYPE_CHECKING:

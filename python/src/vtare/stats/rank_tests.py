@@ -19,9 +19,9 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats as scipy_stats
 
 from vtare.stats._arrays import FloatArray, Values, checked
+from vtare.stats._scipy import stats as scipy_stats
 from vtare.stats.pvalues import PValue, adjust
 
 # Arrangements that are still counted one by one; above that they are drawn.

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
 
 from vtare.stats._arrays import FloatArray
+from vtare.stats._scipy import special
 
 
 @dataclass(frozen=True, slots=True)

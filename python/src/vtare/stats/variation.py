@@ -7,9 +7,9 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats as scipy_stats
 
 from vtare.stats._arrays import Values, checked
+from vtare.stats._scipy import stats as scipy_stats
 
 
 @dataclass(frozen=True, slots=True)

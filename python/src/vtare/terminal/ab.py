@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from rich.table import Table
 from rich.text import Text
 
-from vtare.ab.verdict import basis, change_text, letter, median_text, written
+from vtare.ab.verdict import basis, change_text, finer_text, letter, median_text, written
 from vtare.sentences import ab as wording
 from vtare.terminal.tables import print_lines, print_table
 
@@ -23,13 +24,16 @@ if TYPE_CHECKING:
 @contextmanager
 def shown_progress(console: Console) -> Iterator[Callable[[str], None]]:
     """Show what goes on, as plain text: a command may hold what would be markup."""
-    with console.status("", spinner="dots") as status:
+    # Drawn twice a second: more often it would take CPU from the commands.
+    with console.status("", spinner="dots", refresh_per_second=2) as status:
         yield lambda text: status.update(Text(text))
 
 
 #: Figures that are shown beside the one that is judged; of all others those that differ.
 _ALWAYS: Final = ("CPU time", "peak memory")
 _MOST_ROWS: Final = 4
+_MOST_LINES: Final = 6
+_WIDTH: Final = 80
 
 
 def show_compared(console: Console, found: Compared, *, verbose: bool = False) -> None:
@@ -38,8 +42,10 @@ def show_compared(console: Console, found: Compared, *, verbose: bool = False) -
         _show_all(console, found)
         return
     shown = written(found)
-    for line in (*shown.answer, *shown.warnings):
+    head, finer = (*shown.answer, *shown.warnings), finer_text(found)
+    for line in head:
         console.print(line)
+    room = _MOST_LINES - sum(math.ceil(len(line) / _WIDTH) for line in head) - 1 - (finer is not None)
     figures = [*found.primary, *(it for it in found.others if it.ratio is not None and _matters(it))]
     rows = [
         (
@@ -48,9 +54,11 @@ def show_compared(console: Console, found: Compared, *, verbose: bool = False) -
             change_text(it),
             "no clear difference" if it.is_noisy else it.word,
         )
-        for it in figures[: max(_MOST_ROWS, len(found.primary))]
+        for it in figures[: max(min(_MOST_ROWS, room), len(found.primary))]
     ]
     print_lines(console, rows, drop=[len(rows[0]) - 3])
+    if finer is not None:
+        console.print(finer)
     console.print(f"{basis(found)} {wording.MORE}")
 
 

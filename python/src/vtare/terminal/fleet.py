@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vtare.plots.format import NOT_AVAILABLE, time_text
+from vtare.number_text import NOT_AVAILABLE, time_text
 from vtare.sentences import fleet as wording
 from vtare.terminal.tables import print_table
 

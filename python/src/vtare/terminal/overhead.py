@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.table import Table
 from rich.text import Text
 
+from vtare.number_text import NOT_AVAILABLE, time_text
 from vtare.overhead.figures import figures_of
-from vtare.plots.format import NOT_AVAILABLE, time_text
 from vtare.quantities import plain_name
 from vtare.records.answer import Answered, answered
 from vtare.sentences import campaign as wording

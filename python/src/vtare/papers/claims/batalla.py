@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from vtare import plots, stats
+from vtare.number_text import rate_text, significant
 from vtare.papers.claims.batalla_words import word_claims
 from vtare.papers.claims.model import Claim, Reanalysis, decide
 from vtare.papers.published import one_value, read_rows, rows_where
-from vtare.plots.format import rate_text, significant
 
 if TYPE_CHECKING:
     from vtare.plots import Drawing

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from vtare import plots
+from vtare.number_text import percent_points, rate_text, significant
 from vtare.papers.claims.model import Claim, Reanalysis, decide, stated
 from vtare.papers.published import one_value, read_rows, rows_where
-from vtare.plots.format import percent_points, rate_text, significant
 
 if TYPE_CHECKING:
     from vtare.plots import Drawing

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from vtare import plots, stats
+from vtare.number_text import percent_points, significant, time_text
 from vtare.papers.claims.kirova_methods import method_claims
 from vtare.papers.claims.kirova_rates import rate_claims
 from vtare.papers.claims.kirova_sleeps import sleep_claims
@@ -25,7 +26,6 @@ from vtare.papers.claims.kirova_tables import (
 from vtare.papers.claims.kirova_timers import platform_claims, timer_claims
 from vtare.papers.claims.model import Claim, Outcome, Reanalysis, decide, grouped
 from vtare.papers.published import one_value, read_rows, rows_where
-from vtare.plots.format import percent_points, significant, time_text
 from vtare.stats import write_p
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from vtare import stats
+from vtare.number_text import percent_points, time_text
 from vtare.papers.claims.kirova_tables import ALPHA, FIGURES, FUNCTIONS, PLATFORMS, TABLES, cells, sentence
 from vtare.papers.claims.model import decide, grouped
-from vtare.plots.format import percent_points, time_text
 
 if TYPE_CHECKING:
     from vtare.papers.claims.model import Claim

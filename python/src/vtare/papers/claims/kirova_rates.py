@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from vtare.number_text import percent_points, rate_text, significant, time_text
 from vtare.papers.claims.kirova_tables import LOADS, OTHERS, cells, sentence
 from vtare.papers.claims.model import decide
 from vtare.papers.published import rows_where
-from vtare.plots.format import percent_points, rate_text, significant, time_text
 
 if TYPE_CHECKING:
     from vtare.papers.claims.model import Claim

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vtare.number_text import significant, time_range_text, time_text
 from vtare.papers.claims.kirova_tables import LOADS, OTHERS, PLATFORMS, cells, sentence
 from vtare.papers.claims.model import decide
-from vtare.plots.format import significant, time_range_text, time_text
 
 if TYPE_CHECKING:
     from vtare.papers.claims.model import Claim

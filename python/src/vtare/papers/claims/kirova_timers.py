@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from vtare.number_text import significant, time_range_text, time_text
 from vtare.papers.claims.kirova_tables import (
     ALPHA,
     FIGURES,
@@ -20,7 +21,6 @@ from vtare.papers.claims.kirova_tables import (
     sentence,
 )
 from vtare.papers.claims.model import decide
-from vtare.plots.format import significant, time_range_text, time_text
 from vtare.stats import write_p
 
 if TYPE_CHECKING:

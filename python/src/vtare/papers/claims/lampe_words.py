@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from scipy import stats as scipy_stats
 
+from vtare.number_text import significant
 from vtare.papers.claims.model import Claim, Stated, decide, stated
 from vtare.papers.published import LAMPE_CV_QUANTUM, read_rows, rows_where
-from vtare.plots.format import significant
 from vtare.stats import write_p
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from vtare import plots, stats
+from vtare.number_text import percent_points, significant
 from vtare.papers.claims.model import Claim, Reanalysis, decide, stated
 from vtare.papers.claims.oliveira_words import word_claims
 from vtare.papers.published import oliveira_affinity, one_value, read_rows, rows_where
-from vtare.plots.format import percent_points, significant
 
 if TYPE_CHECKING:
     from vtare.plots import Drawing

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from vtare.number_text import percent_points, significant, time_text
 from vtare.papers.claims.model import Stated, decide, stated
 from vtare.papers.published import one_value, read_rows, rows_where
-from vtare.plots.format import percent_points, significant, time_text
 
 if TYPE_CHECKING:
     from vtare.papers.claims.model import Claim

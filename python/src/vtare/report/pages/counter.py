@@ -16,7 +16,7 @@ import polars as pl
 from scipy.stats import rankdata
 
 from vtare import stats
-from vtare.plots.format import percent_range_text, percent_text, time_text
+from vtare.number_text import percent_range_text, percent_text, time_text
 from vtare.report import text
 from vtare.report.layout import fixed_parts, key_name
 from vtare.report.pages.model import READINGS, RUNS, Answered, Page, Placement

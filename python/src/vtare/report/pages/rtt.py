@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from vtare import plots
+from vtare.number_text import significant, time_range_text, time_text
 from vtare.overhead.figures import PIECES
 from vtare.plan.factors import CAPTURE_OFF
-from vtare.plots.format import significant, time_range_text, time_text
 from vtare.report.facts import emulated
 from vtare.report.figures import slug
 from vtare.report.overlay_tables import share_standing

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Required, TypedDict
 import polars as pl
 
 from vtare import plots
-from vtare.plots.format import packet_rate_range_text, packet_rate_text, time_text
+from vtare.number_text import packet_rate_range_text, packet_rate_text, time_text
 from vtare.report.figures import slug
 from vtare.report.overlay_throughput import throughput_standing
 from vtare.report.pages.model import Page

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
+from vtare.number_text import time_text
 from vtare.papers import place_timer_cost
-from vtare.plots.format import time_text
 from vtare.report import text
 from vtare.report.details import details_of
 from vtare.report.facts import quantum_of

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from vtare.number_text import byte_text, percent_points, rate_range_text, rate_text, time_text
 from vtare.plan.factors import PATH_FACTORS
-from vtare.plots.format import byte_text, percent_points, rate_range_text, rate_text, time_text
 from vtare.report.pages.avb.rows import estimates_of, rows_at_baseline, rows_described
 from vtare.report.sentences import answered_rows
 from vtare.sentences import answers as wording

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from vtare.plots.format import percent_text
+from vtare.number_text import percent_text
 from vtare.report import text
 from vtare.report.pages.avb.rows import estimates_of
 from vtare.report.pages.model import CellColumn
