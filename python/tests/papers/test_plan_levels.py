@@ -128,6 +128,24 @@ def test_batallas_plan_has_each_spread_of_the_load_and_each_frame_size() -> None
     (duration_s,) = (int(row["value_as_printed"]) for row in rows if row["quantity"] == "scenario_duration_min")
     assert experiment(batalla, "rfc2544").parameters["trial_ns"] == duration_s * 10**9
     assert {"qemu", "xen"} <= labels(spread, "platform")
+    searched = experiment(batalla, "rfc2544-guests")
+    assert searched.parameters["method"] == "binary"
+    assert searched.parameters["trial_ns"] == searched.parameters["trial_sum_ns"] == duration_s * 10**9
+    assert searched.parameters["latency_trials"] >= least
+    assert labels(searched, "platform") == {"qemu", "xen"}
+    assert labels(searched, "loaded") == {row["k_strongly_loaded"] for row in read_rows("batalla_jain_index")}
+    (searched_frames,) = (found.levels for found in searched.factors if found.name == "frame_byte")
+    published = {int(row["value_as_printed"]) for row in rows if row["quantity"] == "frame_size"}
+    assert {size for level in searched_frames for size in level.value} == published
+
+
+def test_batallas_plan_has_the_papers_cause_and_its_switch_as_levels() -> None:
+    batalla = plan("batalla")
+    assert labels(experiment(batalla, "cards"), "nic") == {"virtio", "e1000"}
+    # The same kernel for both models: else the card would not be all that differs.
+    assert batalla.platforms["qemu"]["kernel"] == "generic"
+    assert labels(experiment(batalla, "switches"), "switch") == {"ovs", "linux"}
+    assert {"qemu", "xen"} <= labels(experiment(batalla, "switches"), "platform")
 
 
 def test_kachans_plan_changes_the_capacity_three_times_over_and_raises_delay_and_loss() -> None:
