@@ -83,6 +83,27 @@ def test_oliveiras_plan_crosses_the_published_factors(name: str, crossed: tuple[
     assert "none" in labels(found, "background_load")
 
 
+@pytest.mark.parametrize("name", ["rates", "flood", "cards", "cards-flood", "neighbours", "affinity"])
+def test_oliveiras_samples_have_the_published_number_of_packets_at_every_rate(name: str) -> None:
+    found = experiment(plan("oliveira-rtt"), name)
+    (published,) = (
+        int(row["value_as_printed"])
+        for row in read_rows("oliveira_rtt_tables")
+        if row["statistic"] == "rtt_samples_per_experiment"
+    )
+    assert found.parameters["packets"] == published
+    rates = [level.value for each in found.factors if each.name == "rate_packet_per_s" for level in each.levels]
+    # The number decides, not the time: also of the slowest rate, and before the run is taken as hung.
+    slowest_s = published / min(rates, default=found.parameters.get("rate_packet_per_s", 1000))
+    assert found.parameters["seconds"] > slowest_s
+    assert found.run_timeout_s is None or found.run_timeout_s > found.parameters["seconds"]
+
+
+def test_oliveiras_neighbours_may_be_smaller_where_so_many_have_no_room() -> None:
+    for name in ("cards", "neighbours", "affinity"):
+        assert labels(experiment(plan("oliveira-rtt"), name), "background_memory") == {"fit"}
+
+
 @pytest.mark.parametrize(
     ("table", "name", "factor", "functions"),
     [
@@ -178,6 +199,14 @@ def test_kirovas_paths_have_the_published_round_trip_and_number_of_estimates() -
         wanted = int(rows["avb_trials_per_cross_traffic"]["value_as_printed"])
         assert found.parameters["estimates"] * kirova.blocks >= wanted, name
         assert {"host", "qemu", "xen", "esxi", "virtualbox"} <= labels(found, "platform"), name
+    guests = {"qemu", "xen", "esxi", "virtualbox"}
+    for name in ("300-mbit", "loads", "1-gbit", "10-gbit", "wide-area", "wide-area-10-gbit"):
+        found = experiment(kirova, name)
+        assert guests <= labels(found, "platform"), name
+        assert (labels(found, "vcpus"), labels(found, "memory")) == ({"2"}, {"1 GiB"}), name
+        assert set(found.nested["vcpus"]["platform"]) == set(found.nested["memory"]["platform"]) == guests
+    loads = {load for row in read_rows("kirova2019_table1_timer_cost") for load in LOADS[row["load"]]}
+    assert labels(experiment(kirova, "loads"), "load") == loads
     one_way_ns = int(rows["rtt_scenario3"]["value_ns"]) / 2
     for name in ("10-gbit", "wide-area", "wide-area-10-gbit"):
         assert experiment(kirova, name).parameters["estimates"] * kirova.blocks >= wanted, name
