@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PLANS: Final = {
     "kirova2019": ("kirova-timers", "kirova-avb"),
-    "lampe2013": ("lampe-counter",),
+    "lampe2013": ("lampe-counter", "lampe-cloud"),
     "oliveira": ("oliveira-rtt",),
     "kachan2017": ("kachan-avb",),
     "batalla2018": ("batalla",),
@@ -91,7 +91,8 @@ def _again(paper: Paper, plans: frozenset[str]) -> Iterator[str]:
     shipped = [name for name in PLANS[paper.name] if name in plans]
     if shipped:
         listed = ", ".join(f"`vtare run {name}`" for name in shipped)
-        yield f"The same questions, measured here: {listed}; each has a `-quick` twin."
+        twins = [name for name in shipped if f"{name}-quick" in plans]
+        yield f"The same questions, measured here: {listed}; quick twins: {', '.join(f'`{name}-quick`' for name in twins)}."
     yield f"Your own results among the published ones: `vtare papers {paper.name} --store STORE`."
     yield ""
 
