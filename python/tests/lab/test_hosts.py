@@ -129,6 +129,13 @@ def test_without_a_reply_nothing_is_known_of_the_other_clock() -> None:
     assert compared(replace(answered, frame=answered.frame.clear())) is None
 
 
+def test_a_comparison_that_the_other_asked_for_is_turned_round() -> None:
+    asked = ClockComparison(1_000_000, 6_999_980, 7_000_020)
+    turned = asked.reversed
+    assert (turned.at_ns, turned.low_ns, turned.high_ns) == (8_000_000, -7_000_020, -6_999_980)
+    assert turned.reversed == asked
+
+
 def test_between_two_comparisons_the_clocks_keep_their_rates(tmp_path: Path) -> None:
     relation = ClockRelation((ClockComparison(0, -10, 30), ClockComparison(1000, 90, 110)))
     assert relation.ahead(np.array([-5.0, 0.0, 500.0, 1000.0, 2000.0])).tolist() == [10.0, 10.0, 55.0, 100.0, 100.0]

@@ -12,6 +12,7 @@ import jsonschema
 import pytest
 
 from vtare.campaign import background as background_module
+from vtare.campaign.background import fitted
 from vtare.campaign.capacity import require_capacity
 from vtare.campaign.results import CampaignResult
 from vtare.campaign.store import Store
@@ -26,6 +27,7 @@ from vtare.platforms.owner import own_prefix, owner_of, still_runs
 from vtare.platforms.protocol import Need, Resources
 from vtare.topology.instance_factors import Background, Load, background_of, read_level, resources_of
 
+MIB = 1 << 20
 PLAN = """
 schema = "vtare.plan/1"
 name = "neighbours"
@@ -61,6 +63,8 @@ def plan(text: str) -> Plan:
         ("disk", "64 MiB", "64 MiB", 64 << 20),
         ("disk", "none", "none", 0),
         ("background", 0, "0", 0),
+        ("background_memory", "fit", "fit", "fit"),
+        ("background_memory", "256 MiB", "256 MiB", 256 << 20),
     ],
 )
 def test_levels_mean_what_they_state(factor: str, found: object, label: str, value: object) -> None:
@@ -220,6 +224,45 @@ def test_room_is_refused_with_the_figure_that_is_short() -> None:
         require_capacity("guests", Need(processes=800), look=lambda: free)
     with pytest.raises(MachineCannot, match=r"60 guests would take 2\.4 CPUs of CPU time, and 0\.5 CPUs are kept"):
         require_capacity("60 guests", Need(cpus=0.04) * 60, look=lambda: Need(cpus=2.0))
+
+
+class Sized:
+    """A platform whose guests take their memory and 100 MiB, and do not boot with less than 128."""
+
+    name = "sized"
+
+    def need(self, resources: Resources) -> Need:
+        return Need(memory_byte=(resources.memory_byte or 0) + 100 * MIB)
+
+    def missing(self, resources: Resources) -> str | None:
+        return None if (resources.memory_byte or 0) >= 128 * MIB else "too small"
+
+
+@pytest.mark.parametrize(
+    ("instances", "free_mib", "given_mib"),
+    [
+        (1, 8192, 1024),
+        (8, 8192, 888),  # (8192 - 256) / 8 - 100 - 4 of the load
+        (32, 8192, 144),
+        # Not even the least that boots: nothing is changed, and capacity refuses it.
+        (64, 8192, 1024),
+    ],
+)
+def test_neighbours_that_fit_get_what_there_is_room_for(instances: int, free_mib: int, given_mib: int) -> None:
+    found = fitted(
+        Sized(),  # type: ignore[arg-type]
+        instances,
+        Resources(vcpus=2, memory_byte=1024 * MIB),
+        Need(memory_byte=4 * MIB),
+        look=lambda: Need(memory_byte=free_mib * MIB),
+    )
+    assert found == Resources(vcpus=2, memory_byte=given_mib * MIB)
+
+
+def test_the_memory_of_neighbours_is_the_plans_where_it_states_one() -> None:
+    own = Resources(vcpus=2, memory_byte=1024 * MIB)
+    assert Background(3, memory=256 * MIB).given(own) == Resources(vcpus=2, memory_byte=256 * MIB)
+    assert Background(3, memory="fit").given(own) == Background(3).given(own) == own
 
 
 def test_this_machine_has_some_room() -> None:

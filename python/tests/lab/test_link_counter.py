@@ -17,7 +17,7 @@ from vtare.errors import BadInput
 from vtare.topology.clock_relation import CLOCKS_SCHEMA, ClockComparison, ClockRelation
 from vtare.topology.link_counter import BEHIND_THE_LINK, LINK_COUNTER_LOG, NAMES, Account, read_account
 from vtare.topology.path import PathSpec, Phase
-from vtare.topology.truth import Truth, judge, read_link_counter, read_path, read_truth
+from vtare.topology.truth import SENT_LOG, Truth, judge, read_link_counter, read_path, read_truth
 
 BIN_NS = 50_000
 START = 16_000_000_000_000
@@ -194,6 +194,31 @@ def test_what_two_machines_counted_is_joined_on_the_senders_clock(tmp_path: Path
     assert why is None
     assert capacity == pytest.approx(RATE * 1100 / 1200, rel=0.005)
     assert available == pytest.approx(RATE * (1100 / 1200 - 500 / IN_A_BIN), rel=0.01)
+
+
+def test_an_estimate_of_a_guest_is_judged_by_what_its_host_counted(tmp_path: Path) -> None:
+    """All but the sender is on one machine: one log, one source, and one clock that is not the guest's."""
+    ahead, (begin, end) = AHEAD["router"], window(200, 1400)
+    came = np.repeat([2000, 0], [1500, 500])
+    counted = {"came": came, "left": link(came, np.ones(2000, dtype=np.bool_)), "cross": np.full(2000, 500)}
+    write_account(tmp_path / LINK_COUNTER_LOG, {name: it.tolist() for name, it in counted.items()}, START + ahead)
+    (tmp_path / "link_counter.json").write_text(json.dumps({"counted": True}))
+    relation = ClockRelation((ClockComparison(START, ahead - UNSURE_NS, ahead + UNSURE_NS),)).document()
+    hosts = dict.fromkeys(("router", "responder", "source"), relation)
+    (tmp_path / "clocks.json").write_text(json.dumps({"schema": CLOCKS_SCHEMA, "hosts": hosts}))
+    path = PathSpec("tbf", (Phase(RATE, 10**9),), cross_bit_per_s=round(500 / IN_A_BIN * RATE))
+    (tmp_path / "topology.json").write_text(json.dumps({"path": path.document()}))
+    sent = {"bin_monotonic_ns": START + ahead + BIN_NS * np.arange(2000), "ip_byte": np.full(2000, 500)}
+    pl.DataFrame(sent).write_parquet(tmp_path / SENT_LOG, metadata={"vtare": json.dumps({"bin_ns": BIN_NS})})
+    expected = pytest.approx(RATE * (1 - 500 / IN_A_BIN), rel=0.01)
+    truth = read_truth(tmp_path, {})
+    assert truth is not None
+    assert (truth.clock_bound_ns, truth.counted(begin, end), truth.over(begin, end)[0]) == (UNSURE_NS, True, expected)
+    # Where this kernel does not count, the source's own account is brought to the guest's clock, too.
+    (tmp_path / "link_counter.json").write_text(json.dumps({"counted": False, "reason": "Linux 6.1"}))
+    truth = read_truth(tmp_path, {})
+    assert truth is not None
+    assert (truth.clock_bound_ns, truth.counted(begin, end), truth.over(begin, end)[0]) == (UNSURE_NS, False, expected)
 
 
 def test_an_estimate_between_machines_states_how_sure_its_window_is(tmp_path: Path) -> None:

@@ -103,6 +103,32 @@ def test_throughput_over_j_and_latency_have_charts_beside_their_still_figures(tw
         assert panel.chart().keys
 
 
+def test_throughput_and_latency_are_drawn_over_bits_too_by_spread_and_by_frame_size(tmp_path: Path) -> None:
+    summary = summarise(write_forwarding_store(tmp_path / "store", shares=(0.5, 1.0)))
+    layout = layouts_of(summary)["spread"]
+    drawn = {one.id.partition("-spread")[0]: one for one in throughput.questions(summary, layout)}
+    (packets,), (bits,) = ([panel.drawing for panel in drawn[name].panels] for name in (
+        "jain-throughput", "jain-throughput-in-bits"))  # fmt: skip
+    # Labels hold their units together by a space that does not break.
+    frame_bit = {keep(label): bit for label, bit in {"frame 64 B": 512.0, "frame 1518 B": 12_144.0}.items()}
+    expected = {
+        (row["label"], row["Jain's index of the load sent to each guest"]): row["throughput, packet/s"]
+        * frame_bit[row["label"]]
+        for row in packets.data.iter_rows(named=True)
+    }
+    assert expected
+    for row in bits.data.iter_rows(named=True):
+        key = (row["label"], row["Jain's index of the load sent to each guest"])
+        assert row["throughput in bits, bit/s"] == pytest.approx(expected[key], rel=1e-3)
+        assert row["low"] is None or row["low"] <= row["throughput in bits, bit/s"] <= row["high"]
+    # Batalla's figures 8 and 9: a line for each spread where frames are of one size, and one for each size.
+    headings = {keep(panel.heading): set(panel.drawing.data["label"]) for panel in drawn["bits"].panels}
+    assert headings == {
+        **{label: set(map(keep, ("1 loaded", "6 loaded", "12 loaded"))) for label in frame_bit},
+        **{keep(f"{loaded} loaded"): set(frame_bit) for loaded in (1, 6, 12)},
+    }
+
+
 def test_latency_over_load_has_a_point_for_each_load_asked_for_and_lines_that_differ(twelve: Summary) -> None:
     (layout,) = layouts_of(twelve).values()
     question = next(one for one in throughput.questions(twelve, layout) if one.id.startswith("load"))

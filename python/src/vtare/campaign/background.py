@@ -10,11 +10,11 @@ import json
 import resource
 import shutil
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare import documents
-from vtare.campaign.capacity import require_capacity
+from vtare.campaign.capacity import require_capacity, spare_memory_byte
 from vtare.campaign.children import Helper, RunFailed, end, has_line, wait_ready
 from vtare.campaign.file_service import serving
 from vtare.campaign.sample_checks import check_load
@@ -22,9 +22,10 @@ from vtare.errors import BadInput
 from vtare.platforms.intake import printable
 from vtare.platforms.protocol import Need
 from vtare.process import ending_text
+from vtare.topology.instance_factors import FIT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from vtare.campaign.files import Files
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from vtare.topology.instance_factors import Background, Load
 
 BACKGROUND_SCHEMA: Final = "vtare.background/1"
+_MEBIBYTE: Final = 1 << 20
 SINK_PORT: Final = 5002
 #: The first index behind a bridge that is no instance that measures.
 FIRST: Final = 1
@@ -60,9 +62,15 @@ class Neighbours:
     """The background instances of one run, started and idle."""
 
     def __init__(
-        self, spec: Background, platform: str, instances: Sequence[Instance], servers: BesideServers = BesideServers()
+        self,
+        spec: Background,
+        platform: str,
+        instances: Sequence[Instance],
+        servers: BesideServers = BesideServers(),
+        memory_byte: int | None = None,
     ) -> None:
-        """Take over started instances, and the servers that their loads need."""
+        """Take over started instances, the servers that their loads need, and what memory each was given."""
+        self._memory_byte = memory_byte
         self._spec = spec
         self._platform = platform
         self._instances = instances
@@ -142,6 +150,7 @@ class Neighbours:
             # `none` is the word of this schema.
             "load": "none" if self._spec.load.kind == "idle" else self._spec.load.kind,
             "instances": len(self._instances),
+            "memory_byte": self._memory_byte,
             "offered": _offered(reports, received),
             "reports": [
                 {"instance": instance.name, **report} for instance, report in zip(self._instances, reports, strict=True)
@@ -161,6 +170,10 @@ class PlainProcesses:
     def need(self, resources: Resources) -> Need:
         """They take nothing of this machine, or what their load takes."""
         return Need()
+
+    def missing(self, resources: Resources) -> str | None:
+        """Nothing: that machine is there."""
+        return None
 
     def start(self, instances: int, site: Site | None, resources: Resources, *, first: int) -> Sequence[Instance]:
         """The server itself, once for each."""
@@ -183,13 +196,42 @@ def neighbours(
     Raises:
         MachineCannot: this machine cannot start them, or has no room for them.
     """
-    one = platform.need(resources) + _OF_LOAD[spec.load.kind] * _threads(spec.load)
+    of_load = _OF_LOAD[spec.load.kind] * _threads(spec.load)
+    if spec.memory == FIT:
+        resources = fitted(platform, spec.instances, resources, of_load)
     _allow_files(spec.instances)
-    require_capacity(f"{spec.instances} background instances of {platform.name}", one * spec.instances)
+    require_capacity(
+        f"{spec.instances} background instances of {platform.name}",
+        (platform.need(resources) + of_load) * spec.instances,
+    )
     with ExitStack() as stack:
         stack.callback(platform.stop)
         started = platform.start(spec.instances, site, resources, first=FIRST)
-        yield Neighbours(spec, platform.name, started, servers)
+        yield Neighbours(spec, platform.name, started, servers, resources.memory_byte)
+
+
+def fitted(
+    platform: Platform | PlainProcesses,
+    instances: int,
+    resources: Resources,
+    of_load: Need,
+    *,
+    look: Callable[[], Need] | None = None,
+) -> Resources:
+    """These resources, with as much less memory as lets so many instances onto this machine.
+
+    Where not even the least that boots lets them, nothing is changed: they are refused with the figure that is short.
+    `look` states what is free; that of this machine by default.
+    """
+    given = resources.memory_byte
+    if given is None:
+        return resources
+    around = platform.need(resources).memory_byte - given
+    room = spare_memory_byte(look) // instances - around - of_load.memory_byte
+    if around < 0 or room >= given:
+        return resources
+    smaller = replace(resources, memory_byte=room // _MEBIBYTE * _MEBIBYTE)
+    return resources if room < _MEBIBYTE or platform.missing(smaller) is not None else smaller
 
 
 def _allow_files(instances: int) -> None:

@@ -48,6 +48,11 @@ def free_capacity() -> Need:
     return Need(free_memory_byte(), _free_processes(), disk.f_bavail * disk.f_frsize, cpus)
 
 
+def spare_memory_byte(look: Callable[[], Need] | None = None) -> int:
+    """The memory that instances may take, without what the rest of the machine keeps."""
+    return max(0, (look or free_capacity)().memory_byte - _SPARE.memory_byte)
+
+
 def _free_processes() -> int:
     running = re.search(r"/(\d{1,9}) ", next(iter(lines_of("loadavg")), ""))
     most = [kernel_number(f"proc/sys/kernel/{name}") for name in ("pid_max", "threads-max")]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from vtare.campaign.files import Files
     from vtare.campaign.stop import StopRequest
-    from vtare.platforms.protocol import Server
+    from vtare.platforms.protocol import Instance
 
 CLOCK_PORT: Final = 8463
 #: 20 ms: clocks that drift apart by 100 ppm move by 2 us meanwhile.
@@ -35,8 +35,15 @@ _MOST_BYTE: Final = 16 << 20
 class HostClocks:
     """The clocks of the machines of one run; with none, or the sender's alone, there is nothing to compare."""
 
-    def __init__(self, servers: Mapping[str, Server]) -> None:
-        """Compare those of these servers, by role."""
+    def __init__(
+        self, servers: Mapping[str, Instance], alike: Mapping[str, str] | None = None, *, sender_answers: bool = False
+    ) -> None:
+        """Compare those of these servers, by role; each role of `alike` has the clock of the role that it names.
+
+        `sender_answers`: it is a guest, which only answers; the others ask it.
+        """
+        self._alike = alike or {}
+        self._sender_answers = sender_answers
         self._sender = servers.get(SENDER)
         self._others = {role: server for role, server in servers.items() if server is not self._sender}
         self._found: dict[str, list[ClockComparison]] = {role: [] for role in self._others}
@@ -55,8 +62,9 @@ class HostClocks:
         """
         for role, server in self._others.items():
             log, ready = directory / f"clock-{role}.log", directory / f"clock-{role}.json"
-            words = ["serve", "--listen", f"{server.address}:{CLOCK_PORT}", "--key-file", str(key), "--json"]
-            child = server.start(words, directory=directory, stdout=ready, stderr=log)
+            _, answers = self._ends(server)
+            words = ["serve", "--listen", f"{answers.address}:{CLOCK_PORT}", "--key-file", str(key), "--json"]
+            child = answers.start(words, directory=directory, stdout=ready, stderr=log)
             helpers.append(Helper(f"clock of the {role}", child, log))
             wait_ready(helpers[-1], lambda ready=ready: b"\n" in beginning(ready), stop)  # type: ignore[misc]
 
@@ -83,16 +91,22 @@ class HostClocks:
         """Write the document `vtare.clocks/1`, where there is more than one clock."""
         if self.several:
             hosts = {role: ClockRelation(tuple(comparisons)).document() for role, comparisons in self._found.items()}
-            document = {"schema": CLOCKS_SCHEMA, "hosts": hosts}
+            shared = {role: hosts[other] for role, other in self._alike.items()}
+            document = {"schema": CLOCKS_SCHEMA, "hosts": {**hosts, **shared}}
             files.write(directory / CLOCKS_FILE, json.dumps(document, indent=2).encode())
 
-    def _compared(
-        self, role: str, server: Server, directory: Path, key: Path, stop: StopRequest
-    ) -> ClockComparison | None:
+    def _ends(self, server: Instance) -> tuple[Instance, Instance]:
+        """Who asks and who answers where the sender's clock is compared with that of a server."""
         assert self._sender is not None
+        return (server, self._sender) if self._sender_answers else (self._sender, server)
+
+    def _compared(
+        self, role: str, server: Instance, directory: Path, key: Path, stop: StopRequest
+    ) -> ClockComparison | None:
+        asks, answers = self._ends(server)
         out, log = directory / f"clock-{role}.parquet", directory / f"compare-{role}.log"
-        words = ["rtt", f"{server.address}:{CLOCK_PORT}", *_PACKETS, "--key-file", str(key), "--out", str(out)]
-        child = self._sender.start(words, directory=directory, stdout=log, stderr=log)
+        words = ["rtt", f"{answers.address}:{CLOCK_PORT}", *_PACKETS, "--key-file", str(key), "--out", str(out)]
+        child = asks.start(words, directory=directory, stdout=log, stderr=log)
         code = child.wait(_LONGEST_S, stop_fd=stop.fd)
         if code is None:
             end(child, stop)
@@ -101,9 +115,10 @@ class HostClocks:
         if code != 0:
             how = f"{_LONGEST_S:.0f} s were not enough" if code is None else ending_text(code)
             raise RunFailed(f"the {role}'s clock could not be compared with the sender's ({how})", code, log=log)
-        self._sender.fetch(directory, {out.name: _MOST_BYTE})
+        asks.fetch(directory, {out.name: _MOST_BYTE})
         try:
-            return compared(read_round_trips(out))
+            comparison = compared(read_round_trips(out))
+            return comparison.reversed if comparison is not None and self._sender_answers else comparison
         except BadInput as error:
             raise RunFailed(f"the {role}'s clock could not be compared with the sender's: {error}") from error
         finally:

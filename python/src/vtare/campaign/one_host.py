@@ -83,7 +83,7 @@ class OneHostSetup(Setup[OneHostPlacement]):
         name, background = wanted.platform, wanted.background
         reason = self._open(name).missing(wanted.resources)
         if reason is None and background.instances:
-            reason = self._open(background.beside(name)).missing(DEFAULT_RESOURCES)
+            reason = self._open(background.beside(name)).missing(background.given(DEFAULT_RESOURCES))
         if reason is not None:
             return f"platform {name}: {reason}"
         reason = TwoHosts.missing() if wanted.served else None
@@ -104,7 +104,8 @@ class OneHostSetup(Setup[OneHostPlacement]):
                 other = self._open(wanted.background.beside(name))
                 site = self._network.site(SENDER) if self._network and wanted.background.served else None
                 servers = BesideServers(files=server)
-                beside = stack.enter_context(neighbours(wanted.background, other, site, servers, DEFAULT_RESOURCES))
+                given = wanted.background.given(DEFAULT_RESOURCES)
+                beside = stack.enter_context(neighbours(wanted.background, other, site, servers, given))
             yield OneHostRun(instance, beside, run.parameters, wanted, server)
 
     def lost(self) -> bool:

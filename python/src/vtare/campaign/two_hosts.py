@@ -27,12 +27,12 @@ from vtare.errors import BadInput
 from vtare.overhead.files import read_capture
 from vtare.plan.factors import CAPTURE, CAPTURE_OFF, CAPTURE_ON, ICMP
 from vtare.plan.readers import SAME
-from vtare.platforms import kind_of, kinds_with, open_platform, remove_leftovers
+from vtare.platforms import kind_of, kinds_with, open_platform, platform_class, remove_leftovers
 from vtare.platforms.protocol import DEFAULT_RESOURCES, Instance, Platform, Resources
 from vtare.process import ending_text
 from vtare.topology.instance_factors import NO_BACKGROUND, Background, background_of, resources_of
 from vtare.topology.links import RoutedHosts, TwoHosts
-from vtare.topology.named_hosts import RESPONDER, ROUTER, SENDER, TESTER, NamedHosts, Pinned
+from vtare.topology.named_hosts import RESPONDER, ROUTER, SENDER, SOURCE, TESTER, NamedHosts, Pinned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -191,8 +191,7 @@ class TwoHostSetup(Setup[Roles]):
             helpers = None
             if roles.path is not None:
                 helpers = PathHelpers(self._binary, hosts, roles.path)
-            clocks = HostClocks({role: hosts.server(role, self._binary) for role in self._clocked(roles.path)})
-            yield TwoHostRun(roles, instances, servers, hosts, helpers, beside, clocks)
+            yield TwoHostRun(roles, instances, servers, hosts, helpers, beside, self._clocks(roles, hosts, instances))
 
     def _lacks_programs(self, name: str, program: Program) -> str | None:
         """Why a program of the plan cannot run in an instance of this platform; None where it can."""
@@ -241,12 +240,21 @@ class TwoHostSetup(Setup[Roles]):
             self._hosts, self._wiring = hosts, wiring
         return hosts
 
-    def _clocked(self, path: PathSpec | None) -> Sequence[str]:
-        """The roles of machines that the plan names whose clocks stamp something of a run."""
-        if not self._named or path is None:
-            return SIDES if self._named else ()
-        # Nothing joins the two ends of `vtare link` while it does not run, and no account is left behind it.
-        return (SENDER, ROUTER) if path.bottleneck == "link" else (*SIDES, ROUTER)
+    def _clocks(self, roles: Roles, hosts: Hosts, instances: Mapping[str, Instance]) -> HostClocks:
+        """The clocks that stamp something of a run: of the machines that the plan names, or of a guest and its host."""
+        path = roles.path
+        if self._named:
+            # Nothing joins the two ends of `vtare link` while it does not run, and no account is left behind it.
+            through_link = path is not None and path.bottleneck == "link"
+            named = SIDES if path is None else (SENDER, ROUTER) if through_link else (*SIDES, ROUTER)
+            return HostClocks({role: hosts.server(role, self._binary) for role in named})
+        kind = platform_class(roles.sender, self._settings.get(roles.sender))
+        if path is None or kind is None or not kind.BOOTS:
+            return HostClocks({})
+        # All but the sender is on this machine. It reaches the guest at its own bridge, whatever the path is.
+        here = hosts.server(SENDER, self._binary)
+        clocks = {SENDER: instances[SENDER], ROUTER: here}
+        return HostClocks(clocks, {RESPONDER: ROUTER, SOURCE: ROUTER}, sender_answers=True)
 
     def lost(self) -> bool:
         """See `Setup.lost`."""
@@ -260,8 +268,9 @@ class TwoHostSetup(Setup[Roles]):
 
 
 def _background_resources(roles: Roles) -> Resources:
-    """Instances of the platform that measures are given what that one is, but for its CPUs."""
-    return replace(roles.resources, pinned=None) if roles.background_platform == roles.sender else DEFAULT_RESOURCES
+    """Instances of the platform that measures are given what that one is, but for its CPUs and what the plan states."""
+    own = replace(roles.resources, pinned=None) if roles.background_platform == roles.sender else DEFAULT_RESOURCES
+    return roles.background.given(own)
 
 
 class TwoHostRun(RunSetup):
@@ -353,7 +362,7 @@ class TwoHostRun(RunSetup):
                 self._servers[side].fetch(directory, {capture_name(side): _MOST_CAPTURE_BYTE})
             if self._path_helpers is not None:
                 self._path_helpers.fetch(directory)
-            if self.roles.path is not None and not self._clocks.several:
+            if self.roles.path is not None and self._hosts.HERE:
                 files.write(directory / "surroundings.json", json.dumps(surroundings.seen(), indent=2).encode())
         finally:
             for helper in helpers:

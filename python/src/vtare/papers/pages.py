@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from vtare.papers.catalogue import PAPERS, find
 from vtare.papers.claims import figures_of, reanalyse
 from vtare.papers.claims.model import OUTCOMES
+from vtare.papers.held import ROWS, STATES, rows_of
 from vtare.process import write_whole
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 PLANS: Final = {
     "kirova2019": ("kirova-timers", "kirova-avb"),
-    "lampe2013": ("lampe-counter",),
+    "lampe2013": ("lampe-counter", "lampe-cloud"),
     "oliveira": ("oliveira-rtt",),
     "kachan2017": ("kachan-avb",),
     "batalla2018": ("batalla",),
@@ -41,7 +42,7 @@ def page(name: str, *, plans: frozenset[str]) -> str:
     """
     paper, _ = find(name)
     claims = reanalyse(paper.name)
-    return "\n".join([*_head(paper, claims), *_table(claims), *_figures(paper), *_again(paper, plans)])
+    return "\n".join([*_head(paper, claims), *_table(claims), *_figures(paper), *_held(paper), *_again(paper, plans)])
 
 
 def _head(paper: Paper, found: Reanalysis) -> Iterator[str]:
@@ -84,6 +85,17 @@ def _figures(paper: Paper) -> Iterator[str]:
         yield ""
 
 
+def _held(paper: Paper) -> Iterator[str]:
+    yield "## Its results, and where they are measured again"
+    yield ""
+    yield "| result | system | factor | metric | held | where | what is missing, or limits it |"
+    yield "|---|---|---|---|---|---|---|"
+    for row in rows_of(paper.name):
+        cells = (row.shown, row.system, row.factor, row.metric, f"**{row.state}**", row.place, row.why)
+        yield f"| {' | '.join(_cell(cell) for cell in cells)} |"
+    yield ""
+
+
 def _again(paper: Paper, plans: frozenset[str]) -> Iterator[str]:
     yield "## On your own machine"
     yield ""
@@ -91,7 +103,8 @@ def _again(paper: Paper, plans: frozenset[str]) -> Iterator[str]:
     shipped = [name for name in PLANS[paper.name] if name in plans]
     if shipped:
         listed = ", ".join(f"`vtare run {name}`" for name in shipped)
-        yield f"The same questions, measured here: {listed}; each has a `-quick` twin."
+        twins = ", ".join(f"`{name}-quick`" for name in shipped if f"{name}-quick" in plans)
+        yield f"The same questions, measured here: {listed}; quick twins: {twins}."
     yield f"Your own results among the published ones: `vtare papers {paper.name} --store STORE`."
     yield ""
 
@@ -122,6 +135,12 @@ def _index() -> str:
             f"| [{paper.name}]({paper.name}.md) | {' | '.join(str(counts[outcome]) for outcome in OUTCOMES)} |"
         )
     lines += ["", *(f"- *{outcome}*: {_WORDS[outcome]}" for outcome in OUTCOMES), ""]
+    counts = ", ".join(f"{sum(row.state == state for row in ROWS)} {state}" for state in STATES)
+    lines += [
+        f"Of {len(ROWS)} results of the papers the shipped plans and tests hold: {counts}. *Whole* is as published, "
+        "where a plan runs at its full counts on hardware that has what it names. Each page lists its own.",
+        "",
+    ]
     return "\n".join(lines)
 
 

@@ -79,6 +79,11 @@ FACTORS: Final = (
     FactorSpec("background_load", readers.background_load, "What each of them does."),
     FactorSpec("background_platform", platform, "The platform of the instances in the background."),
     FactorSpec(
+        "background_memory",
+        instance("background_memory"),
+        "Memory of each of them; 'fit' is that of the sender, or what there is room for.",
+    ),
+    FactorSpec(
         "responder_platform", responder, "What the responder runs in; 'same' is the sender's platform.", _BOTH, _TWO
     ),
     FactorSpec(

@@ -12,10 +12,10 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from vtare.number_text import packet_rate_unit, percent_points, rate_range_text, rate_text, rate_unit
+from vtare.number_text import percent_points, rate_range_text, rate_text, rate_unit
 from vtare.plots.axes import Scale, log_ticks, scale_for
 from vtare.plots.ccdf import ccdf_values, share_ticks, steps
-from vtare.plots.curves import ends_of, scale_of, value_text
+from vtare.plots.curves import axis_title, ends_of, scale_of, value_text
 from vtare.plots.palette import GRID, INK, MUTED, Style, style_of
 from vtare.plots.quantity import axis_label
 
@@ -218,10 +218,10 @@ def curves_chart(
         for point in sorted(line.points, key=lambda point: point.x)
     ]  # fmt: skip
     log_x, log_y = x_kind == "time", y_kind == "time"
-    x = _x(_with_unit(x_label, x_kind, xs), log=log_x, label=_log_time("datum.value") if log_x else None, field="x")
+    x = _x(axis_title(x_label, x_kind, xs), log=log_x, label=_log_time("datum.value") if log_x else None, field="x")
     y = _field(
         "rate",
-        title=_with_unit(y_label, y_kind, heights),
+        title=axis_title(y_label, y_kind, heights),
         scale={"type": "log" if log_y else "linear", "domain": [bottom, top], "nice": False},
         axis={"labelExpr": _time_text("datum.value"), "values": log_ticks(bottom, top, 5)}
         if log_y
@@ -246,12 +246,6 @@ def _bars(base: _Spec, rows: Sequence[Mapping[str, Any]]) -> list[_Spec]:
     ends = {"y": _field("low"), "y2": {"field": "high"}, "opacity": _opacity(0.6)}
     bars = _layer("rows", {"type": "rule", "strokeWidth": 1.4}, **{**base, **ends})
     return [{**bars, "transform": [{"filter": "datum.low != null && datum.high != null"}]}]
-
-
-def _with_unit(label: str, kind: Kind, values: Sequence[float]) -> str:
-    if kind == "packet_rate":
-        return f"{label}, {packet_rate_unit(max(values))[1]}"
-    return f"{label}, log scale" if kind == "time" else label
 
 
 def _short(value: float) -> float:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator, NullLocator
 
-from vtare.number_text import packet_rate_text, packet_rate_unit, significant, tick_text, time_text
+from vtare.number_text import (
+    packet_rate_text,
+    packet_rate_unit,
+    rate_text,
+    rate_unit,
+    significant,
+    tick_text,
+    time_text,
+)
 from vtare.plots.axes import log_ticks
 from vtare.plots.drawn import Drawing, drawn
 from vtare.plots.palette import style_of
@@ -19,8 +28,15 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-Kind = Literal["time", "packet_rate", "plain"]
-_UNIT: Final[dict[Kind, str]] = {"time": ", ns", "packet_rate": ", packet/s", "plain": ""}
+Kind = Literal["time", "packet_rate", "bit_rate", "plain"]
+_UNIT: Final[dict[Kind, str]] = {"time": ", ns", "packet_rate": ", packet/s", "bit_rate": ", bit/s", "plain": ""}
+#: What writes values of a kind, and what scales its axis.
+_WRITTEN: Final[dict[Kind, Callable[[float], str]]] = {
+    "time": time_text, "packet_rate": packet_rate_text, "bit_rate": rate_text, "plain": significant,
+}  # fmt: skip
+_SCALED: Final[dict[Kind, Callable[[float], tuple[float, str]]]] = {
+    "packet_rate": packet_rate_unit, "bit_rate": rate_unit,
+}  # fmt: skip
 _LEGEND_LETTERS: Final = 46
 _ROOM: Final = 1.25
 
@@ -103,14 +119,19 @@ def _heights(points: Sequence[CurvePoint]) -> list[float]:
 
 def scale_of(kind: Kind, values: Sequence[float]) -> float:
     """What values of this kind are divided by on an axis that holds these."""
-    return packet_rate_unit(max(values))[0] if kind == "packet_rate" else 1.0
+    return _SCALED[kind](max(values))[0] if kind in _SCALED else 1.0
 
 
 def value_text(kind: Kind, value: float) -> str:
     """A value of this kind with its unit."""
-    if kind == "time":
-        return time_text(value)
-    return packet_rate_text(value) if kind == "packet_rate" else significant(value)
+    return _WRITTEN[kind](value)
+
+
+def axis_title(label: str, kind: Kind, values: Sequence[float]) -> str:
+    """The title of an axis that holds these values, with their unit."""
+    if kind in _SCALED:
+        return f"{label}, {_SCALED[kind](max(values))[1]}"
+    return f"{label}, log scale" if kind == "time" else label
 
 
 def ends_of(kind: Kind, values: Sequence[float]) -> tuple[float, float]:
@@ -126,7 +147,7 @@ def ends_of(kind: Kind, values: Sequence[float]) -> tuple[float, float]:
 def _axis(axes: Axes, which: Literal["x", "y"], kind: Kind, values: Sequence[float], label: str) -> None:
     axis = axes.xaxis if which == "x" else axes.yaxis
     set_limits = axes.set_xlim if which == "x" else axes.set_ylim
-    set_label = axes.set_xlabel if which == "x" else axes.set_ylabel
+    (axes.set_xlabel if which == "x" else axes.set_ylabel)(axis_title(label, kind, values))
     axes.grid(visible=True, axis=which)
     if kind == "time":
         low, high = ends_of(kind, values)
@@ -136,11 +157,9 @@ def _axis(axes: Axes, which: Literal["x", "y"], kind: Kind, values: Sequence[flo
         axis.set_major_locator(FixedLocator(ticks))
         axis.set_major_formatter(FixedFormatter([tick_text(tick) for tick in ticks]))
         axis.set_minor_locator(NullLocator())
-        set_label(f"{label}, log scale")
         return
     low, high = (end / scale_of(kind, values) for end in ends_of(kind, values))
     set_limits(low, high)
     even = [float(tick) for tick in MaxNLocator(5).tick_values(0.0, high) if 0.0 <= tick <= high]
     axis.set_major_locator(FixedLocator(even))
     axis.set_major_formatter(FixedFormatter([f"{tick:.6g}" for tick in even]))
-    set_label(f"{label}, {packet_rate_unit(max(values))[1]}" if kind == "packet_rate" else label)

@@ -144,6 +144,10 @@ OVER_LOAD: Final = (
     "runs of load and latency. Bars: from the least run to the greatest. Latency at a load above what a guest can bear "
     "is that of full queues."
 )
+OVER_BITS: Final = (
+    "The same latencies over bits of frames with check sequence: by spread of the load for each frame size, and by "
+    "frame size for each spread."
+)
 LAYER_SHARES: Final = (
     "Each bar is a whole round trip; at the right its median over runs. The layer at the sender is the time between "
     "the program and its host's network, both ways: its median over runs over that of the round trip. The rest is "

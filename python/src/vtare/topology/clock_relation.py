@@ -40,6 +40,15 @@ class ClockComparison:
         """What it leaves open."""
         return self.high_ns - self.low_ns
 
+    @property
+    def reversed(self) -> ClockComparison:
+        """The same seen from the other clock: by how much the one of `at_ns` is ahead of that.
+
+        >>> ClockComparison(1000, 40, 60).reversed
+        ClockComparison(at_ns=1050, low_ns=-60, high_ns=-40)
+        """
+        return ClockComparison(self.at_ns + (self.low_ns + self.high_ns) // 2, -self.high_ns, -self.low_ns)
+
 
 @dataclass(frozen=True, slots=True)
 class ClockRelation:

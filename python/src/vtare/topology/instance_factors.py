@@ -3,14 +3,14 @@
 Resources: `vcpus`, `memory` ("256 MiB"), `affinity` ("off", or CPUs of the host as "0" and "0,1"), `nic`,
 `guest_clock` and `disk` ("256 MiB", or "none").
 Background: `background` (how many instances), `background_load` (what each does), `background_side`,
-`background_platform` (that of the side where the plan does not state one).
+`background_platform` (that of the side where the plan does not state one), `background_memory` ("256 MiB", or "fit").
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from vtare.errors import bad_value
@@ -19,13 +19,21 @@ from vtare.quantities import parse, pattern_of, unit_of
 
 AFFINITY: Final = "affinity"
 RESOURCE_FACTORS: Final = ("vcpus", "memory", AFFINITY, "nic", "guest_clock", "disk")
-BACKGROUND_FACTORS: Final = ("background", "background_load", "background_side", "background_platform")
+BACKGROUND_FACTORS: Final = (
+    "background",
+    "background_load",
+    "background_side",
+    "background_platform",
+    "background_memory",
+)
 #: The load on a file service beside the instances, each with its own.
 FILE_SERVICE: Final = "nbd"
 #: Addresses behind one bridge leave room for that many beside those that measure.
 MOST_BACKGROUND: Final = 128
 OFF: Final = "off"
 NO_DISK: Final = "none"
+#: The memory of instances in the background: that of the instance that measures, or less where they have no room.
+FIT: Final = "fit"
 #: The io load's smallest file, and the journal and tables of the file system.
 LEAST_DISK_BYTE: Final = 32 << 20
 _DEFAULT: Final = "default"
@@ -54,6 +62,11 @@ class Background:
     load: Load = IDLE
     side: str = "sender"
     platform: str | None = None
+    memory: int | str | None = None
+
+    def given(self, resources: Resources) -> Resources:
+        """What each is given of these resources; `fit` leaves the memory to what there is room for."""
+        return replace(resources, memory_byte=self.memory) if isinstance(self.memory, int) else resources
 
     @property
     def served(self) -> bool:
@@ -113,6 +126,7 @@ def background_of(values: Mapping[str, Any]) -> Background:
         load=values.get("background_load", NO_BACKGROUND.load),
         side=values.get("background_side", NO_BACKGROUND.side),
         platform=values.get("background_platform"),
+        memory=values.get("background_memory"),
     )
 
 
@@ -148,6 +162,15 @@ def _disk(found: Any) -> tuple[str, Any]:
     return label, byte
 
 
+def _background_memory(found: Any) -> tuple[str, Any]:
+    if found == FIT:
+        return FIT, FIT
+    try:
+        return _memory(found)
+    except ValueError as error:
+        raise BadLevel(found, f'a size such as "256 MiB", or "{FIT}"') from error
+
+
 def _affinity(found: Any) -> tuple[str, Any]:
     if found == OFF:
         return OFF, None
@@ -180,5 +203,6 @@ _LEVELS: Final[dict[str, tuple[Callable[[Any], tuple[str, Any]], Mapping[str, An
     "nic": (_name, _NAMED),
     "guest_clock": (_name, _NAMED),
     "disk": (_disk, {"anyOf": [{"enum": [NO_DISK]}, _MEMORY]}),
+    "background_memory": (_background_memory, {"anyOf": [{"enum": [FIT]}, _MEMORY]}),
     "background": (_integer(0, MOST_BACKGROUND), {"type": "integer", "minimum": 0, "maximum": MOST_BACKGROUND}),
 }

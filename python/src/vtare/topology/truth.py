@@ -25,7 +25,7 @@ from vtare import documents
 from vtare.errors import BadInput
 from vtare.topology.clock_relation import ClockRelation, read_relations
 from vtare.topology.link_counter import BEHIND_THE_LINK, LINK_COUNTER, Account, read_account, read_joined
-from vtare.topology.named_hosts import RESPONDER, ROUTER
+from vtare.topology.named_hosts import RESPONDER, ROUTER, SOURCE
 from vtare.topology.path import EVEN_ARRIVALS, IPERF3, PathSpec
 
 if TYPE_CHECKING:
@@ -184,7 +184,9 @@ def read_truth(directory: Path, footer: Mapping[str, Any]) -> Truth | None:
         cross = Cumulative.unknown()
     elif path.cross_bit_per_s:
         arriving = 1.0 - path.loss_fraction
-        cross = read_cross(directory / SENT_LOG, arriving=arriving)
+        # Its source is on the sender's own machine, unless the sender is a guest of it.
+        source = (relations or {}).get(SOURCE, ClockRelation())
+        cross = read_cross(directory / SENT_LOG, arriving=arriving).on_senders(source)
         if path.cross_arrivals in EVEN_ARRIVALS and arriving > 0 and cross.per_s is not None:
             sent = 8.0 * cross.per_s / arriving
     return Truth(
@@ -194,7 +196,7 @@ def read_truth(directory: Path, footer: Mapping[str, Any]) -> Truth | None:
         missed=missed,
         disturbed=_disturbances(directory, footer),
         link_counter=counter,
-        clock_bound_ns=None if relations is None else _bound_ns(relations, capacity, counter),
+        clock_bound_ns=None if relations is None else _bound_ns(relations, capacity, counter, cross),
         cross_bit_per_s=sent,
         cross_share=None if sent is None else sent / path.cross_bit_per_s,
     )
@@ -210,7 +212,7 @@ def read_path(directory: Path, path: PathSpec) -> tuple[Cumulative | None, Cumul
     router, responder = (relations.get(role, ClockRelation()) for role in (ROUTER, RESPONDER))
     capacity, missed = (one and one.on_senders(router) for one in read_capacity(directory, path))
     if not (directory / f"{BEHIND_THE_LINK}.json").exists():
-        return capacity, missed, read_link_counter(directory)
+        return capacity, missed, read_link_counter(directory, router)
     if not all((document(directory, stem) or {}).get("counted") for stem in (LINK_COUNTER, BEHIND_THE_LINK)):
         return capacity, missed, None
     ends = [(directory / f"{LINK_COUNTER}.parquet", router), (directory / f"{BEHIND_THE_LINK}.parquet", responder)]
@@ -218,16 +220,25 @@ def read_path(directory: Path, path: PathSpec) -> tuple[Cumulative | None, Cumul
 
 
 def _bound_ns(
-    relations: Mapping[str, ClockRelation], capacity: Cumulative | None, counter: Account | None
+    relations: Mapping[str, ClockRelation],
+    capacity: Cumulative | None,
+    counter: Account | None,
+    cross: Cumulative | None,
 ) -> float | None:
     """How far off the times of what a truth is made of may be; None where that is all on the sender's clock."""
-    roles = {ROUTER: capacity is not None or counter is not None, RESPONDER: counter is not None}
+    roles = {
+        ROUTER: capacity is not None or counter is not None,
+        RESPONDER: counter is not None,
+        SOURCE: counter is None and cross is not None,
+    }
     bounds = [relation.bound_ns for role, relation in relations.items() if roles.get(role)]
     return max(bounds, default=None)
 
 
-def read_link_counter(directory: Path) -> Account | None:
+def read_link_counter(directory: Path, router: ClockRelation | None = None) -> Account | None:
     """What was counted at a run's link; None where this kernel did not count, or nobody was asked to.
+
+    `router` is the clock of the machine that counted, where it is not the sender's.
 
     Raises:
         BadInput: the log is missing or damaged.
@@ -235,7 +246,10 @@ def read_link_counter(directory: Path) -> Account | None:
     for stem in (LINK_COUNTER, *_EARLIER_NAMES):
         stated = document(directory, stem)
         if stated:
-            return read_account(directory / f"{stem}.parquet") if stated.get("counted") else None
+            log = directory / f"{stem}.parquet"
+            if not stated.get("counted"):
+                return None
+            return read_joined([(log, router), (log, router)]) if router and router.comparisons else read_account(log)
     return None
 
 

@@ -129,15 +129,17 @@ def _trust(rows: Sequence[Mapping[str, Any]]) -> Sentence:
 
 
 def questions(summary: Summary, layout: Layout) -> list[Question]:
-    """The figures: throughput over J, latency over frame size and over J, latency over load."""
+    """The figures: throughput over J, latency over frame size and over J, latency over load; rates in both units."""
     rows = answered_rows(summary, layout)
     loads = loads_frame(summary.sample_set, layout.experiment.name, layout.keys)
     asked = [
         _over_jain(layout, rows, "median", _PASSES, "packet_rate", titles.OVER_JAIN),
+        _over_jain(layout, rows, "throughput_bit_per_s", "throughput in bits", "bit_rate", titles.BITS_OVER_JAIN),
         _over_frame(layout, rows),
         _over_jain(layout, rows, "latency_total_ns", "latency over the guests", "time",
                    titles.LATENCY_OVER_JAIN),
         _over_load(layout, loads),
+        _over_bits(layout, loads),
     ]  # fmt: skip
     return [question for question in asked if question is not None]
 
@@ -190,7 +192,10 @@ def _over_jain(
         return None
 
     def point(row: Mapping[str, Any]) -> plots.CurvePoint:
-        low, high = (row["median_low"], row["median_high"]) if value == "median" else (None, None)
+        low, high = (row["median_low"], row["median_high"]) if kind != "time" else (None, None)
+        if kind == "bit_rate" and low is not None and high is not None:
+            bits = _frame_bits(layout, row)
+            low, high = low * bits, high * bits
         known = known_of(row, value) or _passes(row)
         return plots.CurvePoint(row["jain"], known.number, low, high, hollow=known.side != "exact")
 
@@ -213,7 +218,13 @@ def _over_frame(layout: Layout, rows: Sequence[Mapping[str, Any]]) -> Question |
     return Question(slug("frame", layout.experiment.name), titles.OVER_FRAME, captions.OVER_FRAME, panels)
 
 
-def _over_load(layout: Layout, loads: pl.DataFrame) -> Question | None:
+def _frame_bits(layout: Layout, row: Mapping[str, Any]) -> float:
+    """The bits of a cell's frames, with check sequence."""
+    return 8.0 * (layout.number(_FRAME, row[_FRAME]) or 0.0)
+
+
+def _loads(layout: Layout, loads: pl.DataFrame) -> list[dict[str, Any]]:
+    """Latency at each load of each cell, medians over runs; none where there is one load only."""
     # A share of the throughput is another load in each run; a load that all cells share has no share.
     asked = pl.when(pl.col("load_share").is_null()).then(pl.col("load_packet_per_s")).alias("asked")
     median, least, most = pl.col("latency_ns").median(), pl.col("latency_ns").min(), pl.col("latency_ns").max()
@@ -223,7 +234,12 @@ def _over_load(layout: Layout, loads: pl.DataFrame) -> Question | None:
         .agg(pl.col("load_packet_per_s").median(), median, least.alias("least"), most.alias("most"))
         .iter_rows(named=True)
     )
-    if len({row["load_packet_per_s"] for row in rows}) < 2:
+    return rows if len({row["load_packet_per_s"] for row in rows}) > 1 else []
+
+
+def _over_load(layout: Layout, loads: pl.DataFrame) -> Question | None:
+    rows = _loads(layout, loads)
+    if not rows:
         return None
 
     def point(row: Mapping[str, Any]) -> plots.CurvePoint:
@@ -232,6 +248,23 @@ def _over_load(layout: Layout, loads: pl.DataFrame) -> Question | None:
     axes: _Axes = {"x_label": "load", "y_label": "latency", "x_kind": "packet_rate", "y_kind": "time"}
     panels = _panels(layout, rows, "loaded", "", "latency-load", axes, point)
     return Question(slug("load", layout.experiment.name), titles.OVER_LOAD, captions.OVER_LOAD, panels)
+
+
+def _over_bits(layout: Layout, loads: pl.DataFrame) -> Question | None:
+    """Latency over load in bit/s: a line for each spread of the load, then one for each frame size."""
+    rows = [row for row in _loads(layout, loads) if layout.number(_FRAME, row[_FRAME]) is not None]
+    if not rows:
+        return None
+
+    def point(row: Mapping[str, Any]) -> plots.CurvePoint:
+        bit_per_s = row["load_packet_per_s"] * _frame_bits(layout, row)
+        return plots.CurvePoint(bit_per_s, row["latency_ns"], row["least"], row["most"])
+
+    axes: _Axes = {"x_label": "load", "y_label": "latency", "x_kind": "bit_rate", "y_kind": "time"}
+    # One line for each panel is what the other figure shows already.
+    by = [key for key in ("loaded", _FRAME) if len({row[key] for row in rows}) > 1] or ["loaded"]
+    panels = tuple(panel for key in by for panel in _panels(layout, rows, key, "", f"latency-bits-{key}", axes, point))
+    return Question(slug("bits", layout.experiment.name), titles.OVER_BITS, captions.OVER_BITS, panels)
 
 
 def _method(layouts: Sequence[Layout]) -> tuple[str, ...]:
