@@ -24,7 +24,7 @@ def program() -> Path:
 
 
 def rows(program: Path, method: str, paths: int) -> list[list[str]]:
-    words = [program, "--random", str(paths), "--mixed", "--first-seed", "7", "--methods", method]
+    words = [str(program), "--random", str(paths), "--mixed", "--first-seed", "7", "--methods", method]
     done = subprocess.run(words, cwd=ROOT / "bench", capture_output=True, text=True, check=True, timeout=120)
     return [line.split() for line in done.stdout.splitlines() if "program:" in line]
 
