@@ -212,4 +212,4 @@ def test_medians_are_written_with_their_unit(unit: str, value: float, text: str)
 
 def test_one_pair_has_no_interval() -> None:
     found = compared(1.0, quiet, most_pairs=1)
-    assert "no answer: 1 pair has no interval" in sentence(found, found.primary[0])
+    assert "no answer: 1 pair of at least 6 (" in sentence(found, found.primary[0])
