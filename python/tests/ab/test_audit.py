@@ -46,7 +46,7 @@ def printing(slower: float, seed: int, how: str) -> Compared:
     trials.reader = Reader([read_metric(how)])
     first = [trials.run([command])[0][0] for command in (A, B)]
     figures = [*trials.reader.figures(), *COUNTED]
-    asked = Asked(most_pairs=80, design="interleaved")
+    asked = Asked(margin=0.02, most_pairs=80, design="interleaved")
     return compare(trials, (A, B), figures, asked, rng=np.random.default_rng(seed), first=first)
 
 

@@ -112,7 +112,7 @@ def test_hostile_names_reach_neither_a_terminal_nor_the_lines_of_ci(tmp_path: Pa
         SimulatedTrials(1.2, quiet, none, 3),
         (A, replace(B, text=HOSTILE)),
         [replace(COUNTED[0], name=names[0]), *COUNTED[1:]],
-        Asked(most_pairs=8, design="interleaved"),
+        Asked(margin=0.02, most_pairs=8, design="interleaved"),
         rng=np.random.default_rng(1),
     )
     outcome = Outcome(found, 7, MACHINE, (read_limit("slower by 5 %"),))
@@ -172,7 +172,7 @@ class Leaving(SimulatedTrials):
 def test_runs_that_were_stopped_are_void_and_named_apart() -> None:
     trials = Leaving(1.2, quiet, none, 1)
     trials.void, trials.halted = frozenset({5}), frozenset({9, 13})
-    found = compare(trials, (A, B), COUNTED, Asked(design="interleaved"), rng=np.random.default_rng(1))
+    found = compare(trials, (A, B), COUNTED, Asked(margin=0.02, design="interleaved"), rng=np.random.default_rng(1))
     assert (found.void, found.halted) == (3, 2)
     assert not any(pair.is_void for pair in found.pairs)
     text = FORMS["md"](Outcome(found, 7, MACHINE))
@@ -181,7 +181,7 @@ def test_runs_that_were_stopped_are_void_and_named_apart() -> None:
     trials.halted = frozenset(range(3, 1000))
     for design in ("interleaved", "sequential"):
         trials.at = 0
-        asked = Asked(design=design, most_pairs=20)  # type: ignore[arg-type]
+        asked = Asked(margin=0.02, design=design, most_pairs=20)  # type: ignore[arg-type]
         with pytest.raises(MachineCannot, match="8 times one after the other, a command or this machine was stopped"):
             compare(trials, (A, B), COUNTED, asked, rng=np.random.default_rng(1))
 
@@ -193,7 +193,7 @@ def test_runs_that_leave_processes_behind_are_void() -> None:
         warm_up(trials, (A, B), lambda text: None)
     trials = Leaving(1.2, quiet, none, 1)
     trials.void = frozenset({5, 9})
-    found = compare(trials, (A, B), COUNTED, Asked(design="interleaved"), rng=np.random.default_rng(1))
+    found = compare(trials, (A, B), COUNTED, Asked(margin=0.02, design="interleaved"), rng=np.random.default_rng(1))
     assert found.void == 2
     assert not any(pair.is_void for pair in found.pairs)
     assert document(Outcome(found, 7, MACHINE))["void_pairs"] == 2
@@ -202,7 +202,7 @@ def test_runs_that_leave_processes_behind_are_void() -> None:
     trials.void = frozenset(range(3, 1000))
     for design in ("interleaved", "sequential"):
         trials.at = 0
-        asked = Asked(design=design, most_pairs=20)  # type: ignore[arg-type]
+        asked = Asked(margin=0.02, design=design, most_pairs=20)  # type: ignore[arg-type]
         with pytest.raises(BadInput, match="8 times one after the other"):
             compare(trials, (A, B), COUNTED, asked, rng=np.random.default_rng(1))
 

@@ -37,7 +37,7 @@ def printing(
 
     figure = Figure("t", "", lambda run: run.readings["t"].values[0], None, step=lambda run: run.readings["t"].step)
     trials = Printing(1.0, quiet, none, seed)
-    chosen = Asked(**{"most_pairs": 100, "design": "interleaved", **asked})  # type: ignore[arg-type]
+    chosen = Asked(**{"margin": 0.02, "most_pairs": 100, "design": "interleaved", **asked})  # type: ignore[arg-type]
     return compare(trials, (A, B), [figure], chosen, rng=np.random.default_rng(seed))
 
 
@@ -86,7 +86,7 @@ def test_the_step_of_a_coarse_clock_is_found_from_the_runs(step_ns: float) -> No
 
     for slower in (1.0, 1.04, 1.08):
         trials = Coarse(slower, lambda rng: float(rng.normal(scale=0.02)), none, 3)
-        asked = Asked(most_pairs=60, design="interleaved")
+        asked = Asked(margin=0.02, most_pairs=60, design="interleaved")
         (found,) = compare(trials, (A, B), COUNTED[:1], asked, rng=np.random.default_rng(3)).primary
         assert found.step >= 0.99 * step_ns
         assert found.verdict != "equivalent"
@@ -110,7 +110,7 @@ def test_a_machine_with_a_rhythm_makes_no_false_alarms(period: int) -> None:
     trials = 200
     alarms = 0
     for seed in range(trials):
-        asked = Asked(most_pairs=40, design="interleaved")
+        asked = Asked(margin=0.02, most_pairs=40, design="interleaved")
         rng = np.random.default_rng(1000 * period + seed)
         alarms += compare(Rhythm(1.0, quiet, none, seed), (A, B), COUNTED[:1], asked, rng=rng).primary[0].is_different
     # 3 to 7 % are wanted: the exact interval of the share meets that range.
@@ -132,7 +132,7 @@ def test_nothing_is_equivalent_where_rare_runs_are_slower(rare: float, slower: f
     trials = 100
     false = 0
     for seed in range(trials):
-        asked = Asked(most_pairs=60, design="interleaved")
+        asked = Asked(margin=0.02, most_pairs=60, design="interleaved")
         rng = np.random.default_rng(seed)
         found = compare(Rare(1.0, quiet, none, seed), (A, B), COUNTED[:1], asked, rng=rng)
         (finding,) = found.primary
@@ -212,4 +212,4 @@ def test_medians_are_written_with_their_unit(unit: str, value: float, text: str)
 
 def test_one_pair_has_no_interval() -> None:
     found = compared(1.0, quiet, most_pairs=1)
-    assert "no answer: 1 pair has no interval" in sentence(found, found.primary[0])
+    assert "no answer: 1 pair of at least 6 (" in sentence(found, found.primary[0])

@@ -93,7 +93,7 @@ def test_few_pairs_and_runs_that_are_no_pairs_have_no_figure_they_cannot_have() 
 
 
 def test_a_command_against_itself_states_the_floor_of_the_machine() -> None:
-    found = compare(Noisy(1.0, quiet, none, 3), (A, A), COUNTED, Asked(design="interleaved"),
+    found = compare(Noisy(1.0, quiet, none, 3), (A, A), COUNTED, Asked(margin=0.02, design="interleaved"),
                     rng=np.random.default_rng(2))  # fmt: skip
     text = words(compared_page(Outcome(found, 7, MACHINE)))
     assert re.search(r"this machine can resolve differences of 0\.\d+ % or more", text)

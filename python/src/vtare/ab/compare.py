@@ -185,7 +185,8 @@ class Compared:
                 return None
             half = math.log(finding.high / finding.low) / 2.0
             needed = max(needed, len(self.pairs) * (half / (math.log1p(margin) / 2.0)) ** 2)
-        return max(needed, EQUIVALENT_PAIRS) * self.elapsed_s / len(self.pairs)
+        each_s = sum(pair.span_ns for pair in self.pairs) / 1e9 / len(self.pairs)
+        return max(needed, EQUIVALENT_PAIRS) * each_s
 
 
 def compare(
