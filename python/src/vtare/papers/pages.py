@@ -137,8 +137,8 @@ def _index() -> str:
     lines += ["", *(f"- *{outcome}*: {_WORDS[outcome]}" for outcome in OUTCOMES), ""]
     counts = ", ".join(f"{sum(row.state == state for row in ROWS)} {state}" for state in STATES)
     lines += [
-        f"Of {len(ROWS)} results of the papers the shipped plans and tests hold: {counts}. *Whole* is as published, where "
-        "a plan runs at its full counts on hardware that has what it names. Each page lists its own.",
+        f"Of {len(ROWS)} results of the papers the shipped plans and tests hold: {counts}. *Whole* is as published, "
+        "where a plan runs at its full counts on hardware that has what it names. Each page lists its own.",
         "",
     ]
     return "\n".join(lines)
