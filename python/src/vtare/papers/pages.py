@@ -135,9 +135,9 @@ def _index() -> str:
             f"| [{paper.name}]({paper.name}.md) | {' | '.join(str(counts[outcome]) for outcome in OUTCOMES)} |"
         )
     lines += ["", *(f"- *{outcome}*: {_WORDS[outcome]}" for outcome in OUTCOMES), ""]
-    counts = ", ".join(f"{sum(row.state == state for row in ROWS)} {state}" for state in STATES)
+    held = ", ".join(f"{sum(row.state == state for row in ROWS)} {state}" for state in STATES)
     lines += [
-        f"Of {len(ROWS)} results of the papers the shipped plans and tests hold: {counts}. *Whole* is as published, "
+        f"Of {len(ROWS)} results of the papers the shipped plans and tests hold: {held}. *Whole* is as published, "
         "where a plan runs at its full counts on hardware that has what it names. Each page lists its own.",
         "",
     ]

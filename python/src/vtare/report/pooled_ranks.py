@@ -67,7 +67,7 @@ def _pairs(summary: Summary, layout: Layout, runs: pl.DataFrame, key: str, figur
     labels, values, alpha = list(groups), list(groups.values()), summary.plan.analysis.alpha
     family = f"{layout.experiment.name}: {key}, pooled"
     factor_p = stats.kruskal_wallis(values, family=family, alpha=alpha).p
-    rows = []
+    rows: list[tuple[Shown, ...]] = []
     for pair in stats.tukey_on_ranks(values, family=family):
         differs = factor_p is not None and factor_p.raw <= alpha and pair.p.raw <= alpha
         rows.append((
