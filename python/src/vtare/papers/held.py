@@ -98,7 +98,7 @@ ROWS: Final = (
             "kirova-avb", "loads", {"platform": ("host", "xen", "qemu"), "load": _LOADS, "timers": ("os", "vtare")}),
     HeldRow("kirova2019", "sections 3.1.4, 3.2.4", "the two tables", "function, platform, load",
             "Kruskal-Wallis, Tukey on ranks and Dunn", "whole",
-            tests=("python/tests/papers/test_reanalysis.py", "python/tests/stats/test_factor_tests.py")),
+            tests=("python/tests/papers/test_reanalysis.py", "python/tests/report/test_pooled_ranks.py")),
     HeldRow("lampe2013", "Table 1, rows 1 and 2", "physical machine, low load", "language", "CV of run times", "whole",
             "lampe-counter", "counter", {"platform": ("host",), "background": ("0",), "language": ("c", "java")}),
     HeldRow("lampe2013", "Table 1, rows 3 and 4", "physical machine, high load", "language", "CV of run times",

@@ -20,7 +20,7 @@ from vtare.plan.kinds import (
     number,
     quantity,
 )
-from vtare.plan.model import CELLS, LEAST_BLOCKS_TO_STOP
+from vtare.plan.model import CELLS, LEAST_BLOCKS_TO_STOP, TUKEY_ON_RANKS
 from vtare.topology.named_hosts import ROLES
 
 PLAN_SCHEMA: Final = "vtare.plan/1"
@@ -30,6 +30,7 @@ MOST_PAIRS: Final = 10_000
 ANALYSIS: Final[Table] = {
     "alpha": Key(number(0.0, 0.5), "The probability of finding a difference that is not there.", 0.05),
     "margin_percent": Key(number(0.0, 100.0), "A difference below it does not matter, in percent.", 5.0),
+    "also": Key(choice(TUKEY_ON_RANKS), "A method of a paper, as a table beside the usual one."),
 }
 
 STOP: Final[Table] = {

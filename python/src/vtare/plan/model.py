@@ -22,6 +22,8 @@ LEAST_BLOCKS_TO_STOP: Final = 10
 #: Which combinations of levels are measured: every one, or those that differ from the baseline in one factor at most.
 CELLS: Final = ("all", "one-at-a-time")
 
+#: The method of Kirova et al. 2019, whose table a report may have beside its own.
+TUKEY_ON_RANKS: Final = "tukey-on-ranks"
 #: What is in front of the name of such a program in the levels of `method`.
 PROGRAM_PREFIX: Final = "program:"
 
@@ -133,10 +135,14 @@ class Control:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """How cells are compared: `alpha`, and the margin inside which two medians count as equivalent."""
+    """How cells are compared: `alpha`, and the margin inside which two medians count as equivalent.
+
+    `also` is a method whose table stands beside.
+    """
 
     alpha: float = 0.05
     margin_percent: float = 5.0
+    also: str | None = None
 
     @property
     def margin_ratio(self) -> float:

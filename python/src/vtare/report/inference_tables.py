@@ -12,6 +12,7 @@ from vtare.report.exceedances import exceedance_table
 from vtare.report.inference import scenario_name
 from vtare.report.layout import figure_name, key_name
 from vtare.report.parts import Column, Table, in_words
+from vtare.report.pooled_ranks import pooled_ranks_table
 from vtare.report.tables import change_text, p_shown, place_text, where_of
 from vtare.report.text import Shown, missing
 from vtare.summary.cells import ControlRow, OutlierRow
@@ -33,7 +34,7 @@ def inference_tables(summary: Summary, layout: Layout) -> tuple[Table, ...]:
     """Every table of this module that one experiment has."""
     made = (
         exceedance_table(summary, layout), _tails(summary, layout), _interactions(summary, layout),
-        _levels(summary, layout), _outliers(summary, layout),
+        _levels(summary, layout), _outliers(summary, layout), pooled_ranks_table(summary, layout),
     )  # fmt: skip
     return tuple(table for table in made if table is not None)
 
