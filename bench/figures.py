@@ -65,9 +65,12 @@ def programs(text: str | None, *commands: list[str]) -> int:
         usage="%(prog)s [--json | --write] [WORD...]",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    words = [word for word in sys.argv[1:] if word not in ("--json", "--write", "-h", "--help")]
-    sys.argv[1:] = [word for word in sys.argv[1:] if word not in words]
+    given = sys.argv[1:]
+    words = [word for word in given if word not in ("--json", "--write", "-h", "--help")]
+    sys.argv[1:] = [word for word in given if word not in words]
     parsed(parser)
+    # The results that are kept name all of them.
+    sys.argv[1:] = given
     for command in [[*commands[0], *words]] if words else commands:
         if code := subprocess.run(command, cwd=HERE, check=False).returncode:
             _ENDED_EARLY.append(code)

@@ -1,5 +1,5 @@
-//! A method that is a program of its own: it asks for trains in lines of JSON on its output, and reads on its input what
-//! came of them. docs/methods/avb-lab.md describes the lines, `bench/avb/example` is such a program.
+//! A method that is a program of its own: it asks for trains in lines of JSON on its output, and reads on its input
+//! what came of them. docs/methods/avb-lab.md describes the lines, `bench/avb/example` is such a program.
 
 use std::io::{BufRead as _, BufReader, Lines, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};

@@ -114,7 +114,7 @@ ENDED: Final = {
     "pairs": "Stopped by --pairs.",
     "interrupted": "Interrupted.",
 }
-AT_PRECISION: Final = "Stopped at the precision of --margin."
+AT_PRECISION: Final = "Stopped at the precision that the question asks for."
 #: How a design pairs runs.
 PAIRED: Final = {"duet": "at once", "interleaved": "alternately", "sequential": "one command after the other"}
 MORE: Final = "More: -v"
