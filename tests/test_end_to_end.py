@@ -140,7 +140,12 @@ def test_the_slowest_of_three_commands_is_found_and_its_limit_is_crossed(lab: La
     words = ("--metric", "took=took ([0-9]+)", "--fail-if", "higher by 20 %", "--json", "--write", f"html={page}")
     code, out, error = lab.run("ab", "--seed", "1", *words, *(word for text in commands for word in ("--", text)))
     found = json.loads(out)
-    assert [finding["word"] for finding in found["findings"]] == ["equivalent", "higher"], error
+    # It stops once the limit is decided: that may be before B is known to be equivalent.
+    assert [finding["word"] for finding in found["findings"]] in (
+        ["no clear difference", "higher"],
+        ["equivalent", "higher"],
+    )
+    assert found["limits"]
     assert code == 1
     assert [command["text"] for command in found["commands"]] == commands
     assert all(pair["figures"]["wall time"][0] > 20e6 for pair in found["pairs"])

@@ -12,8 +12,7 @@ use vtare_units::{Monotonic, Timestamp};
 /// In front of its words, where other methods have their name.
 pub(crate) const PREFIX: &str = "program:";
 
-/// It may send and wait for as long as this, s, and send as many trains.
-const MOST_S: f64 = 60.0;
+/// It may send as many trains.
 const MOST_TRAINS: u32 = 10_000;
 
 /// A line of the program.
@@ -48,10 +47,11 @@ impl Outside {
         let output = BufReader::new(output).lines();
         let mut made = Self { program, input, output, setup, spent: Spent::default() };
         let ability = &made.setup.ability;
+        let most_s = made.setup.budget.most_ns.map(|ns| ns as f64 / 1e9);
         made.tell(&json!({
             "schema": "vtare.avb-bench/1",
             "seed": made.setup.seed,
-            "most_s": MOST_S,
+            "most_s": most_s,
             "least_packet_byte": ability.least_packet_byte,
             "most_packet_byte": ability.most_packet_byte,
             "least_gap_ns": ability.least_gap_ns,
@@ -111,8 +111,9 @@ impl Method for Outside {
 
     fn step(&mut self, now: Timestamp<Monotonic>) -> Step {
         self.spent.at(now);
-        if self.spent.elapsed_s() > MOST_S || self.spent.trains >= MOST_TRAINS {
-            return self.gave_up(format!("it did not answer within {MOST_S} s and {MOST_TRAINS} trains"));
+        let late = self.setup.budget.most_ns.is_some_and(|most| self.spent.elapsed_s() > most as f64 / 1e9);
+        if late || self.spent.trains >= MOST_TRAINS {
+            return self.gave_up(format!("it did not answer in time, or within {MOST_TRAINS} trains"));
         }
         self.asked().unwrap_or_else(|why| self.gave_up(why))
     }

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bench_figures::figure;
-use vtare_methods::avb::{Abacus, AbacusSettings, Case, Method, Settings, Setup};
+use vtare_methods::avb::{Abacus, AbacusSettings, Budget, Case, Method, Settings, Setup};
 
 use crate::avb_sim::random::{self, Family};
 use crate::avb_sim::{Outcome, SimRunner, ability};
@@ -14,6 +14,9 @@ use crate::{Arguments, MORE, OWN, more, quantile};
 
 /// An error of more than this share of the truth counts as off.
 const OFF: f64 = 0.03;
+
+/// No method gets more time than this, ns: `kite2` would go down to packets that take hours.
+const MOST_NS: u64 = 60_000_000_000;
 
 /// True values are recorded for at least this, ns.
 const LEAST_TRUTH_NS: u64 = 1_000_000_000;
@@ -61,7 +64,8 @@ fn once(arguments: &Arguments, method: &str, without: Option<Case>, number: usiz
     let (family, seed) = (arguments.family, arguments.first_seed + number as u64);
     let links = 1 + number % family.most_links();
     let spec = family.draw(links, seed);
-    let setup = Setup { ability: ability(&spec, random::PROBE_BYTE), seed, ..Setup::default() };
+    let budget = Budget { most_ns: Some(MOST_NS), ..Budget::default() };
+    let setup = Setup { ability: ability(&spec, random::PROBE_BYTE), budget, seed };
     let chosen: Box<dyn Method> = match without {
         _ if method == MORE => Box::new(Abacus::new(more(), setup)),
         Some(_) => Box::new(Abacus::new(AbacusSettings { without, ..AbacusSettings::default() }, setup)),

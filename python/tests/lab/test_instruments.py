@@ -34,6 +34,8 @@ OTHER_MEANINGS = {
     "fleet/worker.py": {"timer"},  # the program whose document has the facts of a machine
     "papers/claims/batalla.py": {"throughput"},  # a column of a published table
     "papers/claims/oliveira.py": {"rtt"},  # a column of a published table
+    # Experiments of plans, which have names like these.
+    "papers/held.py": {"counter", "sleep", "capture", "timer", "throughput"},
     "platforms/guest/agent.py": {"path"},  # a key of its messages
     "platforms/guest/libvirt_domain.py": {"timer"},  # an element of a domain's XML
     "platforms/gvisor.py": {"path"},  # a key of a container's configuration

@@ -62,7 +62,7 @@ def test_the_page_about_the_papers_names_each_and_its_plans() -> None:
     for paper in NAMES:
         assert f"`vtare papers {paper}`" in page
         for plan in PLANS[paper]:
-            assert f"`vtare run {plan}`" in page
+            assert f"`vtare run {plan}`" in page or f"`vtare watch {plan}`" in page
 
 
 def test_every_figure_of_a_page_is_there_and_no_page_names_a_plan_that_is_not(written: dict[str, str]) -> None:
