@@ -23,7 +23,8 @@ PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
 SOURCES = $(shell find crates python/src -type f -not -name '*.pyc' \
 	  -not -path '*.egg-info/*' -not -path '*/fuzz/*' | LC_ALL=C sort) \
 	Cargo.toml Cargo.lock pyproject.toml tools/build tools/wheel.py tools/schemas README.md
-BENCH_SCRIPTS := $(shell grep -ls '^\#!.*python' bench/*/run bench/*/real bench/*/sensitivity bench/avb/dataset bench/avb/example)
+BENCH_SCRIPTS := $(shell grep -ls '^\#!.*python' bench/*/run bench/*/real bench/*/sensitivity) \
+  bench/avb/dataset bench/avb/example
 BENCH_MODULES := $(wildcard bench/*.py bench/*/*.py)
 BENCH_PACKAGES := $(patsubst %/__init__.py,%,$(wildcard bench/*/*/__init__.py))
 SCRIPTS := $(BENCH_SCRIPTS) bench/table tools/again tools/attacks tools/audit tools/dist tools/levels \

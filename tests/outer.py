@@ -37,7 +37,7 @@ SHOWN = (
 #: The plan of the campaign, `plan` or `papers`, and where its store is kept (docs/internals/guests.md).
 PLAN = os.environ.get("VTARE_HYPERVISOR_PLAN", "plan")
 KEPT = os.environ.get("VTARE_HYPERVISOR_STORE")
-#: 2 to 5 minutes on two busy cores; 20 for the papers' plan.
+#: 2 to 5 minutes on two busy cores; the papers' plan takes more than half an hour there.
 TIME_LIMIT_S = 900 if PLAN == "plan" else 5400
 
 

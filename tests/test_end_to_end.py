@@ -145,7 +145,7 @@ def test_the_slowest_of_three_commands_is_found_and_its_limit_is_crossed(lab: La
         ["no clear difference", "higher"],
         ["equivalent", "higher"],
     )
-    assert found["limits"]
+    assert found["limits"] == [{"text": "higher by 20 %", "state": "crossed"}]
     assert code == 1
     assert [command["text"] for command in found["commands"]] == commands
     assert all(pair["figures"]["wall time"][0] > 20e6 for pair in found["pairs"])

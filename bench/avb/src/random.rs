@@ -129,9 +129,9 @@ fn verdict(arguments: &Arguments, results: &[Result]) {
     let more = measure(arguments, some, MORE, None, None);
     let (one, more) = (shares(&links(1)), shares(&more.iter().collect::<Vec<_>>()));
     println!(
-        "  measured limits: where there is no other link's queue (one link), {:.1} % are off, {:.1} % hold; with eight \
-         times the bytes and five times the time, on {some} of the paths, {:.1} % are off, {:.1} % hold, {:.1} % are \
-         off by more than three half-widths",
+        "  limits on the same paths: over one link {:.1} % of the estimates are off and {:.1} % of the intervals hold; \
+         with eight times the bytes and five times the time ({some} paths) {:.1} % are off, {:.1} % hold, and {:.1} % \
+         are off by more than three half-widths",
         one[2], one[0], more[2], more[0], more[1]
     );
 }

@@ -8,8 +8,10 @@ use std::sync::Mutex;
 
 use serde_json::json;
 use vtare_methods::avb::{Estimate, Method, Observation, Step};
-use vtare_pathsim::{Cross, Path, Traffic, TrainSpec};
+use vtare_pathsim::{Path, TrainSpec};
 use vtare_units::{Monotonic, Timestamp};
+
+use crate::avb_sim::available;
 
 /// The true value is the mean of this, ns.
 const BIN_NS: u64 = 10_000_000;
@@ -117,12 +119,8 @@ fn truth(spec: &TrainSpec, from_ns: u64, to_ns: u64) -> Vec<(u64, f64)> {
             let after = offered(begin + BIN_NS);
             let middle = begin + BIN_NS / 2;
             let hops = spec.path.hops.iter().zip(before.iter().zip(&after));
-            let free = hops.map(|(hop, (before, after))| {
-                let packets = hop.cross.iter().filter(|it| it.is_on(middle));
-                let packets = packets.filter(|it| !matches!(it.traffic, Traffic::Fluid { .. }));
-                let mean: u64 = packets.map(Cross::mean_bit_per_s).sum();
-                (hop.available_at(middle) + mean) as f64 - (after - before) as f64 * 8e9 / BIN_NS as f64
-            });
+            let free = hops
+                .map(|(hop, (before, after))| available(hop, middle, (after - before) as f64 * 8e9 / BIN_NS as f64));
             let least = free.fold(f64::INFINITY, f64::min).max(0.0);
             before = after;
             (begin, least)

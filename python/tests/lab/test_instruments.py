@@ -15,7 +15,7 @@ import pytest
 import vtare
 from vtare.contract import columns, load_contract
 from vtare.instruments import RECORDS, control_instrument, instrument, metric
-from vtare.plots.quantity import quantity_of
+from vtare.quantity_text import quantity_of
 from vtare.report.pages import page_of
 from vtare.summary.cells import CELL_COLUMNS
 from vtare.summary.figures import FIGURE_COLUMNS
@@ -117,7 +117,7 @@ def test_unknown_instrument_is_refused_with_those_that_are_known() -> None:
     [
         "instruments",
         "instruments.model",
-        "plots.quantity",
+        "quantity_text",
         "quantities",
         "sentences.template",
         "sentences.words",

@@ -11,7 +11,7 @@ from conftest import Reported
 from vtare.plan.factors import symbol_of_key
 from vtare.plan.level import Level
 from vtare.plan.model import Analysis
-from vtare.plots.quantity import quantity_of
+from vtare.quantity_text import quantity_of
 from vtare.report import text
 from vtare.report.compared import figure_text
 from vtare.report.content import content_of, layouts_of

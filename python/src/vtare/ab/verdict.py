@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
@@ -13,13 +12,13 @@ import numpy as np
 from vtare.ab.compare import DEFAULT_MARGIN
 from vtare.ab.trials import COUNTED_FIELDS
 from vtare.errors import BadInput
-from vtare.number_text import byte_text, packet_rate_text, percent_points, rate_text, significant, time_text
+from vtare.quantity_text import quantity_in
 from vtare.records.answer import Answered, answered
 from vtare.sentences import ab as wording
 from vtare.stats import Merit, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from vtare.ab.compare import Compared, Finding
     from vtare.ab.figures import Figure
@@ -221,30 +220,20 @@ def median_text(found: Compared, figure: Figure, command: int) -> str:
     if not values:
         return ""
     middle = float(np.median(values))
-    # Not by `plots.quantity`: matplotlib, which comes with it, takes half a second to load.
-    text = _TEXTS.get(figure.unit, significant)
-    if figure.unit in _TEXTS or not figure.unit:
-        return text(middle)
+    quantity = quantity_in(figure.unit)
+    if quantity.symbol or not figure.unit:
+        return quantity.text(middle)
     # Rates in thousands, as sizes are.
     power = next((at for at in _POWERS if figure.unit.endswith("/s") and middle >= at), 1.0)
-    return f"{text(middle / power)} {_POWERS.get(power, '')}{figure.unit}"
+    return f"{quantity.text(middle / power)} {_POWERS.get(power, '')}{figure.unit}"
 
 
-_TEXTS: Final[dict[str, Callable[[float], str]]] = {
-    "ns": time_text,
-    "B": byte_text,
-    "bit/s": rate_text,
-    "packet/s": packet_rate_text,
-    "%": partial(percent_points, signed=False),
-}
 _POWERS: Final = {1e12: "T", 1e9: "G", 1e6: "M", 1e3: "k"}
-#: How names of figures with a unit end (`plots.quantity`).
-_SUFFIXES: Final = {"ns": "_ns", "B": "_byte", "bit/s": "_bit_per_s", "packet/s": "_packet_per_s", "%": "_percent"}
 
 
 def suffix_of(figure: Figure) -> str:
     """What names of figures with this unit end with; nothing for a unit that is written as it is."""
-    return _SUFFIXES.get(figure.unit, "")
+    return quantity_in(figure.unit).suffix
 
 
 def change_text(finding: Finding) -> str:

@@ -218,9 +218,10 @@ def fitted(
     *,
     look: Callable[[], Need] | None = None,
 ) -> Resources:
-    """These resources, with as much less memory as lets so many instances onto this machine.
+    """These resources, with less memory where this machine has no room for all instances otherwise.
 
-    Where not even the least that boots lets them, nothing is changed: they are refused with the figure that is short.
+    Where there is no room even for the smallest that boots, nothing changes: they are refused with the figure that is
+    short.
     `look` states what is free; that of this machine by default.
     """
     given = resources.memory_byte

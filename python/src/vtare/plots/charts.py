@@ -17,7 +17,7 @@ from vtare.plots.axes import Scale, log_ticks, scale_for
 from vtare.plots.ccdf import ccdf_values, share_ticks, steps
 from vtare.plots.curves import axis_title, ends_of, scale_of, value_text
 from vtare.plots.palette import GRID, INK, MUTED, Style, style_of
-from vtare.plots.quantity import axis_label
+from vtare.quantity_text import axis_label
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,8 +10,8 @@ from vtare.number_text import percent_text
 from vtare.plots.axes import Scale, scale_for, time_axis
 from vtare.plots.drawn import Drawing, drawn
 from vtare.plots.palette import GRID, INK, MUTED, SURFACE, style_of
-from vtare.plots.quantity import axis_label, quantity_of
 from vtare.plots.svg import new_figure, to_drawing
+from vtare.quantity_text import axis_label, quantity_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

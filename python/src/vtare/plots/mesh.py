@@ -11,8 +11,9 @@ from matplotlib.path import Path
 
 from vtare.plots.drawn import Drawing, drawn
 from vtare.plots.palette import BLUE, GRID, INK, MUTED, SURFACE, VERMILLION
-from vtare.plots.quantity import quantity_of
 from vtare.plots.svg import PANEL_WIDTH_IN, new_figure, to_drawing
+from vtare.quantity_text import quantity_of
+from vtare.sentences.answers import NO_VALUE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -169,7 +170,7 @@ def _handles(low: str | None, middle: str, high: str | None, *, framed: bool, ab
         Patch(facecolor=SURFACE.light, edgecolor=GRID.light, label=f"{middle}, the median"),
         *higher,
         *([Patch(facecolor=SURFACE.light, edgecolor=INK.light, linewidth=1.6, label="odd pair")] if framed else []),
-        *([Line2D([], [], color=MUTED.light, marker="x", linewidth=0, label="not measured")] if absent else []),
+        *([Line2D([], [], color=MUTED.light, marker="x", linewidth=0, label=NO_VALUE)] if absent else []),
     ]
 
 
@@ -191,7 +192,7 @@ def _described(
     ]
     if len(labels) <= _MOST_WITH_TEXT:
         each = (
-            f"{row['from']} to {row['to']} {'not measured' if row[column] is None else written.text(row[column])}"
+            f"{row['from']} to {row['to']} {NO_VALUE if row[column] is None else written.text(row[column])}"
             for row in data
         )
         parts.append(f"all pairs: {', '.join(each)}")

@@ -9,8 +9,8 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from vtare.plots.axes import scale_for, time_axis
 from vtare.plots.drawn import Drawing, drawn
 from vtare.plots.palette import BLUE, INK, VERMILLION
-from vtare.plots.quantity import axis_label, quantity_of
 from vtare.plots.svg import new_figure, to_drawing
+from vtare.quantity_text import axis_label, quantity_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,8 +15,8 @@ from vtare.number_text import time_text
 from vtare.plots.axes import Scale, scale_for, time_axis
 from vtare.plots.drawn import Drawing, drawn
 from vtare.plots.palette import INK, style_of
-from vtare.plots.quantity import axis_label, quantity_of
 from vtare.plots.svg import RASTER_DPI, new_figure, to_drawing
+from vtare.quantity_text import axis_label, quantity_of
 from vtare.sentences.words import count_text
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from vtare.plots.axes import Scale, scale_for, time_axis
 from vtare.plots.decimate import sorted_counts, weighted_quantile
 from vtare.plots.drawn import Drawing, drawn
 from vtare.plots.palette import GRID, INK, style_of
-from vtare.plots.quantity import axis_label, quantity_of
 from vtare.plots.svg import new_figure, to_drawing
+from vtare.quantity_text import axis_label, quantity_of
 from vtare.sentences.words import count_text
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from vtare.contract import load_contract
 from vtare.instruments import COMMON
 from vtare.instruments.model import end_column
 from vtare.number_text import time_text
-from vtare.plots.quantity import quantity_of
 from vtare.quantities import plain_name
+from vtare.quantity_text import quantity_of
 from vtare.report import needs, text
 from vtare.report.layout import figure_name, key_name
 from vtare.report.pages import page_of

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from vtare.instruments import metric
 from vtare.number_text import ratio_range_text, ratio_text
-from vtare.plots.quantity import quantity_of
+from vtare.quantity_text import quantity_of
 from vtare.report.frame import lab_version
 from vtare.report.page import HtmlPage, render
 from vtare.report.parts import Code, Column, Notes, Section, Table, Text, in_words

@@ -10,7 +10,7 @@ import polars as pl
 from vtare import plots
 from vtare.number_text import percent_text, ratio_text
 from vtare.plots.matrix import Edge
-from vtare.plots.quantity import quantity_of
+from vtare.quantity_text import quantity_of
 from vtare.report import text
 from vtare.report.figures import slug
 from vtare.report.layout import ERROR, figure_name, key_name

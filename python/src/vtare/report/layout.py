@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from vtare import quantity_text
 from vtare.instruments import metric
 from vtare.instruments.model import end_column
 from vtare.plan.factors import PATH_FACTORS
-from vtare.plots import quantity
 from vtare.quantities import plain_name
 from vtare.report import text
 from vtare.report.text import Shown
@@ -169,7 +169,7 @@ def level_text(levels: _Levels, key: str, label: str | None) -> str:
         return "\N{EN DASH}"
     level = levels.get(key, {}).get(label)
     # A zero has the unit of its label: none of those that fit.
-    return text.keep((quantity.level_text(level.unit, level.number) if level and level.number else None) or label)
+    return text.keep((quantity_text.level_text(level.unit, level.number) if level and level.number else None) or label)
 
 
 def key_text(levels: _Levels, key: str, label: str | None) -> str:

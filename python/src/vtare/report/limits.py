@@ -10,7 +10,7 @@ import polars as pl
 from vtare import stats
 from vtare.number_text import percent_text
 from vtare.plan.cells import counterpart
-from vtare.plots.quantity import quantity_of
+from vtare.quantity_text import quantity_of
 from vtare.report import needs
 from vtare.report.facts import emulated
 from vtare.report.layout import level_text

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from vtare.plan.cells import counterpart
-from vtare.plots.quantity import quantity_of
+from vtare.quantity_text import quantity_of
 from vtare.report import text
 from vtare.report.layers import ratio_level, verdict_of
 from vtare.report.layout import figure_name, fixed_parts

@@ -9,7 +9,7 @@ import numpy as np
 
 from vtare.number_text import ratio_text
 from vtare.plots.mesh import cluster_name, pair_matrix
-from vtare.plots.quantity import quantity_of
+from vtare.quantity_text import quantity_of
 from vtare.report import text
 from vtare.report.figures import slug
 from vtare.report.layout import figure_name, key_text
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from vtare.summary.mesh import MeshFound
 
 _MOST_NAMES: Final = 12
-_ABSENT: Final = "not measured"
 
 
 def _found(summary: Summary, layout: Layout) -> list[MeshFound]:
@@ -145,8 +144,8 @@ def _cells(summary: Summary, layout: Layout, cells: pl.DataFrame) -> Table:
                         text.words(one.hosts[a], a),
                         text.words(one.hosts[b], b),
                         text.words(_kind(one, member[a], member[b])),
-                        text.figure(one.quantity, None if absent else value, _ABSENT),
-                        text.ratio(None if absent else value / usual, None, None, _ABSENT),
+                        text.figure(one.quantity, None if absent else value, wording.NO_VALUE),
+                        text.ratio(None if absent else value / usual, None, None, wording.NO_VALUE),
                         Shown("odd", "true", 0, "differs") if (a, b) in odd else Shown("", "false", 1),
                     )
                 )
@@ -183,7 +182,7 @@ def _tables(summary: Summary, layout: Layout) -> tuple[Table, ...]:
             text.words(_where(summary, one)),
             text.words(one.hosts[pair.first], pair.first),
             text.words(one.hosts[pair.second], pair.second),
-            text.figure(one.quantity, float(one.structure.medians[pair.first, pair.second]), _ABSENT),
+            text.figure(one.quantity, float(one.structure.medians[pair.first, pair.second]), wording.NO_VALUE),
             text.ratio(pair.ratio, None, None, ""),
             text.number(pair.z, ""),
             Shown(str(pair.p), repr(pair.p.adjusted), pair.p.adjusted),

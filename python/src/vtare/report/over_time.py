@@ -9,7 +9,7 @@ import numpy as np
 
 from vtare.number_text import change_text
 from vtare.plots.over_time import over_time as drawn
-from vtare.plots.quantity import quantity_of
+from vtare.quantity_text import quantity_of
 from vtare.report import text
 from vtare.report.figures import slug
 from vtare.report.frame import lab_version

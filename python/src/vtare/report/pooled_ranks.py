@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from vtare.report.text import Shown
     from vtare.summary import Summary
 
-#: The paper's parameters: median, MAD, minimum and maximum of each data set.
+#: The paper's parameters of each data set; half the interquartile range stands for its MAD, which runs do not have.
 FIGURES: Final = ("median", "half_iqr", "min", "max")
 _LEAST: Final = 2
 

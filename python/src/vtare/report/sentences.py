@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from vtare.number_text import percent_range_text, percent_text, ratio_range_text, ratio_text
-from vtare.plots.quantity import quantity_of
+from vtare.quantity_text import quantity_of
 from vtare.report.layout import LATE, described_level, fixed_parts
 from vtare.report.pages import page_of
 from vtare.sentences import answers as wording

@@ -10,7 +10,7 @@ import polars as pl
 
 from vtare.instruments.model import end_column
 from vtare.plan.cells import counterpart
-from vtare.plots.quantity import quantity_of
+from vtare.quantity_text import quantity_of
 from vtare.report import needs, text
 from vtare.report.layout import figure_name, key_name, key_text, level_text
 from vtare.report.parts import Column, Table, in_words

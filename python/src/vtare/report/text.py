@@ -16,7 +16,7 @@ from vtare.number_text import (
     time_range_text,
     time_text,
 )
-from vtare.plots.quantity import quantity_of
+from vtare.quantity_text import quantity_of
 from vtare.sentences.words import count_text
 from vtare.summary.rows import known_of
 

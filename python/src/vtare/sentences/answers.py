@@ -488,6 +488,8 @@ def clusters(by: str, hosts: int, groups: Sequence[str], within: FigureText | No
     )  # fmt: skip
 
 
+#: Of a pair: no finished run, a bound, or no answer.
+NO_VALUE: Final = "no value"
 NO_PAIR_TESTED: Final[Sentence] = ("No pair was looked at for being odd: there are too few of each kind.",)
 
 
@@ -510,4 +512,4 @@ def odd_pairs(count: int, pairs: int, listed: Sequence[str]) -> Sentence:
 
 
 def pairs_left_out(pairs: int, absent: int) -> str:
-    return f"Of {plural(pairs, 'pair')} up to {absent} have no finished run and are left out."
+    return f"Of {plural(pairs, 'pair')} up to {absent} have no value (no finished run, a bound, or no answer) and are left out."

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare.instruments import instrument, metric
-from vtare.plots.quantity import quantity_of
+from vtare.quantity_text import quantity_of
 from vtare.series.model import SeriesKey
 from vtare.summary.rows import known_of
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from vtare.number_text import change_text
+from vtare.quantity_text import quantity_of
 from vtare.sentences import comparison as wording
 from vtare.sentences import watch as watch_wording
 from vtare.stats.verdicts import Merit
@@ -34,10 +36,6 @@ def since(change: Change) -> str:
 
 def levels(change: Change) -> str:
     """Both levels, and the change between them: `62 us -> 88 us (+42 %, worse)`."""
-    # Here: what waits between rounds need not know how figures are drawn.
-    from vtare.number_text import change_text
-    from vtare.plots.quantity import quantity_of
-
     text = quantity_of(change.key.quantity).text
     share = f"{change_text(change.ratio)}, " if change.ratio is not None else ""
     return f"{text(change.before)} -> {text(change.after)} ({share}{WORDS[change.worse]})"

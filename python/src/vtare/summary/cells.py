@@ -16,6 +16,7 @@ import polars as pl
 
 from vtare import stats
 from vtare.instruments import RECORDS
+from vtare.quantity_text import quantity_of
 from vtare.summary import completion
 from vtare.summary.rows import BOUNDS, BOUNDS_TYPE, apart, columns_of, known_of, values_of
 
@@ -235,8 +236,6 @@ def unreached_words(reached: Reached | None, row: Mapping[str, Any]) -> str | No
     share, achieved = (None, None) if reached is None else (row.get(reached.share), row.get(reached.achieved))
     if reached is None or share is None or achieved is None or share >= LEAST_REACHED:
         return None
-    from vtare.plots.quantity import quantity_of
-
     return f"{quantity_of(reached.achieved).text(achieved)} reached"
 
 

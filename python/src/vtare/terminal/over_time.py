@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from vtare.plots.quantity import quantity_of
+from vtare.quantity_text import quantity_of
 from vtare.sentences import comparison as wording
 from vtare.series.model import magnitude
 from vtare.series.over_time import answer

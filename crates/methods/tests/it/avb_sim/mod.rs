@@ -5,7 +5,7 @@ pub(crate) mod cells;
 pub(crate) mod random;
 
 use vtare_methods::avb::{Ability, Ecn, Estimate, Method, Observation, Packet, Step, Train};
-use vtare_pathsim::{CrossSeen, TrainPath, TrainSeen, TrainSpec};
+use vtare_pathsim::{Cross, CrossSeen, HopSpec, Traffic, TrainPath, TrainSeen, TrainSpec};
 use vtare_units::{Monotonic, Timestamp};
 
 /// Steps after which a method is held to have lost its way.
@@ -114,14 +114,8 @@ impl SimRunner {
         let of = hops.map(|(hop, cross)| {
             let (Some(from), Some(to)) = (cross.get(first), cross.get(last)) else { return f64::NAN };
             let middle = from.at_ns.midpoint(to.at_ns);
-            let packets: u64 = hop
-                .cross
-                .iter()
-                .filter(|it| it.is_on(middle) && !matches!(it.traffic, vtare_pathsim::Traffic::Fluid { .. }))
-                .map(vtare_pathsim::Cross::mean_bit_per_s)
-                .sum();
             let offered = (to.offered_byte - from.offered_byte) as f64 * 8e9 / (to.at_ns - from.at_ns).max(1) as f64;
-            hop.available_at(middle) as f64 + packets as f64 - offered
+            available(hop, middle, offered)
         });
         // More came than the link carries: nothing is available.
         of.fold(f64::INFINITY, f64::min).max(0.0)
@@ -130,6 +124,14 @@ impl SimRunner {
     pub(crate) fn nominal(&self) -> f64 {
         self.spec.path.available_at(self.now()).expect("a hop") as f64
     }
+}
+
+/// What a hop has left at a time, bit/s, where packets of cross traffic come at this rate: the mean of those is not
+/// what came.
+pub(crate) fn available(hop: &HopSpec, at_ns: u64, offered_bit_per_s: f64) -> f64 {
+    let packets = hop.cross.iter().filter(|it| it.is_on(at_ns) && !matches!(it.traffic, Traffic::Fluid { .. }));
+    let mean: u64 = packets.map(Cross::mean_bit_per_s).sum();
+    hop.available_at(at_ns) as f64 + mean as f64 - offered_bit_per_s
 }
 
 /// What the sender of the spec can do.

@@ -99,13 +99,18 @@ _BY_SYMBOL: Final = {
 }  # fmt: skip
 
 
+def quantity_in(symbol: str) -> Quantity:
+    """The quantity that is counted in a unit; a plain number where it is none of these."""
+    return _BY_SYMBOL.get(symbol, _NUMBER)
+
+
 def quantity_of(name: str) -> Quantity:
     """The quantity of a figure, by its record or its name; a plain number where neither states a unit.
 
     >>> quantity_of("cv").text(0.0123), quantity_of("throughput_packet_per_s").text(194_300.0)
     ('1.23 %', '194 kpacket/s')
     """
-    return _BY_SYMBOL.get(metric(name).symbol or "", _NUMBER)
+    return quantity_in(metric(name).symbol or "")
 
 
 def level_text(symbol: str | None, number: float) -> str | None:
