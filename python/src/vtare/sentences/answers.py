@@ -512,4 +512,7 @@ def odd_pairs(count: int, pairs: int, listed: Sequence[str]) -> Sentence:
 
 
 def pairs_left_out(pairs: int, absent: int) -> str:
-    return f"Of {plural(pairs, 'pair')} up to {absent} have no value (no finished run, a bound, or no answer) and are left out."
+    return (
+        f"Of {plural(pairs, 'pair')} up to {absent} have no value (no finished run, a bound, or no answer) and are "
+        "left out."
+    )
