@@ -65,7 +65,7 @@ def test_no_rust_is_named_with_the_commands(machine: Machine) -> None:
     (machine.bin / "cargo").unlink()
     result = machine.run("python3")
     assert result.returncode == 2
-    assert "(cargo and rustc); found none" in result.stderr
+    assert "(cargo and rustc), and there is none" in result.stderr
     assert "sudo apt install rustup && rustup default stable" in result.stderr
     assert "sudo dnf install rustup" in result.stderr
 
@@ -76,7 +76,7 @@ def test_too_old_a_rust_is_named_with_both_versions(machine: Machine, version: s
     result = machine.run("python3")
     assert result.returncode == 2
     assert result.stderr.startswith("vtare needs Rust 1.")
-    assert f"found {version}" in result.stderr
+    assert f"not {version}" in result.stderr
     assert "rustup update stable" in result.stderr
 
 
@@ -84,7 +84,7 @@ def test_too_old_a_python_is_named_with_both_versions(machine: Machine) -> None:
     machine.add("python3", "echo 'Python 3.9.2'")
     result = machine.run("")
     assert result.returncode == 2
-    assert "vtare needs Python 3.11 or newer; found 3.9.2" in result.stderr
+    assert "vtare needs Python 3.11 or newer, not 3.9.2" in result.stderr
     assert "sudo dnf install python3" in result.stderr
 
 

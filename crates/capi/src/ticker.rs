@@ -49,7 +49,7 @@ impl VtareTicker {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vtare_ticker_init(ticker: *mut VtareTicker, period_ns: u64) -> c_int {
     if ticker.is_null() || period_ns == 0 {
-        let text = format_args!("a ticker wants a structure and a period of 1 ns or more, found {period_ns} ns");
+        let text = format_args!("a ticker wants a structure and a period of 1 ns or more, not {period_ns} ns");
         return thread::fail(libc::EINVAL, text);
     }
     let begun = VtareTicker {

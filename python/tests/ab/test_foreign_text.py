@@ -182,7 +182,7 @@ def test_runs_that_were_stopped_are_void_and_named_apart() -> None:
     for design in ("interleaved", "sequential"):
         trials.at = 0
         asked = Asked(margin=0.02, design=design, most_pairs=20)  # type: ignore[arg-type]
-        with pytest.raises(MachineCannot, match="8 times one after the other, a command or this machine was stopped"):
+        with pytest.raises(MachineCannot, match="8 times in a row, a command or this machine was stopped"):
             compare(trials, (A, B), COUNTED, asked, rng=np.random.default_rng(1))
 
 
@@ -203,7 +203,7 @@ def test_runs_that_leave_processes_behind_are_void() -> None:
     for design in ("interleaved", "sequential"):
         trials.at = 0
         asked = Asked(margin=0.02, design=design, most_pairs=20)  # type: ignore[arg-type]
-        with pytest.raises(BadInput, match="8 times one after the other"):
+        with pytest.raises(BadInput, match="8 times in a row"):
             compare(trials, (A, B), COUNTED, asked, rng=np.random.default_rng(1))
 
 

@@ -461,7 +461,7 @@ def test_readings_of_a_run_become_its_median_and_its_tails() -> None:
     assert [figure.read(long) for figure in figures] == [151.0, 271.0, pytest.approx(298.0)]  # type: ignore[arg-type]
     short = run(100)[1]
     assert [figure.read(short) is None for figure in figures] == [False, False, True]  # type: ignore[arg-type]
-    assert figures[2].hidden([long, short]) == "needs 299 readings a run, found 100"  # type: ignore[list-item]
+    assert figures[2].hidden([long, short]) == "needs 299 readings a run, not 100"  # type: ignore[list-item]
     assert read("json:p99", '{"p99": null}')[0].values == ()
     # A lost packet is null, and no reading.
     assert read("json:runs[*].ns[*]", '{"runs": [{"ns": [1, null, 3]}, {"ns": [8]}]}')[0].values == (1.0, 3.0, 8.0)

@@ -68,7 +68,7 @@ def test_the_page_adds_a_platform_that_plan_campaign_and_report_show(
 def test_what_it_cannot_give_is_refused_in_its_own_words(polite: Path, tmp_path: Path) -> None:
     opened = platforms.open_platform("polite", binary=tmp_path, owner="vtare-1-2")
     reason = opened.missing(Resources(nic="e1000"))
-    assert reason == "a polite process has no model of its network card to choose (found e1000; leave it out)"
+    assert reason == "a polite process has no model of its network card to choose: leave out e1000"
     assert platforms.platform_class("polite").LAYER is Layer.HOST  # type: ignore[union-attr]
 
 

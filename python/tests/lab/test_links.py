@@ -209,4 +209,4 @@ def test_resources_that_a_platform_cannot_give_are_named(tmp_path: Path) -> None
     for name, whose in (("host", "the host"), ("netns", "a namespace")):
         platform = open_platform(name, binary=tmp_path, owner=OWNER)
         reason = platform.missing(Resources(nic="e1000"))
-        assert reason == f"{whose} has no model of its network card to choose (found e1000; leave it out)"
+        assert reason == f"{whose} has no model of its network card to choose: leave out e1000"

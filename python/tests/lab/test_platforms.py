@@ -61,7 +61,7 @@ def test_what_a_failed_start_has_made_is_removed_though_one_resists() -> None:
 def test_only_what_a_platform_offers_can_be_chosen() -> None:
     assert Made().missing(Resources(vcpus=2)) is None
     reason = Made().missing(Resources(nic="e1000"))
-    assert reason == "a made-up instance has no model of its network card to choose (found e1000; leave it out)"
+    assert reason == "a made-up instance has no model of its network card to choose: leave out e1000"
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -265,14 +265,8 @@ def _refuse_void(commands: Sequence[Command], runs: Sequence[Measured], in_a_row
         return
     command = next((command for command, run in zip(commands, runs, strict=True) if run.left_behind), None)
     if command is None:
-        raise MachineCannot(
-            f"{in_a_row} times one after the other, a command or this machine was stopped while it ran (SIGSTOP, a "
-            "frozen control group, a suspended machine); find out what stops it, then compare again"
-        )
-    raise BadInput(
-        f"{command.text}: {in_a_row} times one after the other, processes of it still ran in the background when it "
-        "ended. Let it wait for them (`wait`)"
-    )
+        raise MachineCannot(wording.stopped_each_time(in_a_row))
+    raise BadInput(wording.left_behind_each_time(command.text, in_a_row))
 
 
 def _whole_run(trials: Runner, command: Command) -> tuple[Measured, MachineTime]:
@@ -374,7 +368,7 @@ def against(
     show(f"{len(runs_before)} runs of {command.text}")
     now = [_whole_run(trials, command)[0] for _ in runs_before]
     pairs = [Pair((old, run), (), ()) for old, run in zip(runs_before, now, strict=True)]
-    chosen = Chosen("sequential", "against a baseline: whatever else changed since then counts, too")
+    chosen = Chosen("sequential", wording.AGAINST_BASELINE)
     return _apart((before, command), figures, asked, chosen, pairs, begin)
 
 
@@ -492,7 +486,7 @@ def _sides(figure: Figure, command: int, pairs: Sequence[Pair], *, paired: bool)
     sides = sides_of(figure, command, pairs, paired=paired)
     if sides is None:
         why = figure.hidden([run for pair in pairs for run in (pair.runs[0], pair.runs[command])])
-        raise BadInput(f"{figure.name}: {why or 'a run has no value above 0, so there is no ratio'}")
+        raise BadInput(f"{figure.name}: {why or wording.NOT_ABOVE_0}")
     return sides
 
 
@@ -501,7 +495,7 @@ def _without_ratio(figure: Figure, command: int, pairs: Sequence[Pair]) -> str |
     if (why := figure.hidden([run for pair in pairs for run in (pair.runs[0], pair.runs[command])])) is not None:
         return why
     if any(pair.log_ratio(figure, command) is None for pair in pairs):
-        return "a value is 0 or was not counted: it has no ratio"
+        return wording.NO_RATIO
     return None
 
 
@@ -545,19 +539,15 @@ def _judged(
     if not equivalent and not asked.asks_margin and asked.is_answered(found):
         return Verdict.INCONCLUSIVE, 0, None
     if max(sides.coarseness, sides.open_by_step) > margin:
-        return Verdict.INCONCLUSIVE, None, f"the figure moves in steps of {percent_text(sides.coarseness)}"
+        return Verdict.INCONCLUSIVE, None, wording.in_steps(percent_text(sides.coarseness))
     if not _is_inside(found, asked):
         return Verdict.INCONCLUSIVE, _more(n, found.half_width, found.value, sides.open_by_step, asked), None
     if n < EQUIVALENT_PAIRS:
-        return Verdict.INCONCLUSIVE, EQUIVALENT_PAIRS - n, TOO_FEW
+        return Verdict.INCONCLUSIVE, EQUIVALENT_PAIRS - n, wording.MAY_MISS_A_KIND
     if not equivalent:
         more = _more(n, mean.half_width, math.log(mean.value), sides.open_by_step, asked)
-        return Verdict.INCONCLUSIVE, more, "typical runs are alike, but rare ones differ"
+        return Verdict.INCONCLUSIVE, more, wording.RARE_RUNS_DIFFER
     return Verdict.EQUIVALENT, 0, None
-
-
-#: Why typical runs that are alike are not enough.
-TOO_FEW: Final = "fewer pairs may miss a kind of run that is 1 in 10"
 
 
 def percent_text(log: float) -> str:

@@ -124,7 +124,7 @@ class Chosen:
     cpus: tuple[int, ...] = ()
 
 
-UNTRIED: Final = Chosen("interleaved", "there is no time to try a duet")
+UNTRIED: Final = Chosen("interleaved", wording.NO_TIME_FOR_A_DUET)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,11 +176,7 @@ def warm_up(trials: Runner, commands: Sequence[Command], show: Callable[[str], N
         raise BadInput(wording.NO_TIME) from None
     for command, run in zip(commands, runs, strict=True):
         if run.left_behind:
-            raise BadInput(
-                f"{command.text}: {run.left_behind} of its processes still run in the background when it ends, so its "
-                "time is not known. Let it wait for them (`wait`); in sh, `&>` starts a program in the background: "
-                "write `> FILE 2>&1`"
-            )
+            raise BadInput(wording.still_running(command.text, run.left_behind))
     return runs
 
 
@@ -202,15 +198,15 @@ def choose(
     are added to `tried` as they come.
     """
     if wanted in ("interleaved", "sequential"):
-        return Chosen(wanted, "as asked for")
+        return Chosen(wanted, wording.ASKED_FOR)
     cpus, refused = _cpus(len(commands), first)
     if cpus is None:
-        return Chosen("interleaved", f"no duet: {refused}")
+        return Chosen("interleaved", wording.no_duet(refused))
     # As long as the runs that warmed up take, the fewest pairs of both designs.
     walls_s = [run.wall_ns / 1e9 for run in first]
     if wanted is None and time.monotonic() + _LEAST_PILOT_PAIRS * (max(walls_s) + sum(walls_s)) > until:
         return UNTRIED
-    duet, interleaved = Chosen("duet", "as asked for", cpus), Chosen("interleaved", "")
+    duet, interleaved = Chosen("duet", wording.ASKED_FOR, cpus), Chosen("interleaved", "")
     if wanted == "duet":
         return duet
     pairs = tried.pairs
@@ -226,15 +222,11 @@ def choose(
         return UNTRIED
     costs = {str(name): _cost(some, figure) for name, some in pairs.items()}
     if costs["duet"] == costs["interleaved"]:
-        return Chosen("interleaved", "duet pairs are no more precise here")
+        return Chosen("interleaved", wording.DUET_NO_BETTER)
     better = min(costs, key=lambda name: costs[name])
     worse = max(costs, key=lambda name: costs[name])
-    why = f"for the same precision {worse} pairs would take {_times(costs[worse], costs[better])} as long here"
+    why = wording.costs_more(worse, costs[worse] / costs[better] if costs[better] > 0 else None)
     return Chosen("duet", why, cpus) if better == "duet" else Chosen("interleaved", why)
-
-
-def _times(more: float, less: float) -> str:
-    return f"{more / less:.2g} times" if less > 0 else "many times"
 
 
 def _cost(pairs: Sequence[Pair], figure: Figure) -> float:
@@ -256,14 +248,14 @@ def log_ratios(figure: Figure, command: int, pairs: Sequence[Pair]) -> list[floa
     known = [value for value in ratios if value is not None]
     if len(known) < len(ratios):
         why = figure.hidden([run for pair in pairs for run in (pair.runs[0], pair.runs[command])])
-        raise BadInput(f"{figure.name}: {why or 'a run has no value above 0, so there is no ratio'}")
+        raise BadInput(f"{figure.name}: {why or wording.NOT_ABOVE_0}")
     return known
 
 
 def _cpus(n: int, first: Sequence[Measured]) -> tuple[tuple[int, ...] | None, str]:
     """CPUs of different cores for a duet; None where there is none, with the reason."""
     if any(run.cpu_ns > _SEVERAL_THREADS * run.wall_ns for run in first):
-        return None, "a command uses more than one CPU"
+        return None, wording.SEVERAL_THREADS
     seen: set[str] = set()
     cpus = []
     for cpu in sorted(os.sched_getaffinity(0)):
@@ -272,7 +264,7 @@ def _cpus(n: int, first: Sequence[Measured]) -> tuple[tuple[int, ...] | None, st
             seen.add(core)
             cpus.append(cpu)
     if len(cpus) < n:
-        return None, f"{len(cpus)} core{'s' if len(cpus) > 1 else ''} for {n} commands"
+        return None, wording.too_few_cores(len(cpus), n)
     # The first CPU serves the machine's interrupts.
     return tuple(cpus[-n:]), ""
 

@@ -48,7 +48,7 @@ class Figure:
         """Why the figure of these runs cannot be seen; None where it can."""
         if self.readings is not None and any(self.read(run) is None for run in runs):
             fewest = min(len(self.readings(run)) for run in runs)
-            return f"needs {stats.least_n(self.quantile)} readings a run, found {fewest}"
+            return f"needs {stats.least_n(self.quantile)} readings a run, not {fewest}"
         if self.missing is not None and (why := next(filter(None, map(self.missing, runs)), None)) is not None:
             return why
         least = max((run.least_byte or 0 for run in runs), default=0)

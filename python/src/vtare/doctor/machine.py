@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from vtare.doctor.ways import for_this_user, kvm_command, pip_install
 from vtare.kernel_files import capabilities, kernel_number, kernel_text
+from vtare.sentences import doctor as wording
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -92,7 +93,7 @@ def _rights(binary: Path, held: int) -> Iterator[Feature]:
             # What the file has stays: `setcap` replaces all of it.
             kept = [name for name, number in _CAPABILITIES.items() if held >> number & 1 or name in needed]
             grant = f"sudo setcap {','.join(kept)}+ep {binary}"
-            return Feature(name, used_by, f"without {', '.join(without).upper()}", grant)
+            return Feature(name, used_by, wording.without_rights(without), grant)
         # A right of the file is not one of this process, which therefore cannot ask the kernel.
         return Feature(name, used_by, then() if os.geteuid() == 0 else None)
 
@@ -116,10 +117,7 @@ def _priority_refused() -> str | None:
     try:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
     except OSError as error:
-        return (
-            f"the kernel refuses it ({error.strerror}): this control group has no real-time CPU time "
-            "(cpu.rt_runtime_us); move this shell out of it: echo $$ > /sys/fs/cgroup/cpu/cgroup.procs"
-        )
+        return wording.no_realtime(error.strerror)
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
     return None
 
@@ -129,15 +127,14 @@ def _ping(lacking: Callable[..., list[str]]) -> Feature:
     if not lacking("cap_net_raw") or _refused(socket.AF_INET, socket.SOCK_DGRAM, socket.IPPROTO_ICMP) is None:
         return Feature(name, used_by)
     group = os.getegid()
-    reason = "this group is not in net.ipv4.ping_group_range"
-    return Feature(name, used_by, reason, f'sudo sysctl -w net.ipv4.ping_group_range="{group} {group}"')
+    return Feature(name, used_by, wording.NO_PING_GROUP, f'sudo sysctl -w net.ipv4.ping_group_range="{group} {group}"')
 
 
 def _refused(family: int, kind: int, protocol: int = 0) -> str | None:
     try:
         socket.socket(family, kind, protocol).close()
     except OSError as error:
-        return f"the kernel refuses such a socket ({error.strerror})"
+        return wording.socket_refused(error.strerror)
     return None
 
 
@@ -145,7 +142,7 @@ def _bpf_refused() -> str | None:
     """Why a program for network interfaces cannot be loaded; None where one was, which is gone again."""
     number = _BPF_CALL.get(platform.machine())
     if number is None:
-        return f"no programs for {platform.machine()} are shipped"
+        return wording.no_programs_for(platform.machine())
     # r0 = XDP_PASS; exit
     code = ctypes.create_string_buffer(bytes.fromhex("b700000002000000 9500000000000000"), 16)
     licence = ctypes.create_string_buffer(b"GPL")
@@ -156,8 +153,7 @@ def _bpf_refused() -> str | None:
     kernel = ctypes.CDLL(None, use_errno=True)
     descriptor = kernel.syscall(number, 5, attributes, len(attributes))
     if descriptor < 0:
-        reason = os.strerror(ctypes.get_errno())
-        return f"the kernel loads no program ({reason}): it needs CONFIG_BPF_SYSCALL, and no lockdown"
+        return wording.no_bpf(os.strerror(ctypes.get_errno()))
     os.close(descriptor)
     return None
 
@@ -166,34 +162,30 @@ def _kernel() -> Iterator[Feature]:
     cpus = len(os.sched_getaffinity(0))
     yield Feature(
         "two CPUs", "round trips and bandwidth on this machine alone, loads beside a measurement",
-        None if cpus > 1 else "found 1 CPU: what is measured and what disturbs it share it",
+        None if cpus > 1 else wording.ONE_CPU,
     )  # fmt: skip
     yield _clock_source()
     pressure = Path("/proc/pressure/cpu").exists()
     yield Feature(
         "pressure of CPUs and disks", "the causes in vtare noise and check",
-        None if pressure else "there is no /proc/pressure: boot with psi=1, of a kernel with CONFIG_PSI",
+        None if pressure else wording.NO_PRESSURE,
     )  # fmt: skip
     most = kernel_number("proc/sys/net/core/rmem_max")
     enough = os.geteuid() == 0 or (most is not None and most >= _BUFFER_BYTE)
-    stated = "is unknown on this kernel" if most is None else f"is {most} B"
     yield Feature(
         "large receive buffers", "vtare serve, rtt and avb at high rates",
-        None if enough else f"net.core.rmem_max {stated}: use {_BUFFER_BYTE} B",
+        None if enough else wording.small_buffer(most, _BUFFER_BYTE),
         None if enough else f"sudo sysctl -w net.core.rmem_max={_BUFFER_BYTE}",
     )  # fmt: skip
     latency = Path("/dev/cpu_dma_latency")
     reachable = os.access(latency, os.W_OK)
-    lacks = f"{latency} cannot be written" if latency.exists() else f"there is no {latency}"
+    lacks = wording.not_writable(latency) if latency.exists() else wording.there_is_no(latency)
     yield Feature("no deep idle states", "--dma-latency", None if reachable else lacks,
                   "sudo vtare ..." if latency.exists() and not reachable else None)  # fmt: skip
     kvm = Path("/dev/kvm")
     usable = os.access(kvm, os.R_OK | os.W_OK)
     load = kvm_command()
-    none = (
-        "this CPU shows no virtualization: turn it on in the firmware, or nested virtualization at the machine's host"
-    )
-    lacks = "/dev/kvm cannot be opened" if kvm.exists() else "there is no /dev/kvm" if load else none
+    lacks = wording.KVM_CLOSED if kvm.exists() else wording.there_is_no(kvm) if load else wording.NO_VIRTUALIZATION
     yield Feature("KVM", "guests of qemu at the speed of hardware",
                   None if usable else lacks,
                   None if usable else "sudo usermod -aG kvm $USER" if kvm.exists() else load)  # fmt: skip
@@ -204,20 +196,20 @@ def _clock_source() -> Feature:
     name, used_by = "a clock source that programs read without a system call", "all figures of time"
     current, offered = (kernel_text(f"{place}/{which}_clocksource".lstrip("/")) for which in ("current", "available"))
     if not current or offered is None:
-        return Feature(name, used_by, f"{place} cannot be read")
+        return Feature(name, used_by, wording.not_readable(place))
     fast = ("tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter")
     if current.strip() in fast:
         return Feature(name, used_by)
     best = next((source for source in fast if source in offered.split()), None)
     command = None if best is None else f"echo {best} | sudo tee {place}/current_clocksource"
-    return Feature(name, used_by, f"the clock source is {current.strip()}; see `vtare check`", command)
+    return Feature(name, used_by, wording.slow_clock_source(current.strip()), command)
 
 
 def _programs(ways: Ways) -> Iterator[Feature]:
     for program, used_by in _PROGRAMS.items():
         there = shutil.which(program) is not None
         command = None if there else ways.install(ways.packages.get(program))
-        yield Feature(f"the program {program}", used_by, None if there else "not on PATH", command)
+        yield Feature(f"the program {program}", used_by, None if there else wording.NOT_ON_PATH, command)
 
 
 def _libraries() -> Iterator[Feature]:
@@ -227,4 +219,4 @@ def _libraries() -> Iterator[Feature]:
         except ModuleNotFoundError:
             there = False
         command = None if there else pip_install(package)
-        yield Feature(f"the Python library {package}", used_by, None if there else "not installed", command)
+        yield Feature(f"the Python library {package}", used_by, None if there else wording.NOT_INSTALLED, command)

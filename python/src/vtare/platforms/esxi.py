@@ -63,7 +63,7 @@ class EsxiPlatform(MadePlatform):
         if resources.nic is not None and resources.nic not in CARDS:
             return f"ESXi has no network card '{resources.nic}': use one of: {', '.join(CARDS)}"
         if resources.memory_byte is not None and resources.memory_byte % (4 * _MEBIBYTE):
-            return f"ESXi gives memory in steps of 4 MiB, found {resources.memory_byte} B"
+            return f"ESXi gives memory in steps of 4 MiB, not {resources.memory_byte} B"
         reason = together(
             unnamed(self._own, ("server", "account", "template")), missing_library(), self._reached.missing()
         )

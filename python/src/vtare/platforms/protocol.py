@@ -46,7 +46,7 @@ class Resources:
         for field in fields(self):
             value = getattr(self, field.name)
             if value is not None and field.name not in offered:
-                return f"has no {_WORDS[field.name]} to choose (found {_shown(value)}; leave it out)"
+                return f"has no {_WORDS[field.name]} to choose: leave out {_shown(value)}"
         return None
 
 

@@ -15,10 +15,10 @@ from vtare.report import needs
 from vtare.report.facts import emulated
 from vtare.report.layout import level_text
 from vtare.sentences import limits as wording
+from vtare.sentences.comparison import ASK_FOR_LESS, RAISE_LIMIT
 from vtare.sentences.words import plural
 from vtare.stats import Verdict
 from vtare.summary.cells import unreached_words
-from vtare.summary.contrasts import ASK_FOR_LESS, RAISE_LIMIT
 from vtare.summary.quality import HIDES, Flawed, flawed
 from vtare.summary.rows import known_of
 

@@ -18,10 +18,11 @@ from vtare.report.parts import Column, Panel, Question, Table
 from vtare.report.tables import change_text, where_of
 from vtare.report.text import Shown
 from vtare.sentences import captions, titles
+from vtare.sentences.comparison import NOT_COMPARED
 from vtare.stats import QuantileShift, Verdict
 from vtare.summary.cells import rng_for
 from vtare.summary.completion import is_capped
-from vtare.summary.contrasts import NOT_COMPARED, ComparisonRow
+from vtare.summary.contrasts import ComparisonRow
 from vtare.summary.shift import ORDER, pairs_of, shift_function
 
 if TYPE_CHECKING:

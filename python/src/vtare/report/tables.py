@@ -15,9 +15,10 @@ from vtare.report import needs, text
 from vtare.report.layout import figure_name, key_name, key_text, level_text
 from vtare.report.parts import Column, Table, in_words
 from vtare.report.text import Shown, missing
+from vtare.sentences.comparison import NOT_COMPARED
 from vtare.sentences.words import plural
 from vtare.stats import Verdict, write_p
-from vtare.summary.contrasts import NOT_COMPARED, ComparisonRow
+from vtare.summary.contrasts import ComparisonRow
 from vtare.summary.factors import RankTestRow
 from vtare.summary.rows import rows_of
 

@@ -63,6 +63,61 @@ NOTHING_KNOWN: Final = "nothing is known"
 
 NO_TIME: Final = "--max-time: a command still ran when the time was over, so nothing is known. Raise --max-time"
 
+# Why there is no answer, or not this one.
+
+NOT_ABOVE_0: Final = "a run has no value above 0, so there is no ratio"
+NO_RATIO: Final = "a value is 0 or was not counted: it has no ratio"
+RARE_RUNS_DIFFER: Final = "typical runs are alike, but rare ones differ"
+MAY_MISS_A_KIND: Final = "fewer pairs may miss a kind of run that is 1 in 10"
+
+
+def in_steps(share: str) -> str:
+    return f"the figure moves in steps of {share}"
+
+
+def still_running(command: str, processes: int) -> str:
+    return (
+        f"{command}: {processes} of its processes still run in the background when it ends, so its time is not known. "
+        "Let it wait for them (`wait`); in sh, `&>` starts a program in the background: write `> FILE 2>&1`"
+    )
+
+
+def left_behind_each_time(command: str, times: int) -> str:
+    return (
+        f"{command}: processes of it still ran in the background when it ended, {times} times in a row. Let it wait "
+        "for them (`wait`)"
+    )
+
+
+def stopped_each_time(times: int) -> str:
+    return (
+        f"{times} times in a row, a command or this machine was stopped while it ran (SIGSTOP, a frozen control group, "
+        "a suspended machine); find out what stops it, then compare again"
+    )
+
+
+# Why this design.
+
+ASKED_FOR: Final = "as asked for"
+NO_TIME_FOR_A_DUET: Final = "there is no time to try a duet"
+DUET_NO_BETTER: Final = "duet pairs are no more precise here"
+SEVERAL_THREADS: Final = "a command uses more than one CPU"
+AGAINST_BASELINE: Final = "against a baseline: other changes since then count, too"
+
+
+def no_duet(reason: str) -> str:
+    return f"no duet: {reason}"
+
+
+def costs_more(design: str, times: float | None) -> str:
+    many = "many times" if times is None else f"{times:.2g} times"
+    return f"for the same precision {design} pairs would take {many} as long here"
+
+
+def too_few_cores(cores: int, commands: int) -> str:
+    return f"{plural(cores, 'core')} for {plural(commands, 'command')}"
+
+
 # What must be read with it.
 
 

@@ -9,6 +9,54 @@ from vtare.sentences.words import are, listing, plural
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+# Two cells of a campaign.
+
+#: How the reason begins where two cells are not compared at all.
+NOT_COMPARED: Final = "not compared"
+#: What makes a level one that is reached.
+ASK_FOR_LESS: Final = "ask for a level that this machine reaches"
+#: What makes a value of a bound.
+RAISE_LIMIT: Final = "raise the limit that the runs ended at"
+NO_RUN_HAS_IT: Final = "no run has this figure on one side"
+
+
+def at_level(reason: str, level: str) -> str:
+    return f"{reason} at {level}"
+
+
+def not_compared(reasons: Sequence[str], *, bounds: bool) -> str:
+    return f"{NOT_COMPARED}: {', '.join(reasons)}; {RAISE_LIMIT if bounds else ASK_FOR_LESS}"
+
+
+def bounds_decide(not_compared: str, side: str) -> str:
+    known = not_compared.removeprefix(f"{NOT_COMPARED}: ").removesuffix(f"; {RAISE_LIMIT}")
+    return f"{known}: the ratio is known {side}, which decides the order"
+
+
+def bounds_leave_open(not_compared: str) -> str:
+    return f"{not_compared}; the bounds do not decide the order"
+
+
+def below_half_step(reason: str | None) -> str:
+    return f"{reason} (the baseline's median is below half a clock step)"
+
+
+def block(number: object) -> str:
+    return f"block {number}"
+
+
+def run_of(number: object, *, at_baseline: bool) -> str:
+    return f"the run of block {number}{' at the baseline' if at_baseline else ''}"
+
+
+def two_kinds(blocks: Sequence[str], ratio: float) -> str:
+    return f"runs of two kinds: those of blocks {', '.join(blocks)} are {ratio:.3g} times the others"
+
+
+def too_short_for_tail(tail: str, needed: int, longest: int) -> str:
+    return f"{tail} needs {needed} readings in a run, the longest has {longest}"
+
+
 # Two sides of campaigns.
 
 NO_VERDICT: Final = "No verdict yet: one campaign per side is not enough."

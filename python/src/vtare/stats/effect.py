@@ -71,7 +71,7 @@ class RunPool:
             ValueError: fewer than 2 runs, or a median that is not above 0.
         """
         if len(self.medians) < 2:
-            raise ValueError(f"a spread between runs needs 2 of them, found {len(self.medians)}")
+            raise ValueError(f"a spread between runs needs 2 of them, not {len(self.medians)}")
         if np.any(self.medians <= 0) or np.any(self.resampled <= 0):
             raise ValueError("a median is not above 0, which has no logarithm")
         inside = float(np.log(self.resampled).var(axis=1).mean())

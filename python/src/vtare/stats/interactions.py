@@ -67,7 +67,7 @@ def interaction_tests(
     codes = {name: _codes(labels, len(y), name) for name, labels in factors.items()}
     codes = {name: code for name, code in codes.items() if code.max(initial=0) > 0}
     if len(codes) < 2:
-        raise ValueError(f"an interaction needs 2 factors with 2 levels each, found {len(codes)}")
+        raise ValueError(f"an interaction needs 2 factors with 2 levels each, not {len(codes)}")
     sizes = {name: int(code.max()) + 1 for name, code in codes.items()}
     shape = tuple(sizes.values())
     cell = np.ravel_multi_index(list(codes.values()), shape)

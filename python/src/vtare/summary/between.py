@@ -23,11 +23,12 @@ from vtare.errors import BadInput
 from vtare.plan.model import Analysis
 from vtare.records.answer import Answered, answered
 from vtare.sentences import comparison as wording
+from vtare.sentences.comparison import ASK_FOR_LESS, RAISE_LIMIT
 from vtare.sentences.words import plural
 from vtare.stats import Merit, Verdict
 from vtare.summary.campaigns import LEAST_CAMPAIGNS, LEAST_PAIRS, Shift, campaigns_needed, interleaved, shift_between
 from vtare.summary.cells import Cell, compared_figure
-from vtare.summary.contrasts import ASK_FOR_LESS, RAISE_LIMIT, TAILS, CellComparison, step_of
+from vtare.summary.contrasts import TAILS, CellComparison, step_of
 from vtare.summary.measured import MeasuredStore, read_measured, refuse_empty
 from vtare.summary.rows import values_of
 
@@ -221,7 +222,7 @@ def compare_stores(
     if not shared:
         raise BadInput(
             f"{_listed(before)} and {_listed(after)} have no cell in common: compare experiments of the same name "
-            f"with the same levels; found {_named(old.cells)} and {_named(new.cells)}"
+            f"with the same levels, not {_named(old.cells)} and {_named(new.cells)}"
         )
     medians, tails = [], []
     for key in shared:

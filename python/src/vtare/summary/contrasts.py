@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from vtare import stats
 from vtare.instruments import metric
 from vtare.plan.cells import counterpart
+from vtare.sentences import comparison as wording
 from vtare.stats import Merit, Verdict
 from vtare.summary.cells import Cell, compared_figure
 from vtare.summary.rows import p_fields
@@ -24,12 +25,6 @@ if TYPE_CHECKING:
 
 #: The tails that are compared: columns of a run's figures.
 TAILS: Final = ("p99", "p999")
-#: How the reason begins where two cells are not compared at all.
-NOT_COMPARED: Final = "not compared"
-#: What makes a level one that is reached.
-ASK_FOR_LESS: Final = "ask for a level that this machine reaches"
-#: What makes a value of a bound.
-RAISE_LIMIT: Final = "raise the limit that the runs ended at"
 #: What people call them.
 TAIL_NAMES: Final = {"p99": "p99", "p999": "p99.9"}
 
@@ -248,9 +243,10 @@ def contrast_of(
 def why_not(cell: Cell, other: Cell, figure: str, about: ComparedCells) -> str | None:
     """Why a figure of two cells is not compared: bounds, or a level that was not reached; None where it is."""
     sides = ((about.level, cell), (about.baseline, other))
-    reasons = [f"{why} at {level}" for level, one in sides if (why := one.unusable(figure)) is not None]
-    remedy = RAISE_LIMIT if cell.bounds(figure) or other.bounds(figure) else ASK_FOR_LESS
-    return f"{NOT_COMPARED}: {', '.join(reasons)}; {remedy}" if reasons else None
+    reasons = [wording.at_level(why, level) for level, one in sides if (why := one.unusable(figure)) is not None]
+    if not reasons:
+        return None
+    return wording.not_compared(reasons, bounds=bool(cell.bounds(figure) or other.bounds(figure)))
 
 
 def _of_bounds(
@@ -352,7 +348,7 @@ def _row(
     )
     # A table cannot show an interval without an end: the verdict used it, the row's reason states it.
     open_ended = comparison.high == float("inf")
-    reason = judged.reason if not open_ended else f"{judged.reason} (the baseline's median is below half a clock step)"
+    reason = wording.below_half_step(judged.reason) if open_ended else judged.reason
     # The estimate that no single run can move far, beside the one that is judged.
     by_ranks = stats.hodges_lehmann(*_sides(contrast))
     # For readers of a campaign that is still running: it holds at every look.
@@ -427,8 +423,8 @@ def _bound_row(
 ) -> ComparisonRow:
     """The row of two cells of which bounds may show the order: never a ratio, never equivalence."""
     differs = p is not None and p.adjusted <= analysis.alpha and found.ratio is not None
-    known = str(contrast.why_not).removeprefix(f"{NOT_COMPARED}: ").removesuffix(f"; {RAISE_LIMIT}")
-    decided = f"{known}: the ratio is known {contrast.side}, which decides the order"
+    why_not = str(contrast.why_not)
+    reason = wording.bounds_decide(why_not, str(contrast.side)) if differs else wording.bounds_leave_open(why_not)
     return ComparisonRow(
         **_where(contrast.about),
         quantity=contrast.quantity,
@@ -443,7 +439,7 @@ def _bound_row(
         adjustment=adjustment,
         verdict=(Verdict.HIGHER if contrast.side == "at least" else Verdict.LOWER) if differs else Verdict.INCONCLUSIVE,
         margin_ratio=analysis.margin_ratio,
-        reason=decided if differs else f"{contrast.why_not}; the bounds do not decide the order",
+        reason=reason,
         ratio_bound=found.ratio if differs else None,
         ratio_side=contrast.side if differs else None,
     )
@@ -474,9 +470,9 @@ def _one_run(contrast: Contrast, p: stats.PValue | None, analysis: Analysis) -> 
     if isinstance(key, tuple):
         side, at = key
         key = list(contrast.here if side == "a" else contrast.there)[at] if not contrast.paired else at
-        text: str | None = f"the run of block {key}{'' if side == 'a' else ' at the baseline'}"
+        text: str | None = wording.run_of(key, at_baseline=side != "a")
     else:
-        text = None if key is None else f"block {key}"
+        text = None if key is None else wording.block(key)
     return bool(influence.changes), text
 
 
@@ -485,8 +481,7 @@ def _modes(figures: Mapping[int, float], step: float) -> str | None:
     modes = stats.find_modes(figures, step=step)
     if modes is None:
         return None
-    blocks = ", ".join(str(block) for block in modes.upper)
-    return f"runs of two kinds: those of blocks {blocks} are {modes.ratio:.3g} times the others"
+    return wording.two_kinds([str(block) for block in modes.upper], modes.ratio)
 
 
 def compare_tails(
@@ -538,11 +533,11 @@ def rows_of_tails(contrasts: Sequence[Contrast], tail: str, analysis: Analysis) 
 def _without_tail(cell: Cell, other: Cell, about: ComparedCells, family: str, tail: str) -> ComparisonRow:
     """The row of two cells of which one has no run with this figure."""
     known = [len(one.known(tail)) for one in (cell, other)]
-    why = "no run has this figure on one side"
+    why = wording.NO_RUN_HAS_IT
     if tail in TAILS:
         longest = max((int(f["n"]) for one in (cell, other) for f in one.figures), default=0)
         needed = stats.least_n(0.99 if tail == "p99" else 0.999)
-        why = f"{tail} needs {needed} readings in a run, the longest has {longest}"
+        why = wording.too_short_for_tail(tail, needed, longest)
     return ComparisonRow(
         **_where(about),
         quantity=str(cell.figures[0]["quantity"]),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vtare import stats
-from vtare.summary.contrasts import NOT_COMPARED
+from vtare.sentences.comparison import NOT_COMPARED
 from vtare.summary.measured import read_measured
 
 if TYPE_CHECKING:

@@ -58,7 +58,7 @@ def encode(kind: Kind, job: int, payload: bytes) -> bytes:
         ValueError: the payload is longer than `MAX_PAYLOAD_BYTE`.
     """
     if len(payload) > MAX_PAYLOAD_BYTE:
-        raise ValueError(f"a frame holds {MAX_PAYLOAD_BYTE} B, found {len(payload)} B")
+        raise ValueError(f"a frame holds {MAX_PAYLOAD_BYTE} B, not {len(payload)} B")
     head = _HEAD.pack(_MARK, kind, job, len(payload))
     return b"".join((head, _CHECK.pack(zlib.crc32(head)), payload, _CHECK.pack(zlib.crc32(payload))))
 
