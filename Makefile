@@ -54,9 +54,10 @@ BUILT = $(abspath $(or $(CARGO_TARGET_DIR),target))/debug
 # `make test` has a thread from every room; what takes long and repeats a kind is in `make test-rest`. Both together are
 # `make test-all`. docs/internals/testing.md lists what is where.
 TEST_PARTS = lint-python test-rust test-python docs test-commands
-REST_PARTS = lint-rust audit test-rust-rest test-python-rest test-e2e test-platforms
+# The tests of commands, containers and guests mostly wait: the others run beside them, with the CPU time that they leave.
+REST_PARTS = lint-rust audit test-rust-rest rest-ready $(addprefix +,$(BESIDE)) +test-python-rest test-e2e test-platforms
 
-.PHONY: help run build platforms s3-server kubernetes test test-rest test-all $(TEST_PARTS) $(REST_PARTS) programs \
+.PHONY: help run build platforms s3-server kubernetes test test-rest test-all $(TEST_PARTS) $(REST_PARTS:+%=%) programs \
   test-hypervisors test-fuzz test-miri test-sanitizers test-faults test-attacks test-release lint \
   measured lock fmt bench install uninstall dist from-nothing clean need FORCE
 
@@ -69,7 +70,7 @@ help:
 	  'make build                the wheel (build/wheels) and an installation of it in $(VENV)' \
 	  'make platforms            the Python libraries of platforms: docker, ssh, cloud, esxi, qemu' \
 	  'make test                 the tests of every part, within 12 minutes; $(TEST_PARTS)' \
-	  'make test-all             those and all others; $(REST_PARTS)' \
+	  'make test-all             those and all others; $(REST_PARTS:+%=%)' \
 	  'make test-platforms       real containers, guests and machines; what is not there is skipped with the reason' \
 	  'make test-hypervisors     guests under real KVM and Xen inside an emulated machine; test-hypervisors-kvm, -xen: one' \
 	  'make test-fuzz            every decoder with hostile bytes, FUZZ_SECONDS (240) for all of them together' \
@@ -250,6 +251,9 @@ test-commands: programs
 	@PATH="$(abspath $(PROGRAMS))/bin:$$PATH" VTARE_TEST_PREFIX=$(abspath $(PROGRAMS)) \
 	  $(BIN)/python -m pytest -q $(PYTEST_AGAIN) $(INSTALLED) $(PYTEST_WORKERS) -m 'e2e and not platform and not thorough'
 
+# What no part that runs beside another may install.
+rest-ready: $(DONE)/dev $(DONE)/s3-server $(DONE)/kubernetes $(DONE)/libvirt $(DONE)/installed
+
 test-e2e: $(DONE)/dev $(DONE)/s3-server $(DONE)/kubernetes $(DONE)/installed
 	$(call say,pytest: what test-commands leaves out; the installed programs)
 	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -q $(PYTEST_AGAIN) $(INSTALLED) $(PYTEST_WORKERS) \
@@ -374,12 +378,10 @@ dist: $(DONE)/dependencies
 
 # From a bare Debian with Python alone to a report in Chromium, with times; root and debootstrap.
 from-nothing:
-	@tools/from-nothing $(WHEEL)
+	@tools/from-nothing $(WHEEL) || [ $$? -eq 3 ]
 
 # What this machine cannot do (exit code 3) is reported with the reason.
-test-release: dist $(DONE)/dev
-	$(call say,from a bare Debian to a report)
-	@tools/from-nothing || [ $$? -eq 3 ]
+test-release: dist $(DONE)/dev from-nothing
 	$(call say,pytest: the program for aarch64 and the packages)
 	@$(BIN)/python -m pytest -q tests/test_aarch64.py tests/platforms/test_image.py
 

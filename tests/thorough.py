@@ -47,6 +47,9 @@ THOROUGH: Final[dict[str, tuple[str, ...]]] = {
     "recomputes every figure or sentence of whole reports from their readings": (
         f"{REPORT}independent_inference.py", f"{REPORT}independent_check.py", f"{REPORT}audit.py", f"{REPORT}layers.py",
         f"{REPORT}counter_ranks.py", f"{PAPERS}claims.py::test_interactions_of",
+        f"{REPORT}text_and_value.py::test_text_and_value_of_every_cell_of_every_table_agree[all",
+        f"{REPORT}text_and_value.py::test_a_raw", f"{REPORT}one_argument.py::test_sentences",
+        f"{REPORT}dependence.py::test_a_report_names",
         f"{PAPERS}claims.py::test_the_platform", f"{PAPERS}claims.py::test_kirovas",
         f"{PAPERS}claims.py::test_every_figure_of",
     ),
@@ -66,6 +69,7 @@ THOROUGH: Final[dict[str, tuple[str, ...]]] = {
         f"{LAB}routed.py::test_a_program_that_cannot_run", f"{LAB}stopping.py::test_interrupted_campaign",
         f"{LAB}stopping.py::test_plan_without", f"{LAB}two_hosts.py::test_each_run_keeps",
         f"{LAB}campaign.py::test_failing_cell_costs_its_cell_and_resume_tries_it_again[hang]",
+        f"{LAB}hostile_history.py::test_any_row",
     ),
     "starts each benchmark, tool or compiler": (
         "tests/test_bench.py::test_a_benchmark_in_python", "tests/test_clock_go.py",
@@ -105,6 +109,7 @@ KEPT: Final = (
     f"{LAB}two_hosts.py::test_helper_that_fails_costs_its_run_and_never_hangs_it[serve mute]",
     f"{LAB}two_hosts.py::test_helper_that_fails_costs_its_run_and_never_hangs_it[capture garbage:sender]",
     f"{LAB}limits.py::test_a_limit_of_open_files",
+    f"{REPORT}one_argument.py::test_sentences_and_table_have_one_target[targets2",
     "tests/test_fleet_hosts.py::test_a_campaign_on_four_hosts",
     "tests/test_two_hosts.py::test_a_narrow_queue_shows_in_the_piece_and_place_where_it_was_put[responder]",
 )  # fmt: skip

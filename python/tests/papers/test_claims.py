@@ -6,6 +6,7 @@ import html
 import json
 import math
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from vtare.errors import BadInput
 from vtare.papers.claims import figures_of, kirova, lampe, oliveira, reanalyse
 from vtare.papers.claims.batalla import index_by_loaded, loads, most_bit_per_s
 from vtare.papers.claims.model import OUTCOMES, Claim
+from vtare.papers.held import ROWS, rows_of
 from vtare.papers.pages import PLANS, pages
 from vtare.papers.published import one_value, read_rows
 from vtare.plan.files import shipped_plans
@@ -55,6 +57,17 @@ def test_the_pages_show_every_claim_and_the_overview_counts_them(written: dict[s
         assert {row.split(" | ")[0].removeprefix("| ") for row in rows} >= {one.id for one in found.claims}
         counts = " | ".join(str(found.counts[outcome]) for outcome in OUTCOMES)
         assert f"| [{paper}]({paper}.md) | {counts} |" in written["README.md"]
+
+
+def test_each_paper_has_its_results_on_its_page_and_their_number_on_the_first(written: dict[str, str]) -> None:
+    for paper in NAMES:
+        assert rows_of(paper)
+        assert all(f"| {row.shown} | {row.system} |" in written[f"{paper}.md"] for row in rows_of(paper))
+    counts = Counter(row.state for row in ROWS)
+    assert counts["whole"] >= 26
+    first = written["README.md"]
+    assert f"Of {len(ROWS)} results" in first
+    assert f"{counts['whole']} whole, {counts['partly']} partly, {counts['impossible']} impossible" in first
 
 
 def test_the_page_about_the_papers_names_each_and_its_plans() -> None:
