@@ -214,9 +214,17 @@ def beside_text(found: Compared) -> str | None:
     return " ".join(sentences)
 
 
-def median_text(found: Compared, figure: Figure, command: int) -> str:
-    """The median of a figure of one command, with its unit; empty where it was never counted."""
-    values = [value for pair in found.pairs if (value := figure.read(pair.runs[command])) is not None]
+def medians_text(found: Compared, finding: Finding) -> str:
+    """Where a figure was and is; one value where no difference is known, which two medians could seem to show."""
+    if not finding.is_different:
+        return wording.about(median_text(found, finding.figure, 0, finding.command))
+    return f"{median_text(found, finding.figure, 0)} -> {median_text(found, finding.figure, finding.command)}"
+
+
+def median_text(found: Compared, figure: Figure, *commands: int) -> str:
+    """The median of a figure of commands, with its unit; empty where it was never counted."""
+    runs = (pair.runs[command] for pair in found.pairs for command in commands)
+    values = [value for run in runs if (value := figure.read(run)) is not None]
     if not values:
         return ""
     middle = float(np.median(values))

@@ -245,6 +245,10 @@ def quantiles(of: str, b: str, a: str, level: float, rule: str, pairs: int, ends
     )
 
 
+def about(value: str) -> str:
+    return f"about {value}" if value else ""
+
+
 OF_EACH_RUN: Final = "Ratios of each run's quantiles are compared in the pairs"
 HARRELL_DAVIS: Final = (
     "Quantiles by Harrell and Davis, the band from resampled blocks of pairs (docs/methods/statistics.md)"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from rich.table import Table
 from rich.text import Text
 
-from vtare.ab.verdict import basis, change_text, finer_text, letter, median_text, written
+from vtare.ab.verdict import basis, change_text, finer_text, letter, medians_text, written
 from vtare.sentences import ab as wording
 from vtare.terminal.tables import print_lines, print_table
 
@@ -50,7 +50,7 @@ def show_compared(console: Console, found: Compared, *, verbose: bool = False) -
     rows = [
         (
             f"{letter(it.command)}  {it.figure.name}" if len(found.commands) > 2 else it.figure.name,
-            f"{median_text(found, it.figure, 0)} -> {median_text(found, it.figure, it.command)}",
+            medians_text(found, it),
             change_text(it),
             "no clear difference" if it.is_noisy else it.word,
         )
