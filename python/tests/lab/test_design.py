@@ -129,7 +129,7 @@ def test_plans_of_available_bandwidth_are_expected_to_take_what_they_took(
     name: str, took_s: float, within: float
 ) -> None:
     plan = load_plan(shipped_plans()[name])
-    expected_s = sum(expected_run_s(run, plan) for run in make_design(plan, 1))
+    expected_s = sum(expected_run_s(run, plan) for run in make_design(plan, 1) if run.block <= plan.blocks)
     assert expected_s == pytest.approx(took_s, rel=within)
 
 
