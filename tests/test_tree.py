@@ -13,6 +13,7 @@ import thorough
 from rust_modules import is_test
 
 import vtare
+from vtare import stats
 
 # Put together here, since this file is searched as well.
 REGISTRY_HOSTS = [
@@ -247,3 +248,36 @@ def test_lines_of_compiled_code_are_at_most_120_columns_wide(root: Path, tracked
 def test_every_entry_of_the_thorough_tests_is_a_tests_beginning(root: Path) -> None:
     assert thorough.unknown(root) == []
     assert not thorough._is_known(root, "tests/test_tree.py", "test_that_is_not_there")
+
+
+#: Where the word of a verdict may stand as text, and why; a name ending in `/` is a whole room.
+VERDICT_WORDS = {
+    "stats/verdicts.py": "declares them",
+    "sentences/": "has sentences, which nothing decides by",
+    "report/text.py": "names the CSS class of a cell that stands out",
+    "papers/claims/oliveira_words.py": "compares with a word that the paper prints",
+}
+
+
+def verdict_words(source: str) -> list[str]:
+    """Strings that are the word of a verdict, but keys of documents, which `vtare.records` declares."""
+    words = {*stats.Merit, *stats.Verdict, *stats.Speed, *stats.Unclear, "differs", "undecided"}
+    words.remove(stats.Verdict.REFUSED)  # heads columns of reasons, too
+    nodes = list(ast.walk(ast.parse(source)))
+    keys = {id(key) for node in nodes if isinstance(node, ast.Dict) for key in node.keys}
+    keys |= {id(node.slice) for node in nodes if isinstance(node, ast.Subscript)}
+    constants = [node for node in nodes if isinstance(node, ast.Constant) and id(node) not in keys]
+    return [node.value for node in constants if isinstance(node.value, str) and node.value.strip() in words]
+
+
+def test_the_word_of_a_verdict_stands_where_verdicts_are_declared(root: Path) -> None:
+    lab = root / "python/src/vtare"
+    said = {str(path.relative_to(lab)): verdict_words(path.read_text("utf-8")) for path in sorted(lab.rglob("*.py"))}
+    owned = {name: next((owner for owner in VERDICT_WORDS if name.startswith(owner)), None) for name in said}
+    assert {name: some for name, some in said.items() if some and not owned[name]} == {}, "use vtare.stats.verdicts"
+    assert {owned[name] for name, some in said.items() if some} - {None} == set(VERDICT_WORDS)
+
+
+def test_the_word_of_a_verdict_is_found_and_a_key_is_none() -> None:
+    assert verdict_words('x = "slower" if y else f"{z} too noisy"') == ["slower", " too noisy"]
+    assert verdict_words('{"worse": row["better"], "refused": "it is worse than that"}') == []

@@ -26,7 +26,7 @@ from vtare.ab.effects import Sides, sides_of
 from vtare.ab.trials import OutOfTime
 from vtare.errors import BadInput, MachineCannot
 from vtare.sentences import ab as wording
-from vtare.stats import Merit, Verdict
+from vtare.stats import Merit, Unclear, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -141,7 +141,8 @@ class Finding:
         if self.is_different:
             return self.figure.word(higher=self.is_higher)
         if self.verdict is Verdict.INCONCLUSIVE:
-            return "too coarse" if self.is_coarse else "too noisy" if self.is_noisy else "no clear difference"
+            noisy = Unclear.NOISY if self.is_noisy else Unclear.NO_CLEAR_DIFFERENCE
+            return str(Unclear.COARSE if self.is_coarse else noisy)
         return str(self.verdict)
 
     @property

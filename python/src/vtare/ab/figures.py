@@ -15,7 +15,7 @@ from vtare.ab.json_figures import path
 from vtare.ab.readings import LOCALES, NoReading, Reading, unit_text
 from vtare.ab.text_figures import pattern
 from vtare.errors import BadInput
-from vtare.stats import Better, Verdict
+from vtare.stats import Better, Speed, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,7 +70,7 @@ class Figure:
     def word(self, *, higher: bool) -> str:
         """What a command is whose figure is higher, or lower, than another's."""
         if self.is_duration:
-            return "slower" if higher else "faster"
+            return str(Speed.SLOWER if higher else Speed.FASTER)
         return str(Verdict.HIGHER if higher else Verdict.LOWER)
 
 

@@ -15,7 +15,7 @@ from vtare.errors import BadInput
 from vtare.quantity_text import quantity_in
 from vtare.records.answer import Answered, answered
 from vtare.sentences import ab as wording
-from vtare.stats import Merit, Verdict
+from vtare.stats import LIMIT_WORDS, Merit, Speed, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -37,7 +37,7 @@ NOISE: Final = {
     "cpu_pressure": "share of the time in which programs waited for a CPU",
     "io_pressure": "share of the time in which programs waited for input or output",
 }
-_LIMIT: Final = re.compile(r"(slower|faster|worse|better|higher|lower)(?:\s+by\s+(\d+(?:\.\d+)?)\s*%)?")
+_LIMIT: Final = re.compile(rf"({'|'.join(LIMIT_WORDS)})(?:\s+by\s+(\d+(?:\.\d+)?)\s*%)?")
 
 
 def letter(command: int) -> str:
@@ -359,9 +359,9 @@ class FailLimit:
 
     def _is_upward(self, figure: Figure) -> bool:
         """Whether the word is one of higher figures: slower is worse, whatever the figure is."""
-        if self.word in ("slower", Merit.WORSE):
+        if self.word in (Speed.SLOWER, Merit.WORSE):
             return not figure.more_is_better
-        return bool(figure.more_is_better) if self.word in ("faster", Merit.BETTER) else self.word == Verdict.HIGHER
+        return bool(figure.more_is_better) if self.word in (Speed.FASTER, Merit.BETTER) else self.word == Verdict.HIGHER
 
 
 def margin_of(limits: Iterable[FailLimit]) -> float:
@@ -387,8 +387,7 @@ def read_limit(text: str) -> FailLimit:
     match = _LIMIT.fullmatch(text.strip())
     if match is None:
         raise BadInput(
-            f"--fail-if: '{text}' is no limit. Example: 'slower by 5 %'. Other words: faster, worse, better, higher, "
-            "lower"
+            f"--fail-if: '{text}' is no limit. Example: 'slower by 5 %'. Other words: {', '.join(LIMIT_WORDS[1:])}"
         )
     return FailLimit(match.group(1), float(match.group(2) or 0) / 100.0, text.strip())
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     import polars as pl
 
+    from vtare.stats.verdicts import Better
+
 Hosts = Literal["one", "two", "routed", "ports"]
 """What the lab sets up around a run that names no far end of its own: nothing; a responder on another host; the same
 behind a router with a bottleneck, whose truth the lab knows; guests that forward between two ports."""
@@ -45,7 +47,7 @@ class Metric:
     words: str = ""
     axis: str = ""
     unit: str | None = None
-    better: Literal["less", "more"] | None = None
+    better: Better | None = None
     over_runs: Literal["median", "sum"] = "median"
     interval: bool = False
     by_level: bool = False

@@ -71,7 +71,7 @@ def _completed(cell: Mapping[str, Any]) -> Shown:
     if share is None:
         return missing("no number asked for")
     counts = f"{count_text(cell['completed'])} of {count_text(cell['asked'])}"
-    kind = "differs" if cell["capped_runs"] else ""
+    kind = text.DIFFERS if cell["capped_runs"] else ""
     return Shown(text.keep(f"{percent_text(share)} ({counts})"), f"{share:.7g}", float(f"{share:.7g}"), kind)
 
 

@@ -106,7 +106,7 @@ def _of_runs(row: ComparisonRow) -> Shown:
     """How many runs of how many have the figure, here and at the baseline: `3 of 5 / 5 of 5`."""
     counts = [(row.n_runs, row.without), (row.n_runs_baseline, row.without_baseline)]
     shown = " / ".join(f"{known} of {known + without}" for known, without in counts)
-    return Shown(shown, shown, row.n_runs, "differs" if any(n for _, n in counts) else "")
+    return Shown(shown, shown, row.n_runs, text.DIFFERS if any(n for _, n in counts) else "")
 
 
 def _interactions(summary: Summary, layout: Layout) -> Table | None:
@@ -228,7 +228,7 @@ def control_table(summary: Summary) -> Table | None:
             text.count(row.block, "unknown"), text.words(row.control), text.words(row.part),
             text.time(row.median, "no reading"), text.time(row.centre, ""), text.time(row.limit, ""),
             Shown("drifted: the block is flagged" if drifted else "steady", "drifted" if drifted else "steady",
-                  int(drifted), "differs" if drifted else ""),
+                  int(drifted), text.DIFFERS if drifted else ""),
             text.words(row.run_id),
         ))  # fmt: skip
     columns = (

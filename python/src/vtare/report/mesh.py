@@ -146,7 +146,7 @@ def _cells(summary: Summary, layout: Layout, cells: pl.DataFrame) -> Table:
                         text.words(_kind(one, member[a], member[b])),
                         text.figure(one.quantity, None if absent else value, wording.NO_VALUE),
                         text.ratio(None if absent else value / usual, None, None, wording.NO_VALUE),
-                        Shown("odd", "true", 0, "differs") if (a, b) in odd else Shown("", "false", 1),
+                        Shown("odd", "true", 0, text.DIFFERS) if (a, b) in odd else Shown("", "false", 1),
                     )
                 )
     columns = (

@@ -19,6 +19,7 @@ from vtare.report.parts import Column, Table
 from vtare.report.tables import p_shown
 from vtare.report.text import missing
 from vtare.sentences import titles
+from vtare.sentences.answers import DIFFERS
 
 if TYPE_CHECKING:
     from vtare.report.layout import Layout
@@ -48,7 +49,7 @@ def pooled_ranks_table(summary: Summary, layout: Layout) -> Table | None:
         Column(
             "p_pair", "p of the pair", about="Tukey's HSD on the joint ranks, adjusted over the pairs of this factor"
         ),
-        Column("differs", "differs", numeric=False, about="p of the factor and of the pair at most alpha"),
+        Column(DIFFERS, DIFFERS, numeric=False, about="p of the factor and of the pair at most alpha"),
     )
     return Table(f"pooled-ranks-{name}", f"{layout.experiment.title}: {titles.POOLED_RANKS}", columns, tuple(rows))
 

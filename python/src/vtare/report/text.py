@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from vtare.number_text import (
     percent_points,
@@ -27,13 +27,15 @@ if TYPE_CHECKING:
     import polars as pl
 
 NO_BREAK = "\N{NO-BREAK SPACE}"
+DIFFERS: Final = "differs"
+"""The CSS class of a cell that stands out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
     """One table cell: `text` for the eye, `raw` for the CSV file (empty where missing), `order` for sorting.
 
-    `kind` is a CSS class: `missing`, `differs`, a word of a verdict, or empty.
+    `kind` is a CSS class: `missing`, `DIFFERS`, a word of a verdict, or empty.
     """
 
     text: str

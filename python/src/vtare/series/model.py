@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from vtare.records.comparisons import LevelChange, OfSeries
+    from vtare.stats.verdicts import Better
 
 #: Facts are compared between these points before and after the first of a new level: its place is known to about one.
 FACTS_BEFORE: Final = 2
@@ -27,7 +28,7 @@ class SeriesKey:
     labels: tuple[tuple[str, str], ...]
     figure: str
     quantity: str
-    better: str | None = None
+    better: Better | None = None
 
     @property
     def text(self) -> str:

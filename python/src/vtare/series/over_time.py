@@ -52,7 +52,8 @@ class OverTime:
     def _status(self) -> str:
         if self.points < LEAST_POINTS:
             return "unknown"
-        return "worse" if any(made[-1].worse for one in self.series if (made := self.of(one.key))) else "not worse"
+        is_worse = any(made[-1].worse for one in self.series if (made := self.of(one.key)))
+        return str(Merit.WORSE) if is_worse else f"not {Merit.WORSE}"
 
     def document(self, store: Path, margin: float) -> comparisons.OverTimeDocument:
         """As JSON, schema `vtare.over_time/1`."""

@@ -73,12 +73,13 @@ from vtare.stats.variation import (
     jain_index,
     median_interval,
 )
-from vtare.stats.verdicts import WORDS, Better, Merit, Verdict
+from vtare.stats.verdicts import LIMIT_WORDS, WORDS, Better, Merit, Speed, Unclear, Verdict
 
 __all__ = [
     "LEAST_BLOCKS",
     "LEAST_RUNS",
     "LEAST_SHIFT_PAIRS",
+    "LIMIT_WORDS",
     "LONG_SERIES",
     "MOST_RUNS",
     "NO_SLACK",
@@ -123,10 +124,12 @@ __all__ = [
     "SelfTest",
     "Side",
     "Sorted",
+    "Speed",
     "Split",
     "StepSlack",
     "Stop",
     "Tally",
+    "Unclear",
     "Variation",
     "Verdict",
     "Warmup",

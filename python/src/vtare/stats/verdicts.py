@@ -16,6 +16,21 @@ class Merit(StrEnum):
     BETTER = "better"
 
 
+class Speed(StrEnum):
+    """A difference of the time of a command, which people call slow or fast."""
+
+    SLOWER = "slower"
+    FASTER = "faster"
+
+
+class Unclear(StrEnum):
+    """An inconclusive comparison of commands: the figure's steps are why, or the scatter of its runs, or neither."""
+
+    COARSE = "too coarse"
+    NOISY = "too noisy"
+    NO_CLEAR_DIFFERENCE = "no clear difference"
+
+
 class Verdict(StrEnum):
     """What a comparison shows of one side against the other, conclusions first."""
 
@@ -56,3 +71,5 @@ class Verdict(StrEnum):
 
 #: Every word that a verdict may have, conclusions first.
 WORDS: Final = (*Merit, *Verdict)
+#: The words that a limit may be stated in.
+LIMIT_WORDS: Final = (*Speed, *Merit, Verdict.HIGHER, Verdict.LOWER)

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from vtare.ab.verdict import basis, change_text, finer_text, letter, medians_text, written
 from vtare.sentences import ab as wording
+from vtare.stats import Unclear
 from vtare.terminal.tables import print_lines, print_table
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def show_compared(console: Console, found: Compared, *, verbose: bool = False) -
             f"{letter(it.command)}  {it.figure.name}" if len(found.commands) > 2 else it.figure.name,
             medians_text(found, it),
             change_text(it),
-            "no clear difference" if it.is_noisy else it.word,
+            Unclear.NO_CLEAR_DIFFERENCE if it.is_noisy else it.word,
         )
         for it in figures[: max(min(_MOST_ROWS, room), len(found.primary))]
     ]

@@ -11,10 +11,11 @@ import json
 import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, get_args
 
 from vtare.errors import BadInput
 from vtare.series.model import FACTS_AFTER, FACTS_BEFORE, Change, Series, SeriesKey, changed_facts
+from vtare.stats import Better
 from vtare.stored.paths import HISTORY, kind_of, parse_json, plain_values
 
 if TYPE_CHECKING:
@@ -204,7 +205,7 @@ def _key(written: str) -> SeriesKey:
     fields = plain_values(parse_json(written))
     labels = tuple((_text(name), _text(level)) for name, level in dict(fields["labels"]).items())
     better = fields["better"]
-    if better not in (None, "less", "more"):
+    if better not in (None, *get_args(Better)):
         raise ValueError("found a direction that is none")
     return SeriesKey(_text(fields["experiment"]), labels, _text(fields["figure"]), _text(fields["quantity"]), better)
 

@@ -12,6 +12,7 @@ from vtare.papers.claims.lampe_words import Row, ranks, table_rows, word_claims
 from vtare.papers.claims.model import Claim, Reanalysis, decide
 from vtare.papers.published import LAMPE_CV_QUANTUM, one_value
 from vtare.papers.standing import lampe_lines
+from vtare.sentences.answers import DIFFERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -186,6 +187,6 @@ def figures() -> tuple[Drawing, ...]:
     matrix = plots.matrix(
         [key.removeprefix("p_").replace("_", " ") for key, _ in p], ["printed", "computed"], squares,
         name="lampe2013-friedman", label="p of Friedman's test",
-        ends=plots.Ends("not used", "differs", "p at most 0.05", None, "above"),
+        ends=plots.Ends("not used", DIFFERS, "p at most 0.05", None, "above"),
     )  # fmt: skip
     return plots.cv_by_argument(lines, name="lampe2013-cv", cv_quantum=LAMPE_CV_QUANTUM), matrix
