@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from vtare.doctor import Ways, machine
+from vtare.doctor import machine
+from vtare.doctor.ways import Ways
 from vtare.instruments import RECORDS
 from vtare.platforms import KINDS
 

@@ -13,8 +13,10 @@ import pytest
 from click.testing import CliRunner
 
 from vtare.cli import app
-from vtare.doctor import Feature, Place, Ways, features, machine
-from vtare.doctor.ways import kvm_command, pip_install
+from vtare.doctor import machine
+from vtare.doctor.machine import Feature, features
+from vtare.doctor.places import Place
+from vtare.doctor.ways import Ways, kvm_command, pip_install
 from vtare.errors import BadInput
 from vtare.platforms import KINDS, platform_class
 
@@ -162,9 +164,9 @@ PLACES = (
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch, fake: object) -> list[str]:
     """A machine with these platforms; the words that name the binary."""
-    monkeypatch.setattr("vtare.doctor.places", lambda *_: PLACES)
+    monkeypatch.setattr("vtare.doctor.places.places", lambda *_: PLACES)
     found = (Feature("KVM", "guests", "there is no /dev/kvm", "sudo modprobe kvm_amd"), Feature("ICMP", "rtt --icmp"))
-    monkeypatch.setattr("vtare.doctor.features", lambda *_: found)
+    monkeypatch.setattr("vtare.doctor.machine.features", lambda *_: found)
     return ["--binary", str(fake.path)]  # type: ignore[attr-defined]
 
 

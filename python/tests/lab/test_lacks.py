@@ -11,8 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from vtare.doctor import Ways
-from vtare.doctor.ways import for_this_user
+from vtare.doctor.ways import Ways, for_this_user
 from vtare.platforms import KINDS, cloud, docker, gvisor, lacks, network, open_platform, uml, virtualbox
 from vtare.platforms.esxi import EsxiPlatform
 from vtare.platforms.guest import xen_tools

@@ -26,6 +26,19 @@ def lean(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place.parent
 
 
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy without their packages alone: their commands are there, and lack what they call."""
+    place = tmp_path_factory.mktemp("bare") / "vtare"
+    homes = {SOURCES / home for home in PRODUCTS.values()}
+
+    def left_out(directory: str, names: list[str]) -> set[str]:
+        return {name for name in names if Path(directory) / name in homes or name in ("__pycache__", "_bin", "_lib")}
+
+    shutil.copytree(SOURCES, place, ignore=left_out)
+    return place.parent
+
+
 def lab(lean: Path, *words: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(lean)}
     command = [sys.executable, "-m", "vtare.start", *words]
@@ -53,3 +66,25 @@ def test_a_command_of_a_product_that_is_left_out_names_it(lean: Path, words: tup
     assert done.returncode == 3, done.stderr
     assert "is left out of this installation: install all of vtare (`make install`)" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "missing"),
+    [
+        ("ab -- true -- true", "vtare.ab"),
+        ("watch quickstart", "vtare.watch"),
+        ("fleet hosts.toml", "vtare.fleet"),
+        ("papers lampe2013 --claims", "vtare.papers.claims"),
+    ],
+)
+def test_a_command_whose_package_is_left_out_names_the_package(bare: Path, words: str, missing: str) -> None:
+    done = lab(bare, *words.split())
+    sentence = f"vtare: {missing} is left out of this installation: install all of vtare (`make install`)\n"
+    assert (done.returncode, done.stdout, done.stderr) == (3, "", sentence)
+
+
+@pytest.mark.parametrize("words", ["plan show quickstart", "report --help", "ab --help", "papers", "--commands"])
+def test_all_else_works_without_the_packages(bare: Path, words: str) -> None:
+    done = lab(bare, *words.split())
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.strip()

@@ -13,9 +13,9 @@ import pytest
 from click.testing import CliRunner
 from scipy import stats as scipy_stats
 
-from vtare import papers
 from vtare.cli import app
 from vtare.errors import BadInput
+from vtare.papers.catalogue import list_papers
 from vtare.papers.claims import figures_of, kirova, lampe, oliveira, reanalyse
 from vtare.papers.claims.batalla import index_by_loaded, loads, most_bit_per_s
 from vtare.papers.claims.model import OUTCOMES, Claim
@@ -25,7 +25,7 @@ from vtare.papers.published import one_value, read_rows
 from vtare.plan.files import shipped_plans
 
 DOCS = Path(__file__).parents[3] / "docs" / "methods" / "papers.md"
-NAMES = [paper.name for paper in papers.list_papers()]
+NAMES = [paper.name for paper in list_papers()]
 
 
 def claim(paper: str, name: str) -> Claim:

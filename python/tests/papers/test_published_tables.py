@@ -15,15 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from vtare import papers
 from vtare.errors import BadInput
 from vtare.papers import catalogue, published
+from vtare.papers import standing as standings
 from vtare.papers.standing import LOADS, SLEEP_FUNCTIONS, TIMER_FUNCTIONS, lampe_lines
 from vtare.terminal import papers as printed
 
 DATA = Path(published.__file__).parent / "data"
 TOOL = Path(__file__).parents[2] / "tools" / "make_published.py"
-ALL_TABLES = [table.name for paper in papers.list_papers() for table in paper.tables]
+ALL_TABLES = [table.name for paper in catalogue.list_papers() for table in paper.tables]
 
 # Digests of the tables as they were transcribed and checked against the papers; an edit by hand must not pass unseen.
 DIGESTS = json.loads((Path(__file__).parent / "digests.json").read_text(encoding="utf-8"))
@@ -40,7 +40,7 @@ def test_every_table_in_the_package_is_in_the_catalogue() -> None:
 
 @pytest.mark.parametrize("name", ALL_TABLES)
 def test_a_table_loads_with_described_columns_and_a_source_in_every_row(name: str) -> None:
-    table = papers.load(name)
+    table = catalogue.load(name)
     assert table.frame.height == table.table.rows
     assert [column.name for column in table.columns] == table.frame.columns
     assert table.frame["source"].null_count() == 0
@@ -51,40 +51,40 @@ def test_a_table_loads_with_described_columns_and_a_source_in_every_row(name: st
 
 
 def test_an_empty_field_is_null_and_not_zero() -> None:
-    ranks = papers.load("lampe2013_table1_cv").frame["rank_ocr"]
+    ranks = catalogue.load("lampe2013_table1_cv").frame["rank_ocr"]
     assert ranks.null_count() > 0
     assert (ranks.drop_nulls() > 0).all()
 
 
 def test_kirova_has_every_combination_once() -> None:
     for name in ("kirova2019_table1_timer_cost", "kirova2019_table2_sleep_miss"):
-        frame = papers.load(name).frame
+        frame = catalogue.load(name).frame
         assert frame.select("function", "platform", "load").n_unique() == 2 * 5 * 3 == frame.height
 
 
 def test_an_unknown_table_is_refused_with_the_names_there_are() -> None:
     with pytest.raises(BadInput, match=r"'kirova2018'.*Did you mean 'kirova2019'.*lampe2013_table1_cv"):
-        papers.load("kirova2018")
+        catalogue.load("kirova2018")
 
 
 def test_a_paper_with_several_tables_asks_which_one() -> None:
-    with pytest.raises(papers.UnknownTable, match="kirova2019_table1_timer_cost"):
-        papers.load("kirova2019")
+    with pytest.raises(catalogue.UnknownTable, match="kirova2019_table1_timer_cost"):
+        catalogue.load("kirova2019")
 
 
 def test_a_broken_table_names_row_column_and_value(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = published.read_rows("kirova2019_table1_timer_cost")
     rows[3]["median_ns"] = "seventeen"
     monkeypatch.setattr(catalogue, "read_rows", lambda _: rows)
-    with pytest.raises(papers.BrokenTable, match=r"row 4, column median_ns is 'seventeen'"):
-        papers.load("kirova2019_table1_timer_cost")
+    with pytest.raises(catalogue.BrokenTable, match=r"row 4, column median_ns is 'seventeen'"):
+        catalogue.load("kirova2019_table1_timer_cost")
 
 
 def test_a_table_that_lost_rows_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = published.read_rows("kirova2019_table1_timer_cost")[:-1]
     monkeypatch.setattr(catalogue, "read_rows", lambda _: rows)
-    with pytest.raises(papers.BrokenTable, match="has 29 rows, not 30"):
-        papers.load("kirova2019_table1_timer_cost")
+    with pytest.raises(catalogue.BrokenTable, match="has 29 rows, not 30"):
+        catalogue.load("kirova2019_table1_timer_cost")
 
 
 # --- the extract for the binary ---
@@ -139,7 +139,7 @@ def shown(call: str, *arguments: str) -> str:
 
 def test_the_list_names_every_table_and_what_it_holds() -> None:
     output = shown("show_list")
-    for paper in papers.list_papers():
+    for paper in catalogue.list_papers():
         assert paper.name in output
         for table in paper.tables:
             assert f"{table.name}: {table.holds}" in output
@@ -154,17 +154,17 @@ def test_a_table_is_shown_with_citation_units_and_source() -> None:
     assert "half the interquartile range" in output
 
 
-@pytest.mark.parametrize("paper", [paper.name for paper in papers.list_papers()])
+@pytest.mark.parametrize("paper", [paper.name for paper in catalogue.list_papers()])
 def test_every_paper_can_be_shown(paper: str) -> None:
     output = shown("show_tables", paper)
-    assert all(table.name in output for table in papers.find(paper)[1])
+    assert all(table.name in output for table in catalogue.find(paper)[1])
 
 
 # --- standing ---
 
 
 def test_a_read_of_16_ns_stands_where_the_table_states() -> None:
-    standing = papers.place_timer_cost("rdtsc", "cpu", 16.0, 15.9, 16.1)
+    standing = standings.place_timer_cost("rdtsc", "cpu", 16.0, 15.9, 16.1)
     assert standing is not None
     # CPU-bound TSC medians: 15.8, 15.8, 17.2, 20.0, 2033 ns.
     assert (standing.below, standing.above) == (3, 2)
@@ -173,7 +173,7 @@ def test_a_read_of_16_ns_stands_where_the_table_states() -> None:
 
 
 def test_a_median_inside_the_interval_counts_for_neither_side() -> None:
-    standing = papers.place_timer_cost("rdtsc", "idle", 18.0, 17.0, 19.0)
+    standing = standings.place_timer_cost("rdtsc", "idle", 18.0, 17.0, 19.0)
     assert standing is not None
     # Idle TSC medians: 17.2, 18.6 (inside), 20.1, 21.5, 2053.9 ns.
     assert (standing.below, standing.above) == (3, 0)
@@ -181,12 +181,12 @@ def test_a_median_inside_the_interval_counts_for_neither_side() -> None:
 
 
 def test_a_labelled_load_is_placed_by_its_kind() -> None:
-    assert papers.place_sleep_miss("usleep", "cpu 50", 1e6) == _relabelled(
-        papers.place_sleep_miss("usleep", "cpu", 1e6)
+    assert standings.place_sleep_miss("usleep", "cpu 50", 1e6) == _relabelled(
+        standings.place_sleep_miss("usleep", "cpu", 1e6)
     )
 
 
-def _relabelled(standing: papers.StandingDocument | None) -> papers.StandingDocument:
+def _relabelled(standing: standings.Standing | None) -> standings.Standing:
     from dataclasses import replace
 
     assert standing is not None
@@ -203,7 +203,7 @@ def _relabelled(standing: papers.StandingDocument | None) -> papers.StandingDocu
     ],
 )
 def test_what_the_papers_did_not_measure_has_no_standing(call: str, what: str, load: str) -> None:
-    assert getattr(papers, call)(what, load, 100.0) is None
+    assert getattr(standings, call)(what, load, 100.0) is None
 
 
 @given(
@@ -213,8 +213,8 @@ def test_what_the_papers_did_not_measure_has_no_standing(call: str, what: str, l
     factor=st.floats(min_value=1.0, max_value=10.0),
 )
 def test_a_wider_interval_never_claims_more(source: str, load: str, median: float, factor: float) -> None:
-    point = papers.place_timer_cost(source, load, median)
-    wide = papers.place_timer_cost(source, load, median, median / factor, median * factor)
+    point = standings.place_timer_cost(source, load, median)
+    wide = standings.place_timer_cost(source, load, median, median / factor, median * factor)
     assert point is not None
     assert wide is not None
     assert wide.below <= point.below
@@ -224,18 +224,18 @@ def test_a_wider_interval_never_claims_more(source: str, load: str, median: floa
 
 @given(method=st.sampled_from(sorted(SLEEP_FUNCTIONS)), load=st.sampled_from(sorted(LOADS)))
 def test_every_sleep_method_has_five_platforms_beside_it(method: str, load: str) -> None:
-    standing = papers.place_sleep_miss(method, load, 1.0)
+    standing = standings.place_sleep_miss(method, load, 1.0)
     assert standing is not None
     assert standing.rank_text == "below all 5 published medians"
 
 
 def test_a_published_cv_of_zero_counts_as_half_the_last_decimal() -> None:
-    standing = papers.place_counter_cv(512, 0.00004)
+    standing = standings.place_counter_cv(512, 0.00004)
     assert standing is not None
     zero = dict(standing.published)["2 PM low Java"]
     assert zero == pytest.approx(0.00005)
     assert standing.below == 16
-    assert papers.place_counter_cv(3, 0.01) is None
+    assert standings.place_counter_cv(3, 0.01) is None
 
 
 def test_each_of_lampes_configurations_is_a_line_of_ten_arguments() -> None:

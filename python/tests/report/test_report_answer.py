@@ -418,7 +418,7 @@ def test_cells_stand_in_the_plans_order_and_keep_full_precision(all_instruments:
 
 
 def test_the_placement_table_agrees_with_the_papers(five_runs: Reported) -> None:
-    from vtare.papers import place_sleep_miss
+    from vtare.papers.standing import place_sleep_miss
 
     row = cell(five_runs.summary, experiment="sleeps", load="cpu", method="two_phase")
     standing = place_sleep_miss("two_phase", "cpu", row["median"], row["median_low"], row["median_high"])

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from vtare.doctor import Feature, Place
+    from vtare.doctor.machine import Feature
+    from vtare.doctor.places import Place
     from vtare.records import programs
 
 
@@ -39,7 +40,9 @@ def doctor(wanted: tuple[str, ...], platforms: bool, binary: Path | None, as_jso
     Exit code 3 where something named is missing; without a name, where an instrument cannot measure on any platform.
     """
     from vtare.campaign.binary import find_binary
-    from vtare.doctor import Ways, features, places
+    from vtare.doctor.machine import features
+    from vtare.doctor.places import places
+    from vtare.doctor.ways import Ways
     from vtare.kernel_files import kernel_text
     from vtare.terminal.doctor import show_doctor, show_named, show_ready
 

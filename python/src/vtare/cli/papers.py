@@ -42,7 +42,6 @@ def papers(
 
     With --store your own results stand among the published ones.
     """
-    from vtare import papers as published
     from vtare.terminal import papers as printed
 
     if write is not None:
@@ -58,7 +57,10 @@ def papers(
     if claims or out is not None or (as_json and name is not None):
         if name is None:
             raise BadInput("--claims, --out: no paper is named. `vtare papers` lists them")
-        claimed = published.reanalyse(published.find(name)[0].name)
+        from vtare.papers.catalogue import find
+        from vtare.papers.claims import reanalyse
+
+        claimed = reanalyse(find(name)[0].name)
         if as_json:
             print_json(claimed.document())
         else:
@@ -81,7 +83,7 @@ def is_page(out: Path) -> bool:
 
 
 def _write_paper_pages(directory: Path) -> None:
-    from vtare.papers import write_pages
+    from vtare.papers.pages import write_pages
     from vtare.plan.files import shipped_plans
 
     try:
@@ -93,7 +95,7 @@ def _write_paper_pages(directory: Path) -> None:
 
 def _show_standing(name: str | None, store: Path, out: Path | None, *, as_json: bool) -> None:
     """Where a campaign's results stand among a paper's, all papers' where none is named."""
-    from vtare.papers import find
+    from vtare.papers.catalogue import find
     from vtare.report.overlay import overlay, overlay_page, write_overlay
     from vtare.stored.paths import is_watched
     from vtare.terminal.overlay import show_overlay

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from vtare.contract import Contract
     from vtare.design import Run
-    from vtare.doctor import Lack
+    from vtare.doctor.plans import Lack
     from vtare.fleet.hosts import FleetHost
     from vtare.fleet.survey import HostReport
     from vtare.plan.model import Plan
@@ -176,7 +176,7 @@ def _lacking_on(
 ) -> tuple[tuple[Lack, ...], tuple[HostReport, ...]]:
     """What the runs lack on the hosts of a fleet, each of which is asked; and what each reports."""
     from vtare.campaign.binary import find_binary
-    from vtare.doctor import Lack
+    from vtare.doctor.plans import Lack
     from vtare.fleet.needs import without_hosts
     from vtare.fleet.survey import survey
 
@@ -225,7 +225,8 @@ def _expected(plan: Plan, runs: Sequence[Run]) -> dict[str, Expected]:
 
 def _lacking(plan: Plan, runs: Sequence[Run], binary: Path | None) -> tuple[Lack, ...]:
     from vtare.campaign.binary import find_binary
-    from vtare.doctor import Ways, lacking
+    from vtare.doctor.plans import lacking
+    from vtare.doctor.ways import Ways
 
     return lacking(plan, runs, find_binary(binary), Ways())
 

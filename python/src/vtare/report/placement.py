@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from vtare import plots
-from vtare.papers import place_counter_cv
 from vtare.papers.published import LAMPE_CV_QUANTUM
-from vtare.papers.standing import lampe_lines
+from vtare.papers.standing import lampe_lines, place_counter_cv
 from vtare.report import text
 from vtare.report.figures import slug
 from vtare.report.layout import described_level
@@ -22,7 +21,7 @@ from vtare.sentences import captions
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from vtare.papers import Standing
+    from vtare.papers.standing import Standing
     from vtare.report.layout import Layout
     from vtare.summary import Summary
 

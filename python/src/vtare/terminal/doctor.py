@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from vtare.doctor import Feature, Place
+    from vtare.doctor.machine import Feature
+    from vtare.doctor.places import Place
 
 
 #: The commands in front; those that are instruments need what these need on this machine itself.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from vtare.campaign.status import State
     from vtare.campaign.verify import Verification
     from vtare.design import Run
-    from vtare.doctor import Lack
+    from vtare.doctor.plans import Lack
     from vtare.fleet.hosts import FleetHost
     from vtare.fleet.survey import HostReport
     from vtare.plan.model import Plan

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     import polars as pl
 
-    from vtare.papers import Standing
+    from vtare.papers.standing import Standing
     from vtare.report.layout import Layout
     from vtare.report.parts import Column, Question, Table
     from vtare.report.text import Shown

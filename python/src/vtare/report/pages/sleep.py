@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from vtare.number_text import percent_text
-from vtare.papers import place_sleep_miss
+from vtare.papers.standing import place_sleep_miss
 from vtare.report.details import details_of
 from vtare.report.pages.model import READINGS, RUNS, Answered, Page, Placement
 from vtare.report.sentences import Scene, comparison, load_phrase, ratio_figure, scene_of

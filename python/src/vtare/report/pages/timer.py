@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from vtare.number_text import time_text
-from vtare.papers import place_timer_cost
+from vtare.papers.standing import place_timer_cost
 from vtare.report import text
 from vtare.report.details import details_of
 from vtare.report.facts import quantum_of
