@@ -128,7 +128,7 @@ def test_the_form_that_nobody_says_is_found_across_the_parts_of_a_string(tmp_pat
 
 
 #: The rooms of the lab whose sentences stand in `vtare.sentences`.
-SPEAKING = ("ab", "campaign", "cli", "doctor", "fleet", "report", "series", "summary", "terminal", "watch")
+SPEAKING = ("ab", "campaign", "cli", "doctor", "fleet", "report", "series", "summary", "terminal", "watch", "weigh")
 #: Sentences that are left there, by file: comments in TeX, help of metrics. It may only get shorter.
 SENTENCES_LEFT = {"report/plain.py": 2, "watch/metrics.py": 10}
 

@@ -160,8 +160,8 @@ const EXAMPLES: [Examples; 23] = [
     (
         "trials",
         [
-            ("trials < /dev/null", "the facts of this machine alone"),
             ("trials < requests.jsonl > answers.jsonl", "a request a line, an answer for each"),
+            (r#"trials --request '{"programs": [{"words": ["true"]}], "most_s": 9}'"#, "one trial"),
         ],
     ),
     (

@@ -6,18 +6,20 @@
 
 use std::fs::File;
 use std::io::BufRead as _;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Barrier;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitOptions, getpid, kill_process, kill_process_group, pidfd_open, set_child_subreaper,
-    test_kill_process_group, wait,
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, kill_process, kill_process_group, pidfd_open,
+    set_child_subreaper, test_kill_process_group, wait, waitid,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 use vtare_sys::facts::MachineFacts;
 use vtare_sys::proc::{Difference, Schedstat, Snapshot};
 use vtare_sys::{clocks, kernel_file, process, sched};
@@ -41,7 +43,11 @@ const LOOK_AT_GROUP_EVERY: Span = Span::from_millis(5);
 
 /// Arguments of `vtare trials`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct TrialsArguments {}
+pub(crate) struct TrialsArguments {
+    /// Carry out this one trial (a JSON document); what its programs print as errors goes to stderr
+    #[arg(long, value_name = "JSON")]
+    request: Option<String>,
+}
 
 /// Programs that run at once.
 #[derive(Debug, Deserialize)]
@@ -53,6 +59,9 @@ struct Trial {
     /// What prints more into one of its files is killed; none named: it may print any amount.
     #[serde(default)]
     most_printed_byte: Option<u64>,
+    /// What its programs print as errors goes to this program's stderr.
+    #[serde(skip)]
+    shows_errors: bool,
 }
 
 /// One of them.
@@ -123,31 +132,23 @@ struct Beside {
 ///
 /// # Errors
 /// For a request that is no trial, and where programs cannot be started or waited for.
-pub(crate) fn command(_: &TrialsArguments, context: &Context) -> Result<Exit, Failure> {
-    if !process::end_with_parent()? {
-        return Ok(Exit::Interrupted);
-    }
+pub(crate) fn command(arguments: &TrialsArguments, context: &Context) -> Result<Exit, Failure> {
     // What leaves its group by a session of its own becomes a child of this process.
     set_child_subreaper(Some(getpid()))
         .map_err(|error| Failure::Machine(format!("cannot take over processes that programs leave: {error}")))?;
+    if let Some(request) = &arguments.request {
+        // A container may have given this program the number 1, and no parent that it sees.
+        return print_on(&format!("{}\n", answer(request, true, context)?)).map(|_| Exit::Measured);
+    }
+    if !process::end_with_parent()? {
+        return Ok(Exit::Interrupted);
+    }
     if print_on(&format!("{}\n", json!({"machine": to_json(&MachineFacts::read())})))?.is_break() {
         return Ok(Exit::Measured);
     }
     for line in std::io::stdin().lock().lines() {
         let line = line.map_err(|error| Failure::Machine(format!("cannot read standard input: {error}")))?;
-        let trial: Trial = serde_json::from_str(&line)
-            .map_err(|error| Failure::Input(format!("trials: {error}; write one trial a line")))?;
-        let carried_out = carry_out(&trial, context);
-        let strays = end_strays();
-        let answer = match carried_out {
-            Ok((mut measured, beside)) => {
-                // Of programs that ran at once nobody knows whose they are.
-                measured.iter_mut().for_each(|one| one.left_behind += strays);
-                json!({"programs": measured, "beside": to_json(&beside), "least_byte": most_resident_byte()})
-            }
-            Err(Failure::Program { code, message }) => json!({"error": message, "exit_code": code}),
-            Err(failure) => return Err(failure),
-        };
+        let answer = answer(&line, false, context)?;
         if context.stop_requested() {
             return Ok(Exit::Interrupted);
         }
@@ -156,6 +157,24 @@ pub(crate) fn command(_: &TrialsArguments, context: &Context) -> Result<Exit, Fa
         }
     }
     Ok(Exit::Measured)
+}
+
+/// Carries out the trial of a request; what its programs print as errors goes to stderr where `shows_errors`.
+fn answer(request: &str, shows_errors: bool, context: &Context) -> Result<Value, Failure> {
+    let mut trial: Trial = serde_json::from_str(request)
+        .map_err(|error| Failure::Input(format!("trials: {error}; write one trial a line")))?;
+    trial.shows_errors = shows_errors;
+    let carried_out = carry_out(&trial, context);
+    let strays = end_strays();
+    match carried_out {
+        Ok((mut measured, beside)) => {
+            // Of programs that ran at once nobody knows whose they are.
+            measured.iter_mut().for_each(|one| one.left_behind += strays);
+            Ok(json!({"programs": measured, "beside": to_json(&beside), "least_byte": most_resident_byte()}))
+        }
+        Err(Failure::Program { code, message }) => Ok(json!({"error": message, "exit_code": code})),
+        Err(failure) => Err(failure),
+    }
 }
 
 /// The most memory that this program held: the kernel counts no program that it started with less.
@@ -207,7 +226,7 @@ fn measure(
     together: &Barrier,
     context: &Context,
 ) -> Result<Measured, Failure> {
-    let prepared = prepare(program, all);
+    let prepared = prepare(program, trial.shows_errors, all);
     // Reached whatever happened: the others wait.
     together.wait();
     let mut prepared = prepared?;
@@ -254,7 +273,7 @@ impl Program {
     }
 }
 
-fn prepare(program: &Program, all: &[usize]) -> Result<Command, Failure> {
+fn prepare(program: &Program, shows_errors: bool, all: &[usize]) -> Result<Command, Failure> {
     let Some((name, rest)) = program.words.split_first() else {
         return Err(Failure::Input("trials: a program has no words: write its name".to_owned()));
     };
@@ -268,7 +287,8 @@ fn prepare(program: &Program, all: &[usize]) -> Result<Command, Failure> {
     let mut command = Command::new(name);
     // A group of its own: what it leaves behind can be ended with it.
     command.args(rest).process_group(0).stdin(Stdio::null());
-    command.stdout(into(program.stdout.as_deref())?).stderr(into(program.stderr.as_deref())?);
+    command.stdout(into(program.stdout.as_deref())?);
+    command.stderr(if shows_errors { Stdio::inherit() } else { into(program.stderr.as_deref())? });
     Ok(command)
 }
 
@@ -281,7 +301,7 @@ fn wait_for(
     context: &Context,
 ) -> Result<(Ended, Span), Failure> {
     let failed = |error| Failure::Machine(format!("cannot wait for a program: {error}: needs Linux 5.3 or later"));
-    let end = pidfd_open(Pid::from_child(child), PidfdFlags::empty()).map_err(failed)?;
+    let end = end_of(child).map_err(failed)?;
     let mut stopped = Span::ZERO;
     let mut looked = Look::take();
     loop {
@@ -300,6 +320,25 @@ fn wait_for(
             return Ok((if late { Ended::TooLate } else { Ended::PrintedTooMuch }, stopped));
         }
     }
+}
+
+/// What is readable, or closed, once a program has ended.
+///
+/// gVisor before 2023 knows no descriptors of processes: there a thread waits for the end.
+fn end_of(child: &Child) -> Result<OwnedFd, rustix::io::Errno> {
+    let id = Pid::from_child(child);
+    match pidfd_open(id, PidfdFlags::empty()) {
+        Err(rustix::io::Errno::NOSYS) => {}
+        opened => return opened,
+    }
+    let (end, held) = pipe_with(PipeFlags::CLOEXEC)?;
+    std::thread::spawn(move || {
+        // It stays to be reaped by the thread that started it.
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        while matches!(waitid(WaitId::Pid(id), options), Err(rustix::io::Errno::INTR)) {}
+        drop(held);
+    });
+    Ok(end)
 }
 
 /// When this thread looked at a program, and how long it had waited for a CPU until then.
@@ -433,7 +472,7 @@ mod tests {
             stdout: None,
             stderr: None,
         };
-        Trial { programs: scripts.iter().map(program).collect(), most_s, most_printed_byte: None }
+        Trial { programs: scripts.iter().map(program).collect(), most_s, most_printed_byte: None, shows_errors: false }
     }
 
     #[test]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 SOURCES = Path(__file__).resolve().parents[2] / "src" / "vtare"
-PRODUCTS = {"ab": "ab", "watch": "watch", "fleet": "fleet", "papers": "papers/claims"}
+PRODUCTS = {"ab": "ab", "weigh": "weigh", "watch": "watch", "fleet": "fleet", "papers": "papers/claims"}
 
 
 @pytest.fixture(scope="module")

@@ -58,6 +58,10 @@ EXAMPLES: Final = {
         ("ab -- 'gzip -1 < file' -- 'gzip -6 < file'", "two commands, in pairs, until the answer is known"),
         ("ab --fail-if 'slower by 5 %' -- ./before -- ./after", "exit code 1 where B is slower"),
     ),
+    "weigh": (
+        ("weigh -- python3 app.py", "on every platform that works here"),
+        ("weigh --on host,gvisor --fail-if 'gvisor wall slower by 20 %' -- ./job", "exit code 1 if gVisor is slower"),
+    ),
     "watch": (
         ("watch --every 10min", "the shipped plan, until it is ended"),
         ("watch quickstart-quick --every 24h --metrics 9462 --rounds 7", "another plan for a week, for Prometheus"),

@@ -32,6 +32,7 @@ HOMES: Final = {
     "clean": "campaigns",
     "fleet": "fleet",
     "ab": "ab",
+    "weigh": "weigh",
     "watch": "watch",
     "papers": "papers",
     "doctor": "doctor",

@@ -72,7 +72,7 @@ class GvisorInstance(RootedInstance):
             str(started),
             "--cwd",
             str(directory),
-            _name(self._root.parent),
+            sandbox_name(self._root.parent),
             *program,
         ]
         return ToolChild(
@@ -84,7 +84,14 @@ class GvisorInstance(RootedInstance):
         with suppress(OSError, ValueError, NetworkError):
             process = str(int(started.read_text(encoding="ascii")))
             network.run_tool(
-                (*self._tool, "kill", "--pid", process, _name(self._root.parent), number.name.removeprefix("SIG"))
+                (
+                    *self._tool,
+                    "kill",
+                    "--pid",
+                    process,
+                    sandbox_name(self._root.parent),
+                    number.name.removeprefix("SIG"),
+                )
             )
             return True
         return False
@@ -120,20 +127,17 @@ class GvisorPlatform(RootedPlatform):
         self, root: Path, site: Site | None, index: int, resources: Resources, about: dict[str, object]
     ) -> RootedInstance:
         place = root.parent
-        flags = _flags()
-        known = _known_traps(flags)
+        known = _known_traps(_flags())
         traps = str(self._settings.get("traps", known[0]))
         stack = str(self._settings.get("network", "host" if _is_old(known) else "netstack"))
         inside = None if site is None else f"/run/netns/{site.instance_namespace(index)}"
-        tool = [_TOOL, "--root", str(place / "state"), f"--platform={traps}", "--file-access=shared"]
-        tool += ["--net-raw", "--network=" + ("none" if site is None else "host" if stack == "host" else "sandbox")]
-        # A file of a run is on the disk, as on other platforms, and the lab sees it.
-        tool += ["--overlay2=none"] if "-overlay2 " in flags else []
+        reached = "none" if site is None else "host" if stack == "host" else "sandbox"
+        tool = tool_words(place, traps, reached)
         limited = any(limit is not None for limit in (resources.vcpus, resources.memory_byte))
         tool += [] if limited else ["--ignore-cgroups"]
         (root / BINARY[1:]).touch()
-        (place / "config.json").write_text(json.dumps(_bundle(self._binary, root, inside, resources)))
-        words = [*pinning(resources), *tool, "run", "--detach", "--bundle", str(place), _name(place)]
+        (place / "config.json").write_text(json.dumps(bundle(self._binary, root, inside, resources)))
+        words = [*pinning(resources), *tool, "run", "--detach", "--bundle", str(place), sandbox_name(place)]
         _start(words, place / "log", traps)
         about |= {"version": _version(), "traps": traps, "network": None if site is None else stack}
         return GvisorInstance(root, site, index, about, tool)
@@ -144,7 +148,7 @@ class GvisorPlatform(RootedPlatform):
         if (place / "state").is_dir():
             tool = (_TOOL, "--root", str(place / "state"))
             with suppress(NetworkError):
-                network.run_tool((*tool, "delete", "--force", _name(place)))
+                network.run_tool((*tool, "delete", "--force", sandbox_name(place)))
             # `runsc` pins an empty network namespace there, and leaves it.
             pinned = place / "state" / "null-netns"
             if os.path.ismount(pinned):
@@ -152,7 +156,16 @@ class GvisorPlatform(RootedPlatform):
         super().remove(place)
 
 
-def _name(place: Path) -> str:
+def tool_words(place: Path, traps: str | None, network: str) -> list[str]:
+    """`runsc` with its own options, for the sandbox of a place; `traps` None: this version's choice."""
+    flags = _flags()
+    words = [_TOOL, "--root", str(place / "state"), f"--platform={traps or _known_traps(flags)[0]}"]
+    words += ["--file-access=shared", "--net-raw", f"--network={network}"]
+    # A file of a run is on the disk, as on other platforms, and the lab sees it.
+    return words + (["--overlay2=none"] if "-overlay2 " in flags else [])
+
+
+def sandbox_name(place: Path) -> str:
     """What `runsc` calls the sandbox of a place: short, since a socket on this machine has it in its own name."""
     return f"vtare-{hashlib.sha256(place.name.encode()).hexdigest()[:16]}"
 
@@ -169,7 +182,7 @@ def _start(words: Sequence[str], log: Path, traps: str) -> None:
         raise (MachineCannot if traps == "kvm" else NetworkError)(message) from error
 
 
-def _bundle(binary: Path, root: Path, namespace: str | None, resources: Resources) -> dict[str, Any]:
+def bundle(binary: Path, root: Path, namespace: str | None, resources: Resources) -> dict[str, Any]:
     """The `config.json` of an OCI bundle."""
     limits: dict[str, Any] = {}
     if resources.vcpus is not None:

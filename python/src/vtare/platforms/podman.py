@@ -147,7 +147,7 @@ class PodmanPlatform(RootedPlatform):
         network.run_tool(podman(
             *(word for flag in flags for word in ("--runtime-flag", flag)),
             "run", "--detach", "--name", name, "--hostname", "vtare-podman", "--network", inside,
-            *_limits(resources), "--volume", f"{self._binary}:{BINARY}:ro",
+            *limit_options(resources), "--volume", f"{self._binary}:{BINARY}:ro",
             # Else gVisor has a file system in memory there.
             *(["--volume", f"{root}/tmp:/tmp"] if self._is_gvisor else []),
             "--rootfs", str(root),
@@ -180,7 +180,8 @@ def podman(*words: str, runtime: str | None = None) -> list[str]:
     return ["unshare", "--mount", "--propagation", "private", "sh", "-c", hide, "sh", *command]
 
 
-def _limits(resources: Resources) -> list[str]:
+def limit_options(resources: Resources) -> list[str]:
+    """The options of `podman run` that limit a container."""
     # Podman asks for more than a process without CAP_SYS_RESOURCE may give; what it has, it may hand on.
     files = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = min(

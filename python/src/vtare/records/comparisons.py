@@ -108,6 +108,50 @@ class Ab(TypedDict):
     pairs: list[PairDocument]
 
 
+class WeighedPlatform(TypedDict):
+    """The host or another platform on which a command ran."""
+
+    name: str
+    start_by_difference: Annotated[
+        bool, "its clock is another one: the start is the whole less the command's wall time"
+    ]
+    runs: Annotated[list[dict[str, float | None]], "wall time, CPU time, start and whole in ns, peak memory in B"]
+
+
+class WeighedFinding(TypedDict):
+    """One figure of one platform against the host."""
+
+    platform: str
+    figure: str
+    unit: str
+    ratio: float | None
+    ratio_low: float | None
+    ratio_high: float | None
+    level: float
+    verdict: str
+    reason: str | None
+
+
+class Weighing(TypedDict):
+    """`vtare weigh`."""
+
+    schema: Literal["vtare.weigh/1"]
+    answer: Answered
+    command: str
+    seed: int
+    margin_percent: float | None
+    stopped: Annotated[str | None, "known, time, pairs or interrupted; null where nothing was compared"]
+    elapsed_s: float | None
+    rounds: int
+    void_rounds: Annotated[int, "left out: the command left processes behind, or was stopped meanwhile"]
+    ranking: Annotated[list[str], "the platforms by wall time, the cheapest first, without the host"]
+    platforms: list[WeighedPlatform]
+    refused: Annotated[dict[str, str], "platforms on which the command does not run, with the reason"]
+    absent: Annotated[dict[str, str], "platforms that do not work here, with the reason"]
+    limits: Annotated[list[LimitDocument], "of --fail-if"]
+    findings: list[WeighedFinding]
+
+
 class ChangedFact(TypedDict):
     """A fact that differs between two sides."""
 

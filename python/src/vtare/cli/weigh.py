@@ -1,0 +1,115 @@
+"""`weigh`: a command on every platform here, beside the host."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shlex
+from typing import TYPE_CHECKING
+
+import click
+
+from vtare.cli.options import (
+    Percentage,
+    Time,
+    Whole,
+    binary_option,
+    json_option,
+    print_json,
+    seed_option,
+    stderr,
+    stdout,
+)
+from vtare.cli.tree import command
+from vtare.errors import BadInput
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@command("weigh")
+@click.argument("words", nargs=-1, required=True, metavar="-- COMMAND...", help="The command, with -- before it.")
+@click.option(
+    "--on",
+    metavar="NAME,NAME",
+    show_default="all that work here",
+    help="Platforms to weigh: host, docker, podman, nspawn, bubblewrap, gvisor; host,host compares the host with "
+    "itself.",
+)
+@click.option("--max-time", type=Time(above=True), default="60 s", metavar="TIME", help="Stop after this time.")
+@click.option("--rounds", type=Whole(1), metavar="N", help="Stop after this many runs on each platform.")
+@click.option(
+    "--margin",
+    type=Percentage(0.0, 100.0),
+    default=5.0,
+    metavar="PERCENT",
+    help="Ignore differences smaller than this.",
+)
+@click.option("--cpus", type=Whole(1), metavar="N", help="Use only this many CPUs, the same on every platform.")
+@click.option(
+    "--fail-if",
+    multiple=True,
+    metavar="LIMIT",
+    help="Exit with 1 where this is shown: 'gvisor wall slower by 20 %'; also cpu, memory, start; repeatable.",
+)
+@click.option(
+    "--timeout", type=Time(above=True), default="10 min", metavar="TIME", help="The longest run of the command."
+)
+@seed_option
+@json_option
+@binary_option
+def weigh(
+    words: tuple[str, ...],
+    on: str | None,
+    max_time: float,
+    rounds: int | None,
+    margin: float,
+    cpus: int | None,
+    fail_if: tuple[str, ...],
+    timeout: float,
+    seed: int | None,
+    as_json: bool,
+    binary: Path | None,
+) -> None:
+    """Carry out `weigh`.
+
+    Runs the command on each platform in turn, in random order, until the answer is known. On the host it runs as it is;
+    elsewhere what it writes goes to a private layer.
+    """
+    import numpy as np
+
+    from vtare.ab.commands import read_commands
+    from vtare.ab.compare import Asked
+    from vtare.campaign.binary import find_binary
+    from vtare.terminal.ab import shown_progress
+    from vtare.terminal.weigh import show_weighed
+    from vtare.weigh.runner import names_of, read_platforms
+    from vtare.weigh.runner import weigh as carry_out
+    from vtare.weigh.verdict import document, read_platform_limit
+
+    (listed,) = read_commands([shlex.join(words) if len(words) > 1 else words[0]], least=1)
+    platforms = read_platforms(on)
+    limits = [read_platform_limit(text, names_of(platforms)) for text in fail_if or ()]
+    allowed = sorted(os.sched_getaffinity(0))
+    if cpus is not None and cpus > len(allowed):
+        raise BadInput(f"--cpus {cpus}: this machine allows {len(allowed)}. Use fewer")
+    asked = Asked(margin=margin / 100.0, most_s=max_time, most_pairs=rounds, design="interleaved")
+    drawn = secrets.randbits(32) if seed is None else seed
+    with shown_progress(stderr()) as show:
+        weighed = carry_out(
+            listed, platforms, asked,
+            binary=find_binary(binary), cpus=None if cpus is None else allowed[:cpus], timeout_s=timeout,
+            rng=np.random.default_rng(drawn), show=show,
+        )  # fmt: skip
+    if as_json:
+        print_json(document(weighed, listed, drawn, limits))
+    else:
+        show_weighed(stdout(), weighed)
+    states = {limit.text: limit.state(weighed) for limit in limits}
+    if weighed.compared is not None and weighed.compared.stopped == "interrupted":
+        raise click.exceptions.Exit(130)
+    for word in ("open", "crossed"):
+        if named := [text for text, state in states.items() if state == word]:
+            stderr().print(f"--fail-if {word}: {', '.join(named)}")
+    if "crossed" in states.values():
+        raise click.exceptions.Exit(1)

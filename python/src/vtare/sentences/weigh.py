@@ -1,0 +1,106 @@
+"""What `vtare weigh` states: which platform costs least, what each costs, and where the command does not run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from vtare.sentences.words import listing, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+# The answer. A `cost` is one of the next four.
+
+
+def slower(percent: str) -> str:
+    return f"{percent} slower"
+
+
+def faster(percent: str) -> str:
+    return f"{percent} faster"
+
+
+def times(ratio: float) -> str:
+    return f"{ratio:.3g}x the time"
+
+
+def same(margin: str) -> str:
+    return f"the same within {margin}"
+
+
+UNKNOWN: Final = "no clear difference yet"
+
+
+def only(name: str, cost: str) -> str:
+    return f"{name} against the host: {cost}."
+
+
+def least(name: str, cost: str, others: Sequence[str]) -> str:
+    return f"{name} costs least: against the host {cost}; {', '.join(others)}."
+
+
+def too_close(names: Sequence[str], costs: Sequence[str]) -> str:
+    known = f" Against the host: {', '.join(costs)}." if costs else ""
+    return f"Too close to call between {listing(names)}.{known}"
+
+
+NOTHING: Final = "The command ran on no platform but the host, so there is nothing to compare."
+
+# Below the answer.
+
+
+def basis(rounds: int, seconds: float, ended: str) -> str:
+    return f"{plural(rounds, 'round')} in {seconds:.0f} s; {ended}."
+
+
+MORE_TIME: Final = "To decide more, raise --max-time."
+ENDED: Final[Mapping[str, str]] = {
+    "known": "stopped once each wall time was decided",
+    "time": "stopped by --max-time",
+    "pairs": "stopped by --rounds",
+    "interrupted": "interrupted",
+}
+HEADINGS: Final = ("", "wall time", "95 % interval", "verdict", "CPU", "peak", "start")
+
+
+def refused(name: str, reason: str) -> str:
+    return f"{name}: cannot run it: {reason}"
+
+
+def absent(name: str, reason: str) -> str:
+    return f"{name}: does not work here: {reason}"
+
+
+def apart(names: Sequence[str]) -> str:
+    return f"start of {listing(names)}: all but the command's own time, since its clock is another one"
+
+
+# Errors.
+
+
+def fails_on_the_host(command: str, reason: str) -> str:
+    return f"{command}: it fails on the host, so nothing is weighed. Correct it first: {reason}"
+
+
+def still_ran(seconds: float) -> str:
+    return f"it still ran after {seconds:g} s. Allow more with --timeout SECONDS"
+
+
+def ended_with(how: str) -> str:
+    return f"it ended with {how} and wrote no error"
+
+
+def no_platform(reasons: Mapping[str, str]) -> str:
+    listed = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
+    return f"no platform but the host works here: {listed or 'none was named'}. See `vtare doctor --platforms`"
+
+
+# Progress.
+
+
+def preparing(name: str) -> str:
+    return f"preparing {name}"
+
+
+def warming_up(name: str) -> str:
+    return f"warming up on {name}"

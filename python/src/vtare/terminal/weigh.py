@@ -1,0 +1,28 @@
+"""What each platform costs a command, for the terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vtare.sentences import weigh as wording
+from vtare.terminal.tables import print_lines
+from vtare.weigh.verdict import answer, basis, notes, rows
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from vtare.weigh.runner import Weighed
+
+
+def show_weighed(console: Console, weighed: Weighed) -> None:
+    """Print the answer, a line for each platform, and what it rests on."""
+    console.print(answer(weighed))
+    compared = weighed.compared
+    if compared is not None:
+        console.print()
+        print_lines(console, [wording.HEADINGS, *rows(compared)], drop=[5])
+        console.print()
+    for line in notes(weighed):
+        console.print(line)
+    if compared is not None:
+        console.print(basis(compared))

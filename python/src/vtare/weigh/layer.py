@@ -1,0 +1,149 @@
+"""The host's root as a platform sees it: read-only, with a layer of the platform's own for what is written.
+
+It is mounted once a platform, in a directory whose name states the lab process that made it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from vtare.errors import MachineCannot, VtareError
+from vtare.kernel_files import kernel_text
+from vtare.platforms import gvisor, podman
+from vtare.platforms.owner import own_prefix
+from vtare.platforms.rooted import PLACES, ROOT, places_left, remove_files
+from vtare.process import ToolFailed, run_tool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_KIND: Final = "weigh"
+#: File systems that hold files of programs and of users.
+_FILES: Final = frozenset(
+    {"9p", "btrfs", "ext2", "ext3", "ext4", "f2fs", "nfs", "nfs4", "overlay", "tmpfs", "virtiofs", "xfs", "zfs"}
+)
+#: What a platform makes for itself, and where containers of others lie.
+_OWN: Final = ("dev", "proc", "run", "sys")
+_OTHERS: Final = (*(f"/{name}" for name in _OWN), "/var/lib/containers", "/var/lib/docker", str(PLACES))
+
+
+def make_place(platform: str, at: int) -> Path:
+    """Make the directory of one platform, with the host's root in it; `remove_place` removes it.
+
+    Raises:
+        MachineCannot: it cannot be made.
+    """
+    place = PLACES / _KIND / f"{own_prefix()}-{platform}-{at}"
+    try:
+        (place / ROOT).mkdir(parents=True)
+        _offer(Path("/"), place, 0)
+        for number, mounted in enumerate(_mounted_files(), 1):
+            if (place / ROOT / mounted.relative_to("/")).is_dir():
+                _offer(mounted, place, number)
+    except (OSError, ToolFailed) as error:
+        remove_place(place)
+        raise MachineCannot(f"cannot offer this machine's files to {platform}: {error}") from error
+    except BaseException:
+        remove_place(place)
+        raise
+    return place
+
+
+def _offer(lower: Path, place: Path, number: int) -> None:
+    """Mount a file system of this machine at its place below the root, with a layer for what is written."""
+    target = place / ROOT / lower.relative_to("/")
+    upper, work = (place / f"{name}{number}" for name in ("upper", "work"))
+    upper.mkdir()
+    work.mkdir()
+    # As the root of a file system is seen by users that are not root.
+    shutil.copymode(lower, upper)
+    if not set(str(lower)) & set(":,\\"):
+        with suppress(ToolFailed):
+            options = f"lowerdir={lower},upperdir={upper},workdir={work}"
+            run_tool(("mount", "-t", "overlay", "vtare-weigh", "-o", options, str(target)))
+            return
+    # Such as where the file system is itself an overlay.
+    if lower == Path("/"):
+        _offer_directories(target)
+    else:
+        _bind(lower, target)
+
+
+def _offer_directories(root: Path) -> None:
+    for entry in sorted(Path("/").iterdir()):
+        target = root / entry.name
+        if entry.is_symlink():
+            target.symlink_to(entry.readlink())
+        elif entry.is_dir():
+            target.mkdir()
+            if entry.name == "tmp":
+                run_tool(("mount", "-t", "tmpfs", "-o", "mode=1777", "vtare-weigh", str(target)))
+            elif entry.name not in _OWN:
+                _bind(entry, target)
+
+
+def _bind(lower: Path, target: Path) -> None:
+    run_tool(("mount", "--bind", str(lower), str(target)))
+    run_tool(("mount", "-o", "remount,bind,ro", str(target)))
+
+
+def _mounts() -> Iterator[tuple[Path, str]]:
+    """Every mount of this process: where it is, and the kind of file system, those below others behind them."""
+    for line in (kernel_text("proc/self/mountinfo") or "").splitlines():
+        left, _, right = line.partition(" - ")
+        # The kernel writes blanks and backslashes as octal numbers.
+        where = left.split()[4].encode().decode("unicode_escape").encode("latin-1").decode(errors="surrogateescape")
+        yield Path(where), right.split()[0]
+
+
+def _mounted_files() -> list[Path]:
+    return [
+        where
+        for where, kind in dict(_mounts()).items()
+        if kind in _FILES and where != Path("/") and not any(where.is_relative_to(other) for other in _OTHERS)
+    ]
+
+
+def remove_place(place: Path) -> None:
+    """End what runs in the place of a platform, and remove it; one that is gone is fine.
+
+    Raises:
+        VtareError: some of it is still there.
+    """
+    end_in(place)
+    for where, _ in reversed(list(_mounts())):
+        if where.is_relative_to(place):
+            try:
+                run_tool(("umount", str(where)))
+            except ToolFailed:
+                run_tool(("umount", "--lazy", str(where)))
+    if any(where.is_relative_to(place) for where, _ in _mounts()):
+        raise MachineCannot(f"{place} is still mounted. Unmount it: umount --recursive {place / ROOT}")
+    if os.path.lexists(place):
+        remove_files(place)
+
+
+def end_in(place: Path) -> None:
+    """End a container or sandbox of this place that was not ended by its own tool."""
+    platform = place.name.rsplit("-", 2)[1]
+    if platform == "podman":
+        run_tool(podman.podman("rm", "--force", "--ignore", "--time", "0", place.name))
+    elif platform == "docker":
+        for words in (("rm", "--force"), ("rmi", "--force")):
+            with suppress(ToolFailed):
+                run_tool(("docker", *words, place.name))
+    elif platform == "gvisor" and (place / "state").is_dir():
+        with suppress(ToolFailed):
+            run_tool((*gvisor.tool_words(place, None, "host"), "delete", "--force", gvisor.sandbox_name(place)))
+
+
+def remove_leftovers() -> None:
+    """Remove what killed runs left; what cannot be removed now is no reason not to measure."""
+    for leftover in places_left(_KIND, remove_place):
+        if leftover.kept_because is None:
+            with suppress(VtareError, OSError):
+                leftover.remove()

@@ -1,0 +1,202 @@
+"""The platforms in order, the answer in words and as JSON, and whether a limit of `--fail-if` is crossed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from vtare.ab.verdict import FailLimit, change_range, median_text, percent, read_limit
+from vtare.errors import BadInput
+from vtare.records.answer import answered
+from vtare.sentences import weigh as wording
+from vtare.stats import Verdict
+from vtare.weigh.runner import FIGURES, START
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vtare.ab.commands import Command
+    from vtare.ab.compare import Compared, Finding
+    from vtare.ab.designs import Pair
+    from vtare.ab.figures import Figure
+    from vtare.ab.trials import Measured
+    from vtare.records import comparisons
+    from vtare.weigh.runner import Weighed
+
+_TWICE: Final = 1.995
+"""The ratio from which people speak of times instead of percent."""
+#: Words of `--fail-if` for figures.
+_FIGURES: Final = {"wall": "wall time", "cpu": "CPU time", "memory": "peak memory", "start": START}
+
+
+@dataclass(frozen=True, slots=True)
+class PlatformLimit:
+    """`gvisor wall slower by 20 %`: a limit of one figure on one platform."""
+
+    platform: str
+    figure: str
+    limit: FailLimit
+    text: str
+
+    def state(self, weighed: Weighed) -> str:
+        """crossed, not crossed or open."""
+        wanted = (self.platform, self.figure)
+        findings = [one for one in findings_of(weighed) if (name_of(weighed, one), one.figure.name) == wanted]
+        return self.limit.state(findings) if findings else "open"
+
+
+def read_platform_limit(text: str, names: Sequence[str]) -> PlatformLimit:
+    """Return the limit of a text; `names` are those of the platforms.
+
+    Raises:
+        BadInput: it is none.
+    """
+    platform, _, rest = text.strip().partition(" ")
+    # The second host has a name of two words.
+    if rest.startswith("("):
+        number, _, rest = rest.partition(" ")
+        platform = f"{platform} {number}"
+    figure, _, limit = rest.strip().partition(" ")
+    if platform not in names[1:] or figure not in _FIGURES:
+        raise BadInput(
+            f"--fail-if: '{text}' is no limit of a platform. Example: 'gvisor wall slower by 20 %'. Platforms: "
+            f"{', '.join(names[1:])}. Figures: {', '.join(_FIGURES)}"
+        )
+    return PlatformLimit(platform, _FIGURES[figure], read_limit(limit), text.strip())
+
+
+def findings_of(weighed: Weighed) -> tuple[Finding, ...]:
+    """Every finding, those of wall time first."""
+    return () if weighed.compared is None else (*weighed.compared.primary, *weighed.compared.others)
+
+
+def name_of(weighed: Weighed, finding: Finding) -> str:
+    """The platform of a finding."""
+    assert weighed.compared is not None
+    return weighed.compared.commands[finding.command].text
+
+
+def ranked(compared: Compared) -> list[Finding]:
+    """The findings of wall time, the cheapest platform first; those without a ratio last."""
+    return sorted(compared.primary, key=lambda one: math.inf if one.ratio is None else one.ratio)
+
+
+def _cost(compared: Compared, finding: Finding) -> str:
+    if finding.verdict is Verdict.EQUIVALENT:
+        return wording.same(f"{100 * compared.asked.margin:.3g} %")
+    if finding.ratio is None or not finding.is_different:
+        return wording.UNKNOWN
+    if finding.ratio >= _TWICE:
+        return wording.times(finding.ratio)
+    return (wording.slower if finding.is_higher else wording.faster)(percent(finding.ratio))
+
+
+def answer(weighed: Weighed) -> str:
+    """Which platform costs least, as far as the intervals of wall time show it."""
+    compared = weighed.compared
+    if compared is None:
+        return wording.NOTHING
+    best, *others = ranked(compared)
+    costs = {name_of(weighed, one): _cost(compared, one) for one in (best, *others)}
+    first = name_of(weighed, best)
+    if not others:
+        return wording.only(first, costs[first])
+    # The intervals hold together, so what is apart is told apart.
+    close = [one for one in others if best.high is None or one.low is None or one.low <= best.high]
+    named = [f"{name} {cost}" for name, cost in costs.items()]
+    if close:
+        known = [text for text, cost in zip(named, costs.values(), strict=True) if cost != wording.UNKNOWN]
+        return wording.too_close([first, *(name_of(weighed, one) for one in close)], known)
+    return wording.least(first, costs[first], named[1:])
+
+
+def notes(weighed: Weighed) -> list[str]:
+    """What must be read with the answer, a line each."""
+    compared = weighed.compared
+    apart = [] if compared is None else [one.text for one in compared.commands if one.text in weighed.apart]
+    return [
+        *(wording.refused(name, reason) for name, reason in weighed.refused.items()),
+        *(wording.absent(name, reason) for name, reason in weighed.absent.items()),
+        *([wording.apart(apart)] if apart else []),
+    ]
+
+
+def basis(compared: Compared) -> str:
+    """What the answer rests on."""
+    text = wording.basis(len(compared.pairs), compared.elapsed_s, wording.ENDED[compared.stopped])
+    is_late = compared.stopped == "time" and any(one.is_noisy for one in compared.primary)
+    return f"{text} {wording.MORE_TIME}" if is_late else text
+
+
+def rows(compared: Compared) -> list[tuple[str, ...]]:
+    """A line of text for each platform: the host's own figures, then the others' changes, the cheapest first."""
+    wall, cpu, peak, start, _ = FIGURES
+    hidden = peak.hidden([pair.runs[0] for pair in compared.pairs]) is not None
+    host = [median_text(compared, wall, 0), median_text(compared, cpu, 0)]
+    host += ["-" if hidden else median_text(compared, peak, 0), median_text(compared, start, 0)]
+    lines = [(compared.commands[0].text, host[0], "", "", *host[1:])]
+    for one in ranked(compared):
+        change = "" if one.ratio is None else f"{100 * (one.ratio - 1):+.1f} %"
+        interval = "" if one.low is None or one.high is None else change_range(one.low, one.high)
+        beside = [_change(compared, figure.name, one.command) for figure in (cpu, peak)]
+        verdict = "undecided" if one.verdict.is_open else one.word
+        name = compared.commands[one.command].text
+        lines.append((name, change, interval, verdict, *beside, median_text(compared, start, one.command)))
+    return lines
+
+
+def _change(compared: Compared, figure: str, command: int) -> str:
+    """The change of a figure; `~` in front where no difference is shown, `-` where there is no ratio."""
+    one = next(it for it in compared.others if (it.figure.name, it.command) == (figure, command))
+    if one.ratio is None:
+        return "-"
+    return f"{'' if one.is_different else '~'}{100 * (one.ratio - 1):+.0f} %"
+
+
+def document(weighed: Weighed, command: Command, seed: int, limits: Sequence[PlatformLimit]) -> comparisons.Weighing:
+    """The whole as one JSON document (docs/guide/weigh.md)."""
+    compared = weighed.compared
+    names = [] if compared is None else [one.text for one in compared.commands]
+    decided = compared is not None and not any(one.is_open for one in compared.primary)
+    return {
+        "schema": "vtare.weigh/1",
+        "answer": answered([answer(weighed)], "decided" if decided else "open", limits=notes(weighed)),
+        "command": command.text,
+        "seed": seed,
+        "margin_percent": None if compared is None else 100 * compared.asked.margin,
+        "stopped": None if compared is None else compared.stopped,
+        "elapsed_s": None if compared is None else compared.elapsed_s,
+        "rounds": 0 if compared is None else len(compared.pairs),
+        "void_rounds": 0 if compared is None else compared.void,
+        "ranking": [] if compared is None else [name_of(weighed, one) for one in ranked(compared)],
+        "platforms": [
+            {
+                "name": name,
+                "start_by_difference": name in weighed.apart,
+                "runs": [{one.name: _value(one, pair.runs[k]) for one in FIGURES} for pair in _pairs(weighed)],
+            }
+            for k, name in enumerate(names)
+        ],
+        "refused": weighed.refused,
+        "absent": weighed.absent,
+        "limits": [{"text": limit.text, "state": limit.state(weighed)} for limit in limits],
+        "findings": [
+            {
+                "platform": name_of(weighed, one), "figure": one.figure.name, "unit": one.figure.unit,
+                "ratio": one.ratio, "ratio_low": one.low,
+                "ratio_high": one.high if one.high is not None and math.isfinite(one.high) else None,
+                "level": one.level, "verdict": one.verdict.word(one.figure.better), "reason": one.reason,
+            }
+            for one in findings_of(weighed)
+        ],
+    }  # fmt: skip
+
+
+def _value(figure: Figure, run: Measured) -> float | None:
+    """A figure of a run; None where it cannot be seen: memory below that of the program that measures."""
+    return None if figure.hidden([run]) is not None else figure.read(run)
+
+
+def _pairs(weighed: Weighed) -> Sequence[Pair]:
+    return () if weighed.compared is None else weighed.compared.pairs

@@ -1,0 +1,140 @@
+"""What `vtare weigh` makes of runs on platforms: the order, the sentences, the screen and the limits."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import pytest
+from rich.console import Console
+
+from vtare.ab.commands import Command
+from vtare.ab.compare import Asked, compare
+from vtare.ab.readings import Reading
+from vtare.ab.trials import MachineTime, Measured
+from vtare.errors import BadInput
+from vtare.records.schema import schemas
+from vtare.terminal.weigh import show_weighed
+from vtare.weigh.runner import FIGURES, START, WHOLE, Weighed, names_of, read_platforms
+from vtare.weigh.verdict import answer, document, ranked, read_platform_limit
+
+SCREEN = Path(__file__).parents[1] / "screens/weigh.txt"
+COMMAND = Command(("job",), "job")
+
+
+class Planted:
+    """Runs of 100 ms, times the factor of the platform, with 1 % of noise; the start is in ms."""
+
+    def __init__(self, factors: dict[str, float], noise: float = 0.01, peak: int = 9_000_000) -> None:
+        self.factors = factors
+        self._noise = noise
+        self._peak = peak
+        self._rng = np.random.default_rng(1)
+
+    def run(
+        self, commands: Sequence[Command], cpus: Sequence[Sequence[int]] | None = None
+    ) -> tuple[list[Measured], MachineTime]:
+        (command,) = commands
+        wall = 1e8 * self.factors[command.text] * float(np.exp(self._rng.normal(0, self._noise)))
+        start = 1e6 * len(command.text)
+        readings = {START: Reading(START, (start,)), WHOLE: Reading(WHOLE, (start + wall,))}
+        run = Measured(
+            begin_ns=0, wall_ns=wall, user_ns=wall / 2, system_ns=0, most_resident_byte=self._peak,
+            least_byte=3_000_000, readings=readings,
+        )  # fmt: skip
+        return [run], MachineTime(None, None, None, None, int(wall))
+
+
+def weighed(factors: dict[str, float], *, rounds: int = 60, noise: float = 0.01, peak: int = 9_000_000) -> Weighed:
+    commands = [Command((name,), name) for name in factors]
+    asked = Asked(design="interleaved", most_pairs=rounds)
+    compared = compare(Planted(factors, noise, peak), commands, FIGURES, asked, rng=np.random.default_rng(2))
+    return Weighed(compared, {}, {}, frozenset())
+
+
+def test_the_cheapest_platform_is_named_where_its_interval_is_apart() -> None:
+    result = weighed({"host": 1.0, "gvisor": 2.1, "bubblewrap": 1.0, "podman": 1.2})
+    assert result.compared is not None
+    assert [result.compared.commands[one.command].text for one in ranked(result.compared)] == [
+        "bubblewrap",
+        "podman",
+        "gvisor",
+    ]
+    text = answer(result)
+    assert text.startswith("bubblewrap costs least: against the host the same within 5 %; podman ")
+    assert "gvisor 2.11x the time" in text
+
+
+@pytest.mark.parametrize(("factor", "words"), [(0.8, "20 % faster"), (1.3, "30 % slower"), (1.0, "same within 5 %")])
+def test_a_single_platform_has_its_cost(factor: float, words: str) -> None:
+    assert words in answer(weighed({"host": 1.0, "nspawn": factor}, noise=0.0005))
+
+
+def test_platforms_whose_intervals_overlap_are_too_close_to_call() -> None:
+    text = answer(weighed({"host": 1.0, "nspawn": 1.2, "bubblewrap": 1.2, "gvisor": 3.0}))
+    assert text.startswith("Too close to call between ")
+    assert "gvisor" not in text.partition(".")[0]
+
+
+def test_too_few_runs_give_no_order_and_no_cost() -> None:
+    result = weighed({"host": 1.0, "nspawn": 1.5, "podman": 1.0}, rounds=3)
+    assert answer(result).startswith("Too close to call between ")
+    assert "Against the host" not in answer(result)
+    assert document(result, COMMAND, 1, [])["answer"]["status"] == "open"
+
+
+def test_the_screen_of_80_columns_is_as_agreed() -> None:
+    result = weighed({"host": 1.0, "gvisor": 2.1, "bubblewrap": 1.01, "podman": 1.2})
+    result = Weighed(
+        result.compared, {"docker": "no Docker daemon"}, {"nspawn": "sh: job: not found"}, frozenset({"gvisor"})
+    )
+    out = io.StringIO()
+    console = Console(file=out, width=80, highlight=False, markup=False)
+    show_weighed(console, result)
+    # How long it took is not planted.
+    lines = ["ROUNDS" if " rounds in " in line else line for line in out.getvalue().splitlines()]
+    if os.environ.get("VTARE_BLESS"):
+        SCREEN.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert lines == SCREEN.read_text(encoding="utf-8").splitlines()
+    assert max(map(len, lines)) <= 80
+
+
+def test_memory_below_that_of_the_measuring_program_is_no_value() -> None:
+    result = weighed({"host": 1.0, "nspawn": 1.0}, rounds=8, peak=3_100_000)
+    out = io.StringIO()
+    show_weighed(Console(file=out, width=80), result)
+    assert "MB" not in out.getvalue()
+    runs = [run for one in document(result, COMMAND, 1, [])["platforms"] for run in one["runs"]]
+    assert {run["peak memory"] for run in runs} == {None}
+    assert all((run["wall time"] or 0) > 0 for run in runs)
+
+
+def test_a_limit_of_a_platform_is_crossed_not_crossed_or_open() -> None:
+    names = ["host", "gvisor", "docker"]
+    result = weighed({"host": 1.0, "gvisor": 2.1})
+    texts = ("gvisor wall slower by 20 %", "gvisor wall slower by 200 %", "gvisor start slower", "docker wall slower")
+    limits = [read_platform_limit(text, names) for text in texts]
+    assert [limit.state(result) for limit in limits] == ["crossed", "not crossed", "crossed", "open"]
+    shown = document(result, COMMAND, 1, limits)
+    jsonschema.validate(shown, schemas()["vtare.weigh/1"])
+    assert shown["limits"][0] == {"text": texts[0], "state": "crossed"}
+
+
+@pytest.mark.parametrize(
+    "text", ["slower", "xen wall slower", "host wall slower", "gvisor weight slower", "gvisor wall by 5 %"]
+)
+def test_what_is_no_limit_is_refused(text: str) -> None:
+    with pytest.raises(BadInput, match="is no limit"):
+        read_platform_limit(text, ["host", "gvisor"])
+
+
+def test_platforms_are_read_with_the_host_in_front() -> None:
+    assert read_platforms("gvisor, nspawn") == ["host", "gvisor", "nspawn"]
+    assert names_of(read_platforms("host,host")) == ["host", "host (2)"]
+    assert read_platform_limit("host (2) wall slower", ["host", "host (2)"]).platform == "host (2)"
+    with pytest.raises(BadInput, match="'qemo' is no platform"):
+        read_platforms("host,qemo")

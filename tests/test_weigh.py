@@ -1,0 +1,105 @@
+"""`vtare weigh` with real sandboxes: what it measures, where a command does not run, and that nothing is left over."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from json_schemas import validate
+
+from vtare.platforms.binary import not_static
+from vtare.platforms.owner import owner_of, still_runs
+from vtare.platforms.rooted import PLACES
+
+pytestmark = pytest.mark.platform
+HERE = ("--on", "host,bubblewrap")
+
+
+@pytest.fixture
+def words(vtare: Path) -> list[str]:
+    """The command, where it can make a sandbox."""
+    if os.geteuid() != 0 or shutil.which("bwrap") is None:
+        pytest.skip("needs root and bwrap (Debian: bubblewrap)")
+    if (reason := not_static(vtare)) is not None:
+        pytest.skip(reason)
+    return [str(vtare), "weigh"]
+
+
+def run(words: list[str], *more: str, directory: Path) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run([*words, *more], cwd=directory, capture_output=True, text=True, timeout=120, check=False)
+    assert left() == []
+    return done
+
+
+def left() -> list[str]:
+    """Places of runs that have ended; one that is still mounted cannot be gone."""
+    names = [path.name for path in (PLACES / "weigh").glob("*")]
+    return [name for name in names if still_runs(owner_of(name) or name) is None]
+
+
+def test_a_command_is_measured_inside_with_its_directory_and_nothing_is_left(words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "input").write_text("text")
+    shell = "cp input output; sleep 0.03; test $(pwd) = $VTARE_TEST_PLACE"
+    words = ["env", f"VTARE_TEST_PLACE={tmp_path}", *words]
+    done = run(words, *HERE, "--rounds", "8", "--json", "--", shell, directory=tmp_path)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    validate(document)
+    assert document["ranking"] == ["bubblewrap"]
+    for platform in document["platforms"]:
+        assert not platform["start_by_difference"]
+        for one in platform["runs"]:
+            assert one["wall time"] >= 30e6
+            assert 0 < one["start"] <= one["whole"] - one["wall time"]
+    # On the host it runs as it is; the sandbox writes to a layer of its own.
+    assert (tmp_path / "output").read_text() == "text"
+
+
+def test_what_a_sandbox_writes_does_not_reach_the_host(words: list[str], tmp_path: Path) -> None:
+    shell = f"test $$ -gt 50 || echo inside > {tmp_path}/inside"
+    done = run(words, *HERE, "--rounds", "2", "--", shell, directory=tmp_path)
+    assert (done.returncode, list(tmp_path.iterdir())) == (0, []), done.stderr
+
+
+def test_a_command_that_fails_everywhere_is_an_error_with_its_words(words: list[str], tmp_path: Path) -> None:
+    done = run(words, *HERE, "--", "echo 'no such input' >&2; exit 3", directory=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "fails on the host" in done.stderr
+    assert "no such input" in done.stderr
+
+
+def test_a_command_that_fails_on_a_platform_only_is_a_line(words: list[str], tmp_path: Path) -> None:
+    shell = "test $$ -gt 50 || { echo 'too few processes' >&2; exit 1; }"
+    done = run(words, *HERE, "--max-time", "5s", "--", shell, directory=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "bubblewrap: cannot run it: too few processes" in done.stdout
+
+
+def test_the_host_beside_itself_is_one_more_host(words: list[str], tmp_path: Path) -> None:
+    done = run(words, "--on", "host,host", "--rounds", "8", "--json", "--", "sleep 0.01", directory=tmp_path)
+    assert json.loads(done.stdout)["ranking"] == ["host (2)"]
+
+
+def test_an_interrupted_run_shows_what_is_known(words: list[str], tmp_path: Path) -> None:
+    started = subprocess.Popen([*words, *HERE, "--", "sleep 0.1"], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    time.sleep(5)
+    started.send_signal(signal.SIGINT)
+    out, _ = started.communicate(timeout=30)
+    assert started.returncode == 130
+    assert "interrupted" in out
+    assert left() == []
+
+
+def test_what_a_killed_run_left_is_removed_by_the_next(words: list[str], tmp_path: Path) -> None:
+    started = subprocess.Popen([*words, *HERE, "--", "sleep 0.1"], cwd=tmp_path, start_new_session=True)
+    time.sleep(4)
+    os.killpg(started.pid, signal.SIGKILL)
+    started.wait(timeout=30)
+    assert left() != []
+    run(words, *HERE, "--rounds", "1", "--", "true", directory=tmp_path)
