@@ -12,6 +12,7 @@ import numpy as np
 from vtare.ab.compare import DEFAULT_MARGIN
 from vtare.ab.trials import COUNTED_FIELDS
 from vtare.errors import BadInput
+from vtare.number_text import ratio_range_text, ratio_text
 from vtare.quantity_text import quantity_in
 from vtare.records.answer import Answered, answered
 from vtare.sentences import ab as wording
@@ -60,12 +61,26 @@ def percent(ratio: float) -> str:
 
 
 def change_range(low: float, high: float) -> str:
-    """Two ratios as changes with their signs.
+    """Two ratios as changes with their signs; as ratios from tenfold on.
 
-    >>> change_range(0.98, 1.031)
-    '-2.0 to +3.1 %'
+    >>> change_range(0.98, 1.031), change_range(9.87, 14.6)
+    ('-2.0 to +3.1 %', '9.87 to 14.6x')
     """
+    if high >= _TENFOLD:
+        return f"{ratio_range_text(low, high)}x"
     return f"{100 * (low - 1):+.1f} to {100 * (high - 1):+.1f} %"
+
+
+_TENFOLD: Final = 10.0
+
+
+def signed(ratio: float, digits: int = 1) -> str:
+    """A ratio as a change with its sign; as a ratio from tenfold on.
+
+    >>> signed(1.049), signed(11.919)
+    ('+4.9 %', '11.9x')
+    """
+    return f"{100 * (ratio - 1):+.{digits}f} %" if ratio < _TENFOLD else ratio_text(ratio)
 
 
 def sentence(found: Compared, finding: Finding) -> str:
@@ -255,7 +270,7 @@ def change_text(finding: Finding) -> str:
     """
     if finding.ratio is None:
         return finding.reason or ""
-    change = f"{100 * (finding.ratio - 1):+.1f} %"
+    change = signed(finding.ratio)
     if finding.low is None or finding.high is None:
         return change
     return f"{change} ({change_range(finding.low, finding.high)})"

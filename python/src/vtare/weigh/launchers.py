@@ -98,7 +98,7 @@ class NspawnLauncher(Launcher):
             "env", "SYSTEMD_NSPAWN_LOCK=0", "SYSTEMD_NSPAWN_TMPFS_TMP=0", "systemd-nspawn", "--quiet", "--register=no",
             "--keep-unit", "--as-pid2", "--pipe", "--resolv-conf=off", "--timezone=off", "--link-journal=no",
             f"--directory={place / ROOT}", f"--machine={gvisor.sandbox_name(place)}", f"--chdir={os.getcwd()}",
-            *(f"--setenv={name}={value}" for name, value in _environment()), "--", *self._program,
+            *(f"--setenv={name}" for name in _variables()), "--", *self._program,
         ]  # fmt: skip
 
 
@@ -110,7 +110,7 @@ class PodmanLauncher(Launcher):
     def _words(self, place: Path) -> list[str]:
         return podman(
             "run", "--rm", "--name", place.name, "--network", "host", *limit_options(self._resources),
-            *(f"--env={name}={value}" for name, value in _environment()), "--workdir", os.getcwd(),
+            *(f"--env={name}" for name in _variables()), "--workdir", os.getcwd(),
             "--rootfs", str(place / ROOT), *self._program, runtime=shutil.which("crun"),
         )  # fmt: skip
 
@@ -132,7 +132,7 @@ class DockerLauncher(Launcher):
         root = place / ROOT
         return [
             "docker", "run", "--rm", "--name", place.name, "--network", "host", "--workdir", os.getcwd(),
-            *(f"--env={name}={value}" for name, value in _environment()),
+            *(f"--env={name}" for name in _variables()),
             *([] if pinned is None else [f"--cpuset-cpus={','.join(map(str, pinned))}"]),
             *(f"--volume={root / name}:/{name}" for name in _directories()), place.name, *self._program,
         ]  # fmt: skip
@@ -148,13 +148,16 @@ class GvisorLauncher(Launcher):
         bundle["process"] |= {
             "args": self._program,
             "cwd": os.getcwd(),
-            "env": [f"{name}={value}" for name, value in _environment()],
+            "env": [f"{name}={os.environ[name]}" for name in _variables()],
         }
         # The program is on the host's files, and the network is the host's.
         bundle["mounts"] = [mount for mount in bundle["mounts"] if mount["destination"] != BINARY]
         spaces = bundle["linux"]["namespaces"]
         bundle["linux"]["namespaces"] = [space for space in spaces if space["type"] != "network"]
-        (place / "config.json").write_text(json.dumps(bundle))
+        file = place / "config.json"
+        # It holds the environment.
+        file.touch(mode=0o600)
+        file.write_text(json.dumps(bundle))
 
     def _words(self, place: Path) -> list[str]:
         tool = [*gvisor.tool_words(place, None, "host"), "--ignore-cgroups"]
@@ -168,8 +171,9 @@ LAUNCHERS: Final = {
 }
 
 
-def _environment() -> list[tuple[str, str]]:
-    return [(name, value) for name, value in os.environ.items() if _VARIABLE.fullmatch(name)]
+def _variables() -> list[str]:
+    """The environment's variables, by name: their values, which may be secrets, are in no list of processes."""
+    return [name for name in os.environ if _VARIABLE.fullmatch(name)]
 
 
 def _directories() -> list[str]:
