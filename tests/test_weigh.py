@@ -87,7 +87,9 @@ def test_the_host_beside_itself_is_one_more_host(words: list[str], tmp_path: Pat
 
 
 def test_an_interrupted_run_shows_what_is_known(words: list[str], tmp_path: Path) -> None:
-    started = subprocess.Popen([*words, *HERE, "--", "sleep 0.1"], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    # A margin that is never decided in this time.
+    command = [*words, *HERE, "--margin", "0.01", "--", "sleep 0.1"]
+    started = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
     time.sleep(5)
     started.send_signal(signal.SIGINT)
     out, _ = started.communicate(timeout=30)
@@ -97,7 +99,8 @@ def test_an_interrupted_run_shows_what_is_known(words: list[str], tmp_path: Path
 
 
 def test_what_a_killed_run_left_is_removed_by_the_next(words: list[str], tmp_path: Path) -> None:
-    started = subprocess.Popen([*words, *HERE, "--", "sleep 0.1"], cwd=tmp_path, start_new_session=True)
+    command = [*words, *HERE, "--", "sleep 9"]
+    started = subprocess.Popen(command, cwd=tmp_path, start_new_session=True)
     time.sleep(4)
     os.killpg(started.pid, signal.SIGKILL)
     started.wait(timeout=30)
