@@ -136,12 +136,11 @@ pub(crate) fn command(arguments: &TrialsArguments, context: &Context) -> Result<
     // What leaves its group by a session of its own becomes a child of this process.
     set_child_subreaper(Some(getpid()))
         .map_err(|error| Failure::Machine(format!("cannot take over processes that programs leave: {error}")))?;
-    if let Some(request) = &arguments.request {
-        // A container may have given this program the number 1, and no parent that it sees.
-        return print_on(&format!("{}\n", answer(request, true, context)?)).map(|_| Exit::Measured);
-    }
     if !process::end_with_parent()? {
         return Ok(Exit::Interrupted);
+    }
+    if let Some(request) = &arguments.request {
+        return print_on(&format!("{}\n", answer(request, true, context)?)).map(|_| Exit::Measured);
     }
     if print_on(&format!("{}\n", json!({"machine": to_json(&MachineFacts::read())})))?.is_break() {
         return Ok(Exit::Measured);
