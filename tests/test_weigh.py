@@ -99,12 +99,10 @@ def test_an_interrupted_run_shows_what_is_known(words: list[str], tmp_path: Path
 
 
 def test_what_a_killed_run_left_is_removed_by_the_next(words: list[str], tmp_path: Path) -> None:
-    command = [*words, *HERE, "--", f"sleep 71; : {tmp_path}"]
+    command = [*words, *HERE, "--", "sleep 9"]
     started = subprocess.Popen(command, cwd=tmp_path, start_new_session=True)
     time.sleep(4)
     os.killpg(started.pid, signal.SIGKILL)
     started.wait(timeout=30)
     assert left() != []
-    time.sleep(1)
-    assert not [one for one in Path("/proc").glob("[0-9]*/cmdline") if str(tmp_path).encode() in one.read_bytes()]
     run(words, *HERE, "--rounds", "1", "--", "true", directory=tmp_path)
