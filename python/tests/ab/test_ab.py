@@ -23,7 +23,7 @@ from vtare import stats
 from vtare.ab.baseline import read_baseline
 from vtare.ab.calls import compare_calls
 from vtare.ab.commands import Command, read_commands
-from vtare.ab.compare import Asked, against, compare
+from vtare.ab.compare import Asked, Finding, against, compare
 from vtare.ab.designs import Orders
 from vtare.ab.figures import COUNTED, judged_first
 from vtare.ab.publish import bencher, benchmark_action, github, junit, markdown
@@ -31,6 +31,7 @@ from vtare.ab.trials import MachineTime, Measured, Trials
 from vtare.ab.verdict import (
     Outcome,
     beside_text,
+    change_and_range,
     change_text,
     document,
     finer_text,
@@ -41,9 +42,25 @@ from vtare.ab.verdict import (
 )
 from vtare.cli import app
 from vtare.errors import BadInput
+from vtare.stats import Verdict
 from vtare.terminal.ab import show_compared
 
 pytest_plugins = ("pytester",)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "low", "high", "shown"),
+    [
+        (1.05, 1.02, 1.08, ("+5.0 %", "+2.0 to +8.0 %")),
+        (8.5, 7.02, 12.31, ("8.50\N{MULTIPLICATION SIGN}", "7.02 to 12.3\N{MULTIPLICATION SIGN}")),
+        (12.0, None, None, ("12.0\N{MULTIPLICATION SIGN}", "")),
+        (None, None, None, ("", "")),
+    ],
+)
+def test_a_change_and_its_interval_are_in_one_unit(
+    ratio: float | None, low: float | None, high: float | None, shown: tuple[str, str]
+) -> None:
+    assert change_and_range(Finding(COUNTED[0], 1, ratio, low, high, 0.95, Verdict.HIGHER, 0, 12)) == shown
 
 
 def test_commands_are_split_at_double_dashes_and_a_shell_is_used_where_one_is_needed() -> None:

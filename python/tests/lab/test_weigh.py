@@ -66,7 +66,7 @@ def test_the_cheapest_platform_is_named_where_its_interval_is_apart() -> None:
     ]
     text = answer(result)
     assert text.startswith("bubblewrap costs least: against the host the same within 5 %; podman ")
-    assert "gvisor 2.11x the time" in text
+    assert "gvisor 2.11\N{MULTIPLICATION SIGN} the time" in text
 
 
 @pytest.mark.parametrize(("factor", "words"), [(0.8, "20 % faster"), (1.3, "30 % slower"), (1.0, "same within 5 %")])

@@ -60,27 +60,28 @@ def percent(ratio: float) -> str:
     return f"{far:.0f} %" if far >= 9.95 else f"{far:.1f} %" if far >= 0.995 else f"{far:.2f} %"
 
 
-def change_range(low: float, high: float) -> str:
-    """Two ratios as changes with their signs; as ratios from tenfold on.
-
-    >>> change_range(0.98, 1.031), change_range(9.87, 14.6)
-    ('-2.0 to +3.1 %', '9.87 to 14.6x')
-    """
-    if high >= _TENFOLD:
-        return f"{ratio_range_text(low, high)}x"
-    return f"{100 * (low - 1):+.1f} to {100 * (high - 1):+.1f} %"
-
-
 _TENFOLD: Final = 10.0
 
 
-def signed(ratio: float, digits: int = 1) -> str:
-    """A ratio as a change with its sign; as a ratio from tenfold on.
+def change_range(low: float, high: float) -> str:
+    """Two ratios as changes with their signs; as ratios where one is tenfold or beyond.
 
-    >>> signed(1.049), signed(11.919)
-    ('+4.9 %', '11.9x')
+    >>> change_range(0.98, 1.031)
+    '-2.0 to +3.1 %'
     """
-    return f"{100 * (ratio - 1):+.{digits}f} %" if ratio < _TENFOLD else ratio_text(ratio)
+    if high >= _TENFOLD:
+        return f"{ratio_range_text(low, high)}\N{MULTIPLICATION SIGN}"
+    return f"{100 * (low - 1):+.1f} to {100 * (high - 1):+.1f} %"
+
+
+def change_and_range(finding: Finding, digits: int = 1) -> tuple[str, str]:
+    """The change and its interval, both in percent or both as ratios; empty where they are not known."""
+    if finding.ratio is None:
+        return "", ""
+    ends = None if finding.low is None or finding.high is None else (finding.low, finding.high)
+    is_tenfold = max(finding.ratio, ends[1] if ends else 0.0) >= _TENFOLD
+    change = ratio_text(finding.ratio) if is_tenfold else f"{100 * (finding.ratio - 1):+.{digits}f} %"
+    return change, change_range(*ends) if ends else ""
 
 
 def sentence(found: Compared, finding: Finding) -> str:
@@ -270,10 +271,8 @@ def change_text(finding: Finding) -> str:
     """
     if finding.ratio is None:
         return finding.reason or ""
-    change = signed(finding.ratio)
-    if finding.low is None or finding.high is None:
-        return change
-    return f"{change} ({change_range(finding.low, finding.high)})"
+    change, interval = change_and_range(finding)
+    return f"{change} ({interval})" if interval else change
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ def faster(percent: str) -> str:
 
 
 def times(ratio: float) -> str:
-    return f"{ratio:.3g}x the time"
+    return f"{ratio:.3g}\N{MULTIPLICATION SIGN} the time"
 
 
 def same(margin: str) -> str:
@@ -60,6 +60,7 @@ ENDED: Final[Mapping[str, str]] = {
     "pairs": "stopped by --rounds",
     "interrupted": "interrupted",
 }
+OPEN: Final = "undecided"
 HEADINGS: Final = ("", "wall time", "95 % interval", "verdict", "CPU", "peak", "start")
 
 

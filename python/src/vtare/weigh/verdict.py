@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from vtare.ab.verdict import FailLimit, change_range, median_text, percent, read_limit, signed
+from vtare.ab.verdict import FailLimit, change_and_range, median_text, percent, read_limit
 from vtare.errors import BadInput
 from vtare.records.answer import answered
 from vtare.sentences import weigh as wording
@@ -137,10 +137,9 @@ def rows(compared: Compared) -> list[tuple[str, ...]]:
     host += ["-" if hidden else median_text(compared, peak, 0), median_text(compared, start, 0)]
     lines = [(compared.commands[0].text, host[0], "", "", *host[1:])]
     for one in ranked(compared):
-        change = "" if one.ratio is None else signed(one.ratio)
-        interval = "" if one.low is None or one.high is None else change_range(one.low, one.high)
+        change, interval = change_and_range(one)
         beside = [_change(compared, figure.name, one.command) for figure in (cpu, peak)]
-        verdict = "undecided" if one.verdict.is_open else one.word
+        verdict = wording.OPEN if one.verdict.is_open else one.word
         name = compared.commands[one.command].text
         lines.append((name, change, interval, verdict, *beside, median_text(compared, start, one.command)))
     return lines
@@ -151,7 +150,7 @@ def _change(compared: Compared, figure: str, command: int) -> str:
     one = next(it for it in compared.others if (it.figure.name, it.command) == (figure, command))
     if one.ratio is None:
         return "-"
-    return f"{'' if one.is_different else '~'}{signed(one.ratio, 0)}"
+    return f"{'' if one.is_different else '~'}{change_and_range(one, 0)[0]}"
 
 
 def document(weighed: Weighed, command: Command, seed: int, limits: Sequence[PlatformLimit]) -> comparisons.Weighing:
