@@ -98,11 +98,16 @@ def test_an_interrupted_run_shows_what_is_known(words: list[str], tmp_path: Path
     assert left() == []
 
 
-def test_what_a_killed_run_left_is_removed_by_the_next(words: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("by", ["the next", "clean"])
+def test_what_a_killed_run_left_is_removed(by: str, words: list[str], tmp_path: Path) -> None:
     command = [*words, *HERE, "--", "sleep 9"]
     started = subprocess.Popen(command, cwd=tmp_path, start_new_session=True)
     time.sleep(4)
     os.killpg(started.pid, signal.SIGKILL)
     started.wait(timeout=30)
     assert left() != []
-    run(words, *HERE, "--rounds", "1", "--", "true", directory=tmp_path)
+    if by == "clean":
+        subprocess.run([*words[:-1], "clean"], check=True, timeout=60)
+    else:
+        run(words, *HERE, "--rounds", "1", "--", "true", directory=tmp_path)
+    assert left() == []

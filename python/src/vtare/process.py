@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 PIPE: Final = subprocess.PIPE
 NOWHERE: Final = subprocess.DEVNULL
 Process = subprocess.Popen[bytes]
+TimeoutExpired = subprocess.TimeoutExpired
 
 _LOG = logging.getLogger(__name__)
 _TOOL_S: Final = 20.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -273,6 +273,11 @@ def clean(as_json: bool, verbose: bool) -> None:
     from vtare.platforms import remove_leftovers
 
     leftovers = remove_leftovers()
+    # What is left out of an installation has left nothing.
+    with suppress(ModuleNotFoundError):
+        from vtare.weigh.layer import remove_leftovers as remove_weighed
+
+        leftovers += remove_weighed()
     gone = [leftover for leftover in leftovers if leftover.kept_because is None]
     kept = [leftover for leftover in leftovers if leftover.kept_because is not None]
     if as_json:

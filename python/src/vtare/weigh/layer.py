@@ -21,6 +21,8 @@ from vtare.process import ToolFailed, run_tool
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from vtare.platforms.owner import Leftover
+
 _KIND: Final = "weigh"
 #: File systems that hold files of programs and of users.
 _FILES: Final = frozenset(
@@ -141,9 +143,11 @@ def end_in(place: Path) -> None:
             run_tool((*gvisor.tool_words(place, None, "host"), "delete", "--force", gvisor.sandbox_name(place)))
 
 
-def remove_leftovers() -> None:
-    """Remove what killed runs left; what cannot be removed now is no reason not to measure."""
-    for leftover in places_left(_KIND, remove_place):
+def remove_leftovers() -> tuple[Leftover, ...]:
+    """Remove what killed runs left, and return all of it that was found; what cannot be removed now stays."""
+    leftovers = places_left(_KIND, remove_place)
+    for leftover in leftovers:
         if leftover.kept_because is None:
             with suppress(VtareError, OSError):
                 leftover.remove()
+    return leftovers

@@ -7,7 +7,6 @@ import math
 import os
 import shutil
 import signal
-import subprocess
 import tempfile
 import time
 from contextlib import ExitStack, suppress
@@ -20,7 +19,7 @@ from vtare.ab.figures import COUNTED, Figure
 from vtare.ab.readings import Reading
 from vtare.ab.trials import MachineTime, Measured, OutOfTime
 from vtare.errors import BadInput, MachineCannot, PlatformFailed
-from vtare.process import PIPE, start
+from vtare.process import PIPE, Process, TimeoutExpired, start
 from vtare.sentences import ab as ab_wording
 from vtare.sentences import weigh as wording
 from vtare.stored.paths import plain_line, plain_text
@@ -107,7 +106,7 @@ class WeighRunner:
                 printed, _ = process.communicate(timeout=min(self._most_s, left_s))
             except BaseException as error:
                 _end(process, launcher)
-                if not isinstance(error, subprocess.TimeoutExpired):
+                if not isinstance(error, TimeoutExpired):
                     raise
                 if left_s < self._most_s:
                     raise OutOfTime from None
@@ -134,12 +133,12 @@ class WeighRunner:
         return Measured(**counted, least_byte=answer["least_byte"], readings=readings)
 
 
-def _end(process: subprocess.Popen[bytes], launcher: Launcher) -> None:
+def _end(process: Process, launcher: Launcher) -> None:
     """End a tool, then what it may have left."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
             os.killpg(process.pid, number)
-        with suppress(subprocess.TimeoutExpired):
+        with suppress(TimeoutExpired):
             process.communicate(timeout=_END_S)
     launcher.end()
 
