@@ -64,7 +64,7 @@ def run_tool(
     `environment` is added to that of this process. The command and its duration are logged at the level DEBUG.
 
     Raises:
-        ToolFailed: it is missing, ended with another exit code than 0, or did not end within `timeout_s` seconds.
+        ToolFailed: it is missing, ended with a non-zero exit code, or did not end within `timeout_s` seconds.
     """
     output = tool_output(words, timeout_s=timeout_s, directory=directory, environment=environment)
     return output.decode(errors="replace")

@@ -226,7 +226,7 @@ def compare(
     """Carry out `compare`.
 
     Compares cell by cell, with intervals and verdicts. A verdict takes at least two campaigns on each side: one cannot
-    separate a change from a campaign's own offset.
+    tell a change from the spread between campaigns.
 
     With --over-time STORE --fail-on-regression exits with 1 where a figure has changed for the worse by the margin.
     """
