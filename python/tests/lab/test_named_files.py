@@ -60,6 +60,7 @@ LINES: Final = {
     "fleet binary": "fleet HOSTS --binary @",
     "ab against": "ab --against @ -- true",
     "ab binary": "ab --binary @ -- true -- true",
+    "weigh binary": "weigh --on host,host --binary @ -- true",
     "watch plan": "watch @ --rounds 1 --store STORE",
     "watch store": "watch quickstart-quick --rounds 1 --store @",
     "watch binary": "watch quickstart-quick --rounds 1 --store STORE --binary @",
