@@ -54,11 +54,13 @@ BUILT = $(abspath $(or $(CARGO_TARGET_DIR),target))/debug
 # `make test` has a thread from every room; what takes long and repeats a kind is in `make test-rest`. Both together are
 # `make test-all`. docs/internals/testing.md lists what is where.
 TEST_PARTS = lint-python test-rust test-python docs test-commands
-# The tests of commands, containers and guests mostly wait: the others run beside them, with the CPU time that they leave.
-REST_PARTS = lint-rust audit test-rust-rest rest-ready $(addprefix +,$(BESIDE)) +test-python-rest test-e2e test-platforms
+# The tests of commands, containers and guests mostly wait: the others run beside them, with the CPU time that they
+# leave; BESIDE names more such targets.
+REST_PARTS = lint-rust audit test-rust-rest rest-ready $(addprefix +,$(BESIDE)) +test-python-rest test-e2e \
+  test-platforms
 
-.PHONY: help run build platforms s3-server kubernetes test test-rest test-all $(TEST_PARTS) $(REST_PARTS:+%=%) programs \
-  test-hypervisors test-fuzz test-miri test-sanitizers test-faults test-attacks test-release lint \
+.PHONY: help run build platforms s3-server kubernetes test test-rest test-all $(TEST_PARTS) $(REST_PARTS:+%=%) \
+  programs test-hypervisors test-fuzz test-miri test-sanitizers test-faults test-attacks test-release lint \
   measured lock fmt bench install uninstall dist from-nothing clean need FORCE
 
 help:

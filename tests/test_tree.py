@@ -6,6 +6,7 @@ import ast
 import re
 import tomllib
 from pathlib import Path
+from typing import TypeGuard
 
 import pytest
 import rust_source
@@ -260,14 +261,19 @@ VERDICT_WORDS = {
 
 
 def verdict_words(source: str) -> list[str]:
-    """Strings that are the word of a verdict, but keys of documents, which `vtare.records` declares."""
+    """Strings that are the word of a verdict, but keys of documents and of columns."""
     words = {*stats.Merit, *stats.Verdict, *stats.Speed, *stats.Unclear, "differs", "undecided"}
     words.remove(stats.Verdict.REFUSED)  # heads columns of reasons, too
     nodes = list(ast.walk(ast.parse(source)))
     keys = {id(key) for node in nodes if isinstance(node, ast.Dict) for key in node.keys}
     keys |= {id(node.slice) for node in nodes if isinstance(node, ast.Subscript)}
+    keys |= {id(node.args[0]) for node in nodes if _makes_a_column(node)}
     constants = [node for node in nodes if isinstance(node, ast.Constant) and id(node) not in keys]
     return [node.value for node in constants if isinstance(node.value, str) and node.value.strip() in words]
+
+
+def _makes_a_column(node: ast.AST) -> TypeGuard[ast.Call]:
+    return isinstance(node, ast.Call) and ast.unparse(node.func) == "Column" and bool(node.args)
 
 
 def test_the_word_of_a_verdict_stands_where_verdicts_are_declared(root: Path) -> None:
@@ -280,4 +286,5 @@ def test_the_word_of_a_verdict_stands_where_verdicts_are_declared(root: Path) ->
 
 def test_the_word_of_a_verdict_is_found_and_a_key_is_none() -> None:
     assert verdict_words('x = "slower" if y else f"{z} too noisy"') == ["slower", " too noisy"]
+    assert verdict_words('Column("differs", "worse")') == ["worse"]
     assert verdict_words('{"worse": row["better"], "refused": "it is worse than that"}') == []

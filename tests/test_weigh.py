@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 from json_schemas import validate
+from machines import wait_until
 
 from vtare.platforms.binary import not_static
 from vtare.platforms.owner import owner_of, still_runs
-from vtare.platforms.rooted import PLACES
+from vtare.platforms.rooted import PLACES, ROOT
 
 pytestmark = pytest.mark.platform
 HERE = ("--on", "host,bubblewrap")
@@ -102,7 +103,7 @@ def test_an_interrupted_run_shows_what_is_known(words: list[str], tmp_path: Path
 def test_what_a_killed_run_left_is_removed(by: str, words: list[str], tmp_path: Path) -> None:
     command = [*words, *HERE, "--", "sleep 9"]
     started = subprocess.Popen(command, cwd=tmp_path, start_new_session=True)
-    time.sleep(4)
+    wait_until("its files are offered", lambda: any((PLACES / "weigh").glob(f"*/{ROOT}/etc/passwd")))
     os.killpg(started.pid, signal.SIGKILL)
     started.wait(timeout=30)
     assert left() != []

@@ -272,12 +272,13 @@ def clean(as_json: bool, verbose: bool) -> None:
     """
     from vtare.platforms import remove_leftovers
 
-    leftovers = remove_leftovers()
+    more = []
     # What is left out of an installation has left nothing.
     with suppress(ModuleNotFoundError):
-        from vtare.weigh.layer import remove_leftovers as remove_weighed
+        from vtare.weigh.layer import leftovers as weighed
 
-        leftovers += remove_weighed()
+        more.append(weighed)
+    leftovers = remove_leftovers(more=more)
     gone = [leftover for leftover in leftovers if leftover.kept_because is None]
     kept = [leftover for leftover in leftovers if leftover.kept_because is not None]
     if as_json:

@@ -15,7 +15,7 @@ from vtare.platforms.base import BasePlatform
 from vtare.platforms.owner import Leftover
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
 
@@ -91,8 +91,10 @@ def leftovers() -> tuple[Leftover, ...]:
     return tuple(leftover for finder in _finders() for leftover in finder())
 
 
-def remove_leftovers(*, elsewhere: bool = True) -> tuple[Leftover, ...]:
-    """Remove what gone lab processes left, and return all that was found.
+def remove_leftovers(
+    *, elsewhere: bool = True, more: Sequence[Callable[[], Iterable[Leftover]]] = ()
+) -> tuple[Leftover, ...]:
+    """Remove what gone lab processes left, and return all that was found; `more` find what platforms do not know.
 
     Without `elsewhere`, before a measurement, only what takes something of this machine is looked for: another's may
     not be within reach, or its password not at hand. And a kind that cannot be listed or removed, such as that of a
@@ -106,7 +108,7 @@ def remove_leftovers(*, elsewhere: bool = True) -> tuple[Leftover, ...]:
     with ExitStack() as stack:
         # Called in the reverse order. Each kind is looked at when those before it are gone: a namespace in which a
         # container still stands is kept.
-        for finder in reversed(_finders(elsewhere=elsewhere)):
+        for finder in reversed((*_finders(elsewhere=elsewhere), *more)):
             stack.callback(remove, finder, removed)
     return tuple(removed)
 

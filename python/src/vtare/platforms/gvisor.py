@@ -83,16 +83,8 @@ class GvisorInstance(RootedInstance):
     def _signal(self, started: Path, number: signal.Signals) -> bool:
         with suppress(OSError, ValueError, NetworkError):
             process = str(int(started.read_text(encoding="ascii")))
-            network.run_tool(
-                (
-                    *self._tool,
-                    "kill",
-                    "--pid",
-                    process,
-                    sandbox_name(self._root.parent),
-                    number.name.removeprefix("SIG"),
-                )
-            )
+            name = sandbox_name(self._root.parent)
+            network.run_tool((*self._tool, "kill", "--pid", process, name, number.name.removeprefix("SIG")))
             return True
         return False
 

@@ -16,7 +16,7 @@ from vtare.report.parts import Code, Column, Notes, Section, Table, Text, in_wor
 from vtare.report.text import Shown, words
 from vtare.sentences import comparison as wording
 from vtare.sentences import titles
-from vtare.stats import Merit, Verdict, write_p
+from vtare.stats import Merit, Unclear, Verdict, write_p
 from vtare.summary.between import to_decide
 from vtare.summary.campaigns import MOST_CAMPAIGNS
 
@@ -43,7 +43,7 @@ def answer_of(found: Between) -> str:
 
 def word_of(row: BetweenRow) -> str:
     """The verdict of a cell in the words of the answer."""
-    open_word = wording.NO_CLEAR_DIFFERENCE
+    open_word = str(Unclear.NO_CLEAR_DIFFERENCE)
     return open_word if row.verdict is Verdict.INCONCLUSIVE else row.change or str(row.verdict)
 
 

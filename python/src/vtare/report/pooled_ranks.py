@@ -49,7 +49,7 @@ def pooled_ranks_table(summary: Summary, layout: Layout) -> Table | None:
         Column(
             "p_pair", "p of the pair", about="Tukey's HSD on the joint ranks, adjusted over the pairs of this factor"
         ),
-        Column(DIFFERS, DIFFERS, numeric=False, about="p of the factor and of the pair at most alpha"),
+        Column("differs", DIFFERS, numeric=False, about="p of the factor and of the pair at most alpha"),
     )
     return Table(f"pooled-ranks-{name}", f"{layout.experiment.title}: {titles.POOLED_RANKS}", columns, tuple(rows))
 

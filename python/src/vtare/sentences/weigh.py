@@ -60,7 +60,6 @@ ENDED: Final[Mapping[str, str]] = {
     "pairs": "stopped by --rounds",
     "interrupted": "interrupted",
 }
-OPEN: Final = "undecided"
 HEADINGS: Final = ("", "wall time", "95 % interval", "verdict", "CPU", "peak", "start")
 
 

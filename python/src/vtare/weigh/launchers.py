@@ -73,7 +73,8 @@ class Launcher:
         """Make what this platform needs in its place."""
 
     def _words(self, place: Path) -> list[str]:
-        raise NotImplementedError
+        """The command inside a place."""
+        return self._program
 
 
 class BubblewrapLauncher(Launcher):

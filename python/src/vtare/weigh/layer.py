@@ -143,11 +143,14 @@ def end_in(place: Path) -> None:
             run_tool((*gvisor.tool_words(place, None, "host"), "delete", "--force", gvisor.sandbox_name(place)))
 
 
-def remove_leftovers() -> tuple[Leftover, ...]:
-    """Remove what killed runs left, and return all of it that was found; what cannot be removed now stays."""
-    leftovers = places_left(_KIND, remove_place)
-    for leftover in leftovers:
+def leftovers() -> tuple[Leftover, ...]:
+    """What killed runs left."""
+    return places_left(_KIND, remove_place)
+
+
+def remove_leftovers() -> None:
+    """Remove what killed runs left; what cannot be removed now is no reason not to measure."""
+    for leftover in leftovers():
         if leftover.kept_because is None:
             with suppress(VtareError, OSError):
                 leftover.remove()
-    return leftovers

@@ -139,9 +139,8 @@ def rows(compared: Compared) -> list[tuple[str, ...]]:
     for one in ranked(compared):
         change, interval = change_and_range(one)
         beside = [_change(compared, figure.name, one.command) for figure in (cpu, peak)]
-        verdict = wording.OPEN if one.verdict.is_open else one.word
         name = compared.commands[one.command].text
-        lines.append((name, change, interval, verdict, *beside, median_text(compared, start, one.command)))
+        lines.append((name, change, interval, one.word, *beside, median_text(compared, start, one.command)))
     return lines
 
 
