@@ -222,6 +222,9 @@ def campaign(root: Path, cache: Path, plan: Plan, seed: int = 7) -> None:
     binary = FakeBinary(root / "bin", cache)
     with Store.create(root / "store", plan, seed) as store, StopRequest() as stop:
         Campaign(store, binary.path, stop).run()
+        failed = [entry for entry in store.journal.entries().values() if entry.status == "failed"]
+    # What a test misses then would point elsewhere.
+    assert not failed, failed
 
 
 @pytest.fixture
