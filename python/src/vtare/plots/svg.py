@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import matplotlib as mpl
 import polars as pl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from vtare.plots.drawn import Drawing, Picture
@@ -29,6 +30,7 @@ PANEL_WIDTH_IN: Final = 4.6
 """Width of one panel: reads at 360 px on a phone and fits two or three to a row on a desk."""
 
 RASTER_DPI: Final = 170
+_PAD_IN: Final = 0.03
 _LEFT_IN, _RIGHT_IN, _TOP_IN, _BOTTOM_IN, _GAP_IN = 0.72, 0.08, 0.3, 0.46, 0.24
 """Margins around axes below each other, and the room between them: a line of text."""
 _FRACTION: Final = re.compile(r"(\.\d\d)\d+")
@@ -56,9 +58,8 @@ def png(drawing: Drawing) -> bytes:
 
 def new_figure(height_in: float, width_in: float = PANEL_WIDTH_IN) -> tuple[Figure, Axes]:
     """A figure with one pair of axes, kept apart from pyplot's global state."""
-    figure = Figure(figsize=(width_in, height_in), layout="constrained", dpi=100)
+    figure = Figure(figsize=(width_in, height_in), dpi=100)
     FigureCanvasAgg(figure)
-    figure.get_layout_engine().set(w_pad=0.03, h_pad=0.03)  # type: ignore[union-attr, call-arg]
     return figure, figure.subplots()
 
 
@@ -79,6 +80,41 @@ def new_strips(heights_in: Sequence[float], width_in: float = PANEL_WIDTH_IN) ->
     for axes in made[:-1]:
         axes.tick_params(labelbottom=False)
     return figure, made
+
+
+def _lay_out(figure: Figure) -> None:
+    """Place the one pair of axes of `new_figure` so that its labels and the legends outside it just fit.
+
+    What matplotlib's constrained layout does, without measuring every text twice: only where other ticks have come of
+    the new size.
+    """
+    (axes,) = figure.axes
+    renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
+    width, height = figure.bbox.size
+    pad = _PAD_IN * figure.dpi
+    low, high = pad, height - pad
+    for legend in figure.legends:
+        box = legend.get_window_extent(renderer)
+        if box.y0 + box.y1 < height:
+            low += box.height + 2 * pad
+        else:
+            high -= box.height + 2 * pad
+    for _ in range(2):
+        ticks = _ticks(axes)
+        place = axes.get_window_extent()
+        labels = axes.get_tightbbox(renderer, for_layout_only=True) or place
+        left, bottom = pad + place.x0 - labels.x0, low + place.y0 - labels.y0
+        right, top = width - pad - (labels.x1 - place.x1), high - (labels.y1 - place.y1)
+        if right <= left or top <= bottom:
+            # Labels larger than the figure: they are cut.
+            return
+        axes.set_position((left / width, bottom / height, (right - left) / width, (top - bottom) / height))
+        if _ticks(axes) == ticks:
+            return
+
+
+def _ticks(axes: Axes) -> list[list[float]]:
+    return [list(axis.get_majorticklocs()) for axis in (axes.xaxis, axes.yaxis)]
 
 
 def _colours_to_variables(svg: str) -> str:
@@ -130,15 +166,14 @@ def to_drawing(figure: Figure, name: str, text: str, data: pl.DataFrame | Sequen
     """
     if not re.fullmatch(r"[a-z0-9-]+", name):
         raise ValueError(f"figure name is {name!r}: use lower-case letters, digits and dashes")
-    # Laid out once here: savefig would otherwise draw everything a first time only to lay it out.
-    layout = figure.get_layout_engine()
-    if layout is not None:
-        layout.execute(figure)
-        figure.set_layout_engine("none")
+    # Laid out and written by hand: savefig draws everything a first time, only to lay it out.
+    if figure.axes[0].get_subplotspec() is not None:
+        _lay_out(figure)
     buffer = io.StringIO()
+    figure.dpi = RASTER_DPI
     # Without these entries matplotlib writes a date and its own address into the file.
     metadata = {"Date": None, "Creator": None, "Format": None, "Type": None}
-    figure.savefig(buffer, format="svg", metadata=metadata, dpi=RASTER_DPI)
+    FigureCanvasSVG(figure).print_svg(buffer, metadata=metadata)  # type: ignore[no-untyped-call]
     raw = buffer.getvalue()
     body = raw[raw.index("<svg") :]
     body = re.sub(r"\s*<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
