@@ -156,20 +156,31 @@ def runs_per_cell(
         chance = power(runs, shift_sd=shift_sd, alpha=alpha, comparisons=comparisons, paired=paired, freedom=freedom)
         return chance >= wanted_power
 
-    return least_number(enough, LEAST_RUNS + 1)
+    # By a normal mean whose spread is known, or nearly so.
+    distance = special.ndtri(1.0 - alpha / 2.0 / comparisons) + special.ndtri(wanted_power)
+    guess = (1.0 if paired else 2.0) * (distance / shift_sd) ** 2 * (1.0 if freedom is None else 1.0 + 4.0 / freedom)
+    return least_number(enough, LEAST_RUNS + 1, guess=math.ceil(min(guess + 1.0, MOST_RUNS)))
 
 
-def least_number(enough: Callable[[int], bool], least: int) -> int | None:
+def least_number(enough: Callable[[int], bool], least: int, *, guess: int = 0) -> int | None:
     """Return the least number from `least` to 1000 that is enough, where every larger one is too; None above 1000.
+
+    It is looked for around `guess`.
 
     >>> least_number(lambda n: n * n > 50, 2)
     8
     """
-    low, high = least - 1, least
-    while not enough(high):
-        low, high = high, high * 2
-        if low > MOST_RUNS:
-            return None
+    low, high, step = least - 1, max(least, guess), 1
+    if enough(high):
+        while high > least and enough(at := max(least, high - step)):
+            high, step = at, 2 * step
+        low = at if high > least else low
+    else:
+        low = high
+        while not enough(high := low + step):
+            low, step = high, 2 * step
+            if low > MOST_RUNS:
+                return None
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)

@@ -109,20 +109,27 @@ def _rank_sum_exact(ranks: FloatArray, size: int) -> float:
     # Twice the ranks are whole numbers even with ties.
     doubled = np.rint(2 * ranks).astype(np.int64)
     observed = abs(int(doubled[:size].sum()) * len(ranks) - size * int(doubled.sum()))
-    if 2 * size > len(ranks):
-        size = len(ranks) - size
-    most = int(np.sort(doubled)[-size:].sum())
+    size = min(size, len(ranks) - size)
+    ways = _rank_sum_ways(tuple(np.sort(doubled).tolist()), size)
+    away = np.abs(np.arange(len(ways)) * len(ranks) - size * int(doubled.sum()))
+    return float(ways[away >= observed].sum() / ways.sum())
+
+
+@lru_cache(maxsize=256)
+def _rank_sum_ways(doubled: tuple[int, ...], size: int) -> FloatArray:
+    """The ways to choose `size` of these values with sum 0, 1, ..., up to a factor."""
+    most = sum(doubled[-size:])
     # ways[i, s]: the share of ways to choose i of the values seen so far with sum s, of all ways to choose them.
-    ways = np.zeros((size + 1, most + 1))
+    ways: FloatArray = np.zeros((size + 1, most + 1))
     ways[0, 0] = 1.0
-    for seen, value in enumerate(doubled.tolist(), start=1):
+    for seen, value in enumerate(doubled, start=1):
         for i in range(min(seen, size), 0, -1):
             ways[i, value:] += ways[i - 1, : most + 1 - value]
         # Kept near 1, so that 10^100 ways do not overflow; only shares are asked for in the end.
         if seen % 64 == 0:
             ways /= ways.max()
-    away = np.abs(np.arange(most + 1) * len(ranks) - size * int(doubled.sum()))
-    return float(ways[size][away >= observed].sum() / ways[size].sum())
+    chosen: FloatArray = ways[size]
+    return chosen
 
 
 def _kruskal_drawn(ranks: FloatArray, sizes: tuple[int, ...], rng: np.random.Generator, draws: int) -> float:
