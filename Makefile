@@ -117,6 +117,9 @@ $(DONE)/building: python/requirements/build.txt $(DONE)/venv
 $(DONE)/dev: python/requirements/dev.txt python/requirements/platforms.txt $(DONE)/dependencies
 	$(call say,installing the tools for tests and the libraries that platforms need)
 	@$(call pinned,dev)
+	@# The script of the charts takes longer to make than a small report: once for all tests.
+	@$(BIN)/python -c 'import runpy; made = runpy.run_path("python/src/vtare/report/bundle.py"); \
+	  made["BUILT"].write_text(made["make_bundle"](), encoding="utf-8")'
 	@touch $@
 
 # The list is a prerequisite of its own, so that a deleted file also makes a new wheel.
@@ -388,5 +391,5 @@ test-release: dist $(DONE)/dev from-nothing
 	@$(BIN)/python -m pytest -q tests/test_aarch64.py tests/platforms/test_image.py
 
 clean:
-	rm -rf build dist target bench/target $(VENV) python/src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf build dist target bench/target $(VENV) python/src/*.egg-info python/src/vtare/report/templates/charts.js .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find bench python tests -name __pycache__ -type d -prune -exec rm -rf {} +
