@@ -28,8 +28,8 @@ from vtare.number_text import (
 from vtare.plots import decimate, palette
 from vtare.plots.axes import log_ticks, scale_for
 from vtare.plots.drawn import style_context
-from vtare.plots.processes import drawing_processes
 from vtare.plots.svg import new_figure
+from vtare.report.processes import drawing_processes
 
 RNG_SEED = 5
 
@@ -527,7 +527,7 @@ def test_other_processes_draw_the_same_and_pass_on_what_is_wrong(monkeypatch: py
 def test_where_no_process_can_be_started_all_is_drawn_here(program: str, tmp_path: Path) -> None:
     script = tmp_path / "drawn.py"
     script.write_text(
-        "import multiprocessing, sys\nfrom vtare import plots\nfrom vtare.plots.processes import drawing_processes\n"
+        "import multiprocessing, sys\nfrom vtare import plots\nfrom vtare.report.processes import drawing_processes\n"
         "if __name__ == '__main__':\n"
         "    multiprocessing.get_context('spawn').set_executable(sys.argv[1])\n"
         "    with drawing_processes():\n"

@@ -420,9 +420,9 @@ def _precision(opened: Store, shown: Path) -> Callable[[int], str | None] | None
 def _write_report(store: Path) -> tuple[Path, list[str], list[str]]:
     """Write the report of a campaign; beside the path stand its answer in sentences, and what limits it."""
     # Here, not above: plotting costs a second that `status` and `plan` need not pay.
-    from vtare.plots.processes import drawing_processes
     from vtare.report.claims import answer
     from vtare.report.content import layouts_of
+    from vtare.report.processes import drawing_processes
     from vtare.report.write import REPORT_NAME, write_summary
     from vtare.sentences.template import plain
 

@@ -117,7 +117,7 @@ def _refuse_apart(*pairs: tuple[str, bool, str, bool]) -> None:
 
 
 def _write_report(store: Path, out: Path | None, form: str) -> None:
-    from vtare.plots.processes import drawing_processes
+    from vtare.report.processes import drawing_processes
     from vtare.report.write import default_name, write_summary
     from vtare.stored.paths import is_watched
 
@@ -146,8 +146,8 @@ def _report_over_time(store: Path, out: Path | None) -> Path:
 def _write_figures(
     store: Path, out: Path | None, only: tuple[str, ...], forms: tuple[str, ...], *, as_json: bool
 ) -> None:
-    from vtare.plots.processes import drawing_processes
     from vtare.report.content import content_of
+    from vtare.report.processes import drawing_processes
     from vtare.report.write import figures_place, refuse_empty, write_figures
 
     summary = summary_of(store)

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import resource
 import signal
-from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
-from contextlib import contextmanager, suppress
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import forkserver
 from typing import TYPE_CHECKING, Final
-
-import vtare.plots  # noqa: F401
-from vtare.plots.drawn import drawn_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _MOST: Final = 4
-"""Processes: half a second each to begin with, which few figures are worth."""
+"""Processes, so that no report takes a large machine for itself."""
+_YOUNG_OBJECTS: Final = 100_000
+"""New objects after which unreachable ones are looked for: a figure makes more than Python's 700 at every label."""
 
 
 @contextmanager
@@ -32,17 +33,20 @@ def drawing_processes() -> Iterator[None]:
         yield
         return
     try:
-        # Not forked: threads of Polars would be missing in the copy.
-        context = multiprocessing.get_context("spawn")
-        executor = ProcessPoolExecutor(count, mp_context=context, initializer=_leave_interrupts)
+        # Not forked from this process, whose threads of Polars would be missing in the copies.
+        forkserver.set_forkserver_preload(["vtare.plots"])
+        forkserver.ensure_running()
+        context = multiprocessing.get_context("forkserver")
+        executor = ProcessPoolExecutor(count, mp_context=context, initializer=_begin)
     except OSError:
         # Where no process can be had, this one draws.
         yield
         return
     with executor:
-        with suppress(BrokenExecutor, OSError):
-            for _ in range(count):
-                executor.submit(os.getpid)
+        # Here, not above: they begin meanwhile.
+        from vtare.plots.drawn import drawn_by
+
+        gc.set_threshold(_YOUNG_OBJECTS)
         try:
             with drawn_by(executor):
                 yield
@@ -51,6 +55,7 @@ def drawing_processes() -> Iterator[None]:
             raise
 
 
-def _leave_interrupts() -> None:
-    """Leave Ctrl-C to the process that asked; this module has imported what draws."""
+def _begin() -> None:
+    """Leave Ctrl-C to the process that asked."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.set_threshold(_YOUNG_OBJECTS)
