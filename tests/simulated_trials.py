@@ -8,13 +8,19 @@ from typing import Any
 import numpy as np
 
 from vtare.ab.commands import Command
-from vtare.ab.compare import Asked, Compared, compare
-from vtare.ab.figures import COUNTED
+from vtare.ab.compare import SUITE_ALPHA, Asked, Compared, compare
+from vtare.ab.figures import COUNTED, Figure, Reader
+from vtare.ab.readings import Reading
+from vtare.ab.suite import beside_each_other
 from vtare.ab.trials import MachineTime, Measured, Trials
 
 MACHINE = {"kernel": "6.1.0", "cpu_model": "simulated", "cpus_allowed": [0, 1], "hypervisor": None, "container": None}
 A, B = Command(("a",), "a"), Command(("b",), "b")
 Noise = Callable[[np.random.Generator], float]
+
+
+def none(rng: np.random.Generator) -> float:
+    return 0.0
 
 
 def measured(wall_ns: float, **more: Any) -> Measured:
@@ -49,16 +55,58 @@ class SimulatedTrials(Trials):
         return runs, MachineTime(0, None, None, None, 1)
 
 
+class SimulatedSuite(SimulatedTrials):
+    """Programs that print `count` benchmarks; the first one is `slower` times as long for B.
+
+    `machine` meets all benchmarks of a run, `own` each alone.
+    """
+
+    def __init__(self, count: int, slower: float, own: Noise, machine: Noise, seed: int) -> None:
+        super().__init__(slower, own, machine, seed)
+        self.names = [f"benchmark {at}" for at in range(count)]
+
+    def run(
+        self, commands: Sequence[Command], cpus: Sequence[Sequence[int]] | None = None
+    ) -> tuple[list[Measured], MachineTime]:
+        runs = []
+        for command in commands:
+            drift = self.shared(self.rng)
+            readings = {}
+            for at, name in enumerate(self.names):
+                slower = self.slower if command is B and at == 0 else 1.0
+                value = 1000.0 * (at + 1) * slower * float(np.exp(drift + self.own(self.rng)))
+                readings[name] = Reading(name, (value,), "ns", more_is_better=False)
+            runs.append(measured(1e9, begin_ns=round(self.now), readings=readings))
+            self.now += 1e9
+        return runs, MachineTime(0, None, None, None, 1)
+
+    def figures(self) -> list[Figure]:
+        """All benchmarks."""
+        reader = Reader([])
+        reader._first = "a", dict(self.run([A])[0][0].readings)
+        return reader.figures()
+
+
+def compared_suite(
+    count: int, slower: float, own: Noise, machine: Noise = none, seed: int = 1, **asked: Any
+) -> Compared:
+    """A suite, compared as `vtare ab --suite` does."""
+    trials = SimulatedSuite(count, slower, own, machine, seed)
+    first = trials.run((A, B))[0]
+    figures = beside_each_other(trials.figures(), first[0])
+    return compare(
+        trials, (A, B), figures,
+        Asked(**{"most_pairs": 100, "most_s": 1e9, "alpha": SUITE_ALPHA, "design": "interleaved", **asked}),
+        rng=np.random.default_rng(seed), first=first, judged=len(figures),
+    )  # fmt: skip
+
+
 def quiet(rng: np.random.Generator) -> float:
     return float(rng.normal(scale=0.01))
 
 
 def noise_of(rng: np.random.Generator, *, spread: float) -> float:
     return float(rng.normal(scale=spread))
-
-
-def none(rng: np.random.Generator) -> float:
-    return 0.0
 
 
 def bursts(rng: np.random.Generator) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 import numpy as np
 
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from vtare.ab.trials import MachineTime, Measured
 
 DEFAULT_MARGIN: Final = 0.05
+ALPHA: Final = 0.05
+SUITE_ALPHA: Final = 0.01
+"""The chance of any false difference in a suite: it is run at every commit."""
 LEAST_PAIRS: Final = 8
 EQUIVALENT_PAIRS: Final = 32
 """Pairs without which nothing is equivalent: a kind of run that is 1 in 10 is missing in 32 of them in 3.4 %."""
@@ -54,21 +57,28 @@ _RECENT: Final = 8
 StoppedWord = Literal["known", "time", "pairs", "interrupted"]
 
 
+class Limit(Protocol):
+    """What the typical run's interval is to leave out."""
+
+    def log_ratio(self, figure: Figure) -> float:
+        """The log ratio that it lies at, for this figure."""
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """What is to be known, and what it may cost.
 
     `margin` is the share below which a difference does not matter: the interval is made half as wide to either side.
-    `limits` are log ratios that the typical run's interval is to leave out: it ends once it does, and `asks_margin` is
-    False where no more than that is to be known. `most_s` and `most_pairs` end it whatever is known by then.
+    It ends once the typical run's interval leaves out all `limits`, and `asks_margin` is False where no more than that
+    is to be known. `most_s` and `most_pairs` end it whatever is known by then.
     """
 
     margin: float = DEFAULT_MARGIN
-    alpha: float = 0.05
+    alpha: float = ALPHA
     most_s: float = 60.0
     most_pairs: int | None = None
     design: DesignWord | None = None
-    limits: tuple[float, ...] = ()
+    limits: tuple[Limit, ...] = ()
     asks_margin: bool = True
 
     @property
@@ -76,9 +86,13 @@ class Asked:
         """The half-width that is wanted, of a log ratio."""
         return math.log1p(self.margin) / 2.0
 
-    def is_answered(self, found: stats.PairedShift) -> bool:
+    def edges(self, figure: Figure) -> tuple[float, ...]:
+        """The log ratios of all limits, for this figure."""
+        return tuple(limit.log_ratio(figure) for limit in self.limits)
+
+    def is_answered(self, found: stats.PairedShift, figure: Figure) -> bool:
         """Whether an interval leaves out every limit, and, where a margin is asked for, shows a difference."""
-        limits = (*self.limits, 0.0) if self.asks_margin else self.limits
+        limits = (*self.edges(figure), 0.0) if self.asks_margin else self.edges(figure)
         return found.low is not None and found.high is not None and not any(
             found.low <= limit <= found.high for limit in limits
         )  # fmt: skip
@@ -155,6 +169,7 @@ class Finding:
 class Compared:
     """What was found: `primary` has a finding for each command but the first, `others` those of the other figures.
 
+    Of a suite `primary` has those of all its benchmarks, and `absent` those that not all commands have.
     `void` pairs are left out: a program of theirs left processes behind, or (`halted` of them) was stopped meanwhile.
     """
 
@@ -168,12 +183,19 @@ class Compared:
     stopped: StoppedWord
     void: int = 0
     halted: int = 0
+    absent: tuple[str, ...] = ()
+
+    @property
+    def is_suite(self) -> bool:
+        """Whether many figures are judged together."""
+        return len(self.primary) >= len(self.commands)
 
     def open_limits(self, finding: Finding) -> list[float]:
         """The limits (log ratios) that a finding of the judged figure leaves open."""
         low, high = finding.low, finding.high
         return [
-            limit for limit in self.asked.limits if low is None or high is None or low <= math.exp(limit) <= high
+            edge for edge in self.asked.edges(finding.figure)
+            if low is None or high is None or low <= math.exp(edge) <= high
         ]  # fmt: skip
 
     def seconds_for(self, margin: float) -> float | None:
@@ -200,14 +222,16 @@ def compare(
     show: Callable[[str], None] = lambda text: None,
     first: Sequence[Measured] | None = None,
     begin: float | None = None,
+    judged: int = 1,
 ) -> Compared:
-    """Run pairs until each command is known to be worse, better or equivalent by the first figure.
+    """Run pairs until each command is known to be worse, better or equivalent by the first figures.
 
+    `judged` of them are judged together: the chance of any false difference among them is that of one alone.
     `first` are runs that warmed up, where there were some, and `begin` when the time began that it may take
     (`time.monotonic`). Ctrl-C ends it early: what has come by then is the answer.
 
     Raises:
-        BadInput: a command fails, or the first figure is not above 0.
+        BadInput: a command fails, or a judged figure is not above 0.
     """
     begin = time.monotonic() if begin is None else begin
     orders = Orders(len(commands), rng)
@@ -215,7 +239,7 @@ def compare(
     stopped: StoppedWord | None = None
     void = halted = in_a_row = 0
     chosen, tried = UNTRIED, Tried()
-    looks = _StoppingRule(figures[0], commands, asked, begin)
+    looks = _StoppingRule(figures[:judged], commands, asked, begin)
     first = list(first or ())
     try:
         if not first:
@@ -254,7 +278,7 @@ def compare(
         # Nothing else is known: a pair of which both runs were the first ones.
         pairs = list(tried.pairs[chosen.design]) or [Pair(tuple(first), tuple(range(len(commands))), ())]
     looks.end(pairs)
-    others = [_once(figure, k, pairs, asked) for figure in figures[1:] for k in range(1, len(commands))]
+    others = [_once(figure, k, pairs, asked) for figure in figures[judged:] for k in range(1, len(commands))]
     return Compared(
         tuple(commands), asked, chosen, tuple(pairs), looks.findings, tuple(others),
         time.monotonic() - begin, stopped, void, halted,
@@ -281,11 +305,14 @@ def _whole_run(trials: Runner, command: Command) -> tuple[Measured, MachineTime]
 
 
 class _StoppingRule:
-    """When to look at the first figure, and when that is enough."""
+    """When to look at the judged figures, and when that is enough."""
 
-    def __init__(self, figure: Figure, commands: Sequence[Command], asked: Asked, begin: float) -> None:
-        alpha = asked.alpha / (len(commands) - 1)
-        self._watched = [_Watched(figure, k, alpha, asked) for k in range(1, len(commands))]
+    def __init__(self, figures: Sequence[Figure], commands: Sequence[Command], asked: Asked, begin: float) -> None:
+        alpha = asked.alpha / (len(commands) - 1) / len(figures)
+        in_suite = len(figures) > 1
+        self._watched = [
+            _Watched(figure, k, alpha, asked, in_suite=in_suite) for figure in figures for k in range(1, len(commands))
+        ]
         self._asked = asked
         self._begin = begin
         self._next = LEAST_PAIRS
@@ -293,6 +320,8 @@ class _StoppingRule:
     @property
     def progress(self) -> str:
         """How much is known, for people who wait."""
+        if len(self._watched) > 1 and (open_ := sum(one.finding is None for one in self._watched)):
+            return f", {open_} of {len(self._watched)} answers are open"
         return self._watched[0].progress
 
     @property
@@ -403,8 +432,9 @@ def _unpaired(figure: Figure, command: int, pairs: Sequence[Pair], asked: Asked,
 class _Watched:
     """The looks at one command's first figure."""
 
-    def __init__(self, figure: Figure, command: int, alpha: float, asked: Asked) -> None:
+    def __init__(self, figure: Figure, command: int, alpha: float, asked: Asked, *, in_suite: bool) -> None:
         self._figure = figure
+        self._in_suite = in_suite
         self._command = command
         self._alpha = alpha
         self._asked = asked
@@ -418,6 +448,10 @@ class _Watched:
     def look(self, pairs: Sequence[Pair], *, last: bool) -> None:
         """Look once more; at the last look, or where it is known, there is a finding."""
         if self.finding is not None:
+            return
+        if self._in_suite and (why := _without_ratio(self._figure, self._command, pairs)) is not None:
+            # One benchmark without a ratio does not end the comparison of the others.
+            self.finding = _refused(self._figure, self._command, pairs, self._alpha, why)
             return
         sides = _sides(self._figure, self._command, pairs, paired=True)
         settled = self._typical or self._look_at_typical(sides, last=last)
@@ -447,7 +481,7 @@ class _Watched:
         level = self._looks.level(share, last=last)
         typical = stats.paired_shift(d, alpha=level) if level > 0 else None
         widened = sides.widened(typical or now)
-        answered = typical is not None and self._asked.is_answered(widened)
+        answered = typical is not None and self._asked.is_answered(widened, self._figure)
         return widened if answered or last or share >= 1.0 else None
 
 
@@ -521,7 +555,7 @@ def _finding(
         why = wording.too_few(found.n, stats.least_pairs(alpha))
         return _refused(figure, command, [], alpha, why, math.exp(found.value), found.n)
     mean = sides.mean(alpha)
-    verdict, more, reason = _judged(sides, found, mean, asked)
+    verdict, more, reason = _judged(figure, sides, found, mean, asked)
     return Finding(
         figure, command, math.exp(found.value), math.exp(found.low), math.exp(found.high), 1 - alpha, verdict, more,
         found.n, reason, mean.value, mean.low, mean.high,
@@ -530,14 +564,14 @@ def _finding(
 
 
 def _judged(
-    sides: Sides, found: stats.PairedShift, mean: stats.MeanRatio, asked: Asked
+    figure: Figure, sides: Sides, found: stats.PairedShift, mean: stats.MeanRatio, asked: Asked
 ) -> tuple[Verdict, int | None, str | None]:
     """The verdict, the number of pairs that are missing for one, and why there is none."""
     margin, n = math.log1p(asked.margin), len(sides.own)
     if _above(found) or _below(found):
         return (Verdict.HIGHER if _above(found) else Verdict.LOWER), 0, None
     equivalent = n >= EQUIVALENT_PAIRS and _is_inside(found, asked) and _is_mean_inside(mean, asked)
-    if not equivalent and not asked.asks_margin and asked.is_answered(found):
+    if not equivalent and not asked.asks_margin and asked.is_answered(found, figure):
         return Verdict.INCONCLUSIVE, 0, None
     if max(sides.coarseness, sides.open_by_step) > margin:
         return Verdict.INCONCLUSIVE, None, wording.in_steps(percent_text(sides.coarseness))

@@ -198,13 +198,32 @@ def _refuse_word(name: str, how: str) -> None:
     )
 
 
-class Reader:
-    """Reads the figures of every run, which must be the same ones in the same units."""
+def read_suite(how: str, *, locale: str | None = None) -> MetricOption:
+    """Return what reads all benchmarks of a suite: one of `FORMATS`, each benchmark by its own name.
 
-    def __init__(self, metrics: Sequence[MetricOption]) -> None:
+    Raises:
+        BadInput: it is none of them.
+    """
+    if how not in FORMATS:
+        raise BadInput(f"--suite: '{how}' is not known. Choose one of {', '.join(FORMATS)}")
+    return read_metric(f"{_SUITE}={how}", locale=locale)
+
+
+_SUITE: Final = "suite"
+
+
+class Reader:
+    """Reads the figures of every run, which must be the same ones in the same units.
+
+    Of a `suite`, the ones that all commands have are compared: a change may add benchmarks, and take some away.
+    """
+
+    def __init__(self, metrics: Sequence[MetricOption], *, suite: MetricOption | None = None) -> None:
         """Begin without a run."""
-        self._metrics = tuple(metrics)
+        self._suite = suite
+        self._metrics = (*([suite] if suite else []), *metrics)
         self._first: tuple[str, Readings] | None = None
+        self._of_suite: dict[str, set[str]] = {}
 
     def read(self, printed: str, command: str) -> Readings:
         """Return the readings of a run of `command` by their names.
@@ -218,6 +237,9 @@ class Reader:
                 printed_readings = metric.read(printed)
             except NoReading as error:
                 raise BadInput(f"--metric {metric.name}: {command}: {error}") from error
+            if metric is self._suite:
+                printed_readings = [replace(one, name=one.name.removeprefix(f"{_SUITE} ")) for one in printed_readings]
+                self._of_suite.setdefault(command, {one.name for one in printed_readings})
             for one in printed_readings:
                 if one.name in readings or one.name in _COUNTED_NAMES:
                     raise BadInput(f"--metric {metric.name}: there are two figures '{one.name}'. Give one another name")
@@ -225,25 +247,40 @@ class Reader:
         if self._first is None:
             self._first = command, readings
         else:
-            _check_same(*self._first, command, readings)
+            _check_same(*self._first, command, readings, besides=self._known_of_suite)
         return readings
+
+    @property
+    def _known_of_suite(self) -> set[str]:
+        return {name for names in self._of_suite.values() for name in names}
+
+    def absent(self) -> list[str]:
+        """The benchmarks of the suite that not all commands have."""
+        every = self._of_suite.values()
+        return sorted(name for name in self._known_of_suite if not all(name in names for names in every))
+
+    def suite(self, figures: Sequence[Figure]) -> list[Figure]:
+        """Those of the figures that are benchmarks of the suite."""
+        return [figure for figure in figures if figure.name in self._known_of_suite]
 
     def figures(self, *, more_is_better: bool | None = None) -> list[Figure]:
         """Return the figures of the runs so far. `more_is_better` is of those whose unit does not state it."""
         if self._first is None:
             return []
+        absent = set(self.absent())
         tails = {metric.name for metric in self._metrics if metric.has_tails}
         return [
             figure
             for one in self._first[1].values()
+            if one.name not in absent
             for figure in _figures_of(one, more_is_better, has_tails=one.name in tails)
         ]
 
 
-def _check_same(first: str, before: Readings, command: str, readings: Readings) -> None:
+def _check_same(first: str, before: Readings, command: str, readings: Readings, *, besides: set[str]) -> None:
     for missing, whose, other in (
-        (before.keys() - readings.keys(), first, command),
-        (readings.keys() - before.keys(), command, first),
+        (before.keys() - readings.keys() - besides, first, command),
+        (readings.keys() - before.keys() - besides, command, first),
     ):
         if missing:
             names = ", ".join(f"'{name}'" for name in sorted(missing)[:5])
@@ -252,7 +289,7 @@ def _check_same(first: str, before: Readings, command: str, readings: Readings) 
                 "same ones"
             )
     for name, one in readings.items():
-        if one.values and before[name].values and one.unit != before[name].unit:
+        if name in before and one.values and before[name].values and one.unit != before[name].unit:
             raise BadInput(
                 f"--metric {name}: {first} printed it with {unit_text(before[name].unit)}, {command} with "
                 f"{unit_text(one.unit)}. Have both print the same unit"

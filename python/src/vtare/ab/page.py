@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from vtare import plots, stats
-from vtare.ab.verdict import NOISE, letter, suffix_of, written
+from vtare.ab.verdict import NOISE, benchmarks, letter, suffix_of, worst_first, written
 from vtare.report import text
 from vtare.report.facts import facts_of_machine
 from vtare.report.frame import lab_version
@@ -29,18 +29,25 @@ if TYPE_CHECKING:
     from vtare.ab.verdict import Outcome, Row, Written
 
 
+_MOST_DRAWN: Final = 6
+"""Benchmarks of a suite that are drawn; all are in the table."""
+
+
 def compared_page(outcome: Outcome) -> str:
     """The report of a comparison as one HTML document that fetches nothing."""
     compared = outcome.compared
     shown = written(compared)
-    parts = [(finding, [*_pairs(compared, finding), *_shift(outcome, finding)]) for finding in compared.primary]
-    first = parts[0][1]
+    parts = [
+        (finding, [*_pairs(compared, finding, mark), *_shift(outcome, finding, mark)])
+        for mark, finding in _drawn(compared)
+    ]
+    first = parts[0][1] if parts else []
     headline = first.pop(0) if first else None
     commands = Notes(tuple((FigureText(name), f": `{command}`") for name, command in shown.commands), details=True)
     sections = [
-        Section(f"figures-{letter(finding.command).lower()}", f"{letter(finding.command)} against {letter(0)}",
-                tuple(questions))
-        for finding, questions in parts
+        Section(f"figures-{mark}", finding.figure.name if compared.is_suite else
+                f"{letter(finding.command)} against {letter(0)}", tuple(questions))
+        for (mark, _), (finding, questions) in zip(_drawn(compared), parts, strict=True)
         if questions
     ]  # fmt: skip
     machine = ", ".join(str(outcome.machine.get(key) or "unknown") for key in ("hostname", "cpu_model", "kernel"))
@@ -65,10 +72,19 @@ def compared_page(outcome: Outcome) -> str:
     ))  # fmt: skip
 
 
+def _drawn(found: Compared) -> list[tuple[str, Finding]]:
+    """What is drawn, each with a name for its figures: every command, or the worst benchmarks of a suite."""
+    if not found.is_suite:
+        return [(letter(finding.command).lower(), finding) for finding in found.primary]
+    return [(str(at), finding) for at, finding in enumerate(worst_first(found)[:_MOST_DRAWN], 1)]
+
+
 def _title(found: Compared) -> str:
     more = [letter(k) for k in range(1, len(found.commands))]
     figure = found.primary[0].figure
     worse = figure.word(higher=not figure.more_is_better)
+    if found.is_suite:
+        return wording.is_any_worse(len(benchmarks(found)), more[0], letter(0))
     return wording.is_worse(more, worse, letter(0), figure.name)
 
 
@@ -116,7 +132,7 @@ def _change(row: Row) -> Shown:
     return words("") if ratio is None else Shown(text.keep(row.change), repr(ratio), ratio)
 
 
-def _pairs(found: Compared, finding: Finding) -> list[Question]:
+def _pairs(found: Compared, finding: Finding, mark: str) -> list[Question]:
     """The change in each pair with the noise beside it; none where runs are no pairs or have no ratio."""
     if found.chosen.design == "sequential" or finding.ratio is None:
         return []
@@ -128,7 +144,7 @@ def _pairs(found: Compared, finding: Finding) -> list[Question]:
         finding.ratio, finding.low, finding.high,
     )  # fmt: skip
     strips = [plots.Strip(label, tuple(getattr(pair, name) for pair in found.pairs)) for name, label in NOISE.items()]
-    name = f"pairs-{letter(command).lower()}"
+    name = f"pairs-{mark}"
     drawing = plots.pair_changes(
         changes, strips, name=name, label=f"change in {figure.name}", margin_ratio=1 + found.asked.margin
     )
@@ -145,7 +161,7 @@ def _order(found: Compared, pair: Pair, only: Sequence[int] | None = None) -> st
     return " then ".join(name for name, _ in shown)
 
 
-def _shift(outcome: Outcome, finding: Finding) -> list[Question]:
+def _shift(outcome: Outcome, finding: Finding, mark: str) -> list[Question]:
     """The shift function: of the readings of each run where it has some, else of the runs."""
     compared, figure, command = outcome.compared, finding.figure, finding.command
     rng = np.random.default_rng([outcome.seed, command])
@@ -166,7 +182,7 @@ def _shift(outcome: Outcome, finding: Finding) -> list[Question]:
         of, rule = "runs", wording.HARRELL_DAVIS
         shifts = stats.quantile_shift(first, second, level=level, rng=rng)
     points = [(one.probability, one.ratio, one.low, one.high) for one in shifts]
-    name = f"shift-{letter(command).lower()}"
+    name = f"shift-{mark}"
     title = titles.SHIFT
     if not points:
         short = wording.no_quantile(len(compared.pairs), stats.LEAST_SHIFT_PAIRS)
@@ -186,7 +202,7 @@ def _quantiles(readings: Sequence[float]) -> dict[str, Any]:
 
 
 def _pair_table(found: Compared) -> Table:
-    figure = found.primary[0].figure
+    figure = _drawn(found)[0][1].figure
     quantity = f"value{suffix_of(figure)}"
     known = [name for name in NOISE if any(getattr(pair, name) is not None for pair in found.pairs)]
     columns = (

@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 from vtare import stats
 from vtare.ab.verdict import (
+    answer,
     basis,
     change_text,
     design_text,
@@ -21,6 +22,7 @@ from vtare.ab.verdict import (
     mean_text,
     sentence,
     void_text,
+    worst_first,
 )
 from vtare.sentences import ab as wording
 from vtare.stored.paths import plain_line
@@ -38,7 +40,7 @@ _QUARTILES: Final = (0.25, 0.5, 0.75)
 def markdown(outcome: Outcome) -> str:
     """For a pull request or a step summary: the answer, a table, how it was found."""
     compared = outcome.compared
-    lines = [f"**{_cell(sentence(compared, finding))}**" for finding in compared.primary]
+    lines = [f"**{_cell(line)}**" for line in answer(compared)]
     lines += [
         f"\n{_cell(more)}"
         for more in (known_beside(compared), floor_text(compared), void_text(compared))
@@ -49,7 +51,7 @@ def markdown(outcome: Outcome) -> str:
         lines.append("\n" + wording.fail_if(f"`--fail-if '{limit.text}'`", crossed=crossed))
     lines += ["", "| figure | command | typical run (interval) | mean of all runs (interval) | verdict |",
               "|---|---|---|---|---|"]  # fmt: skip
-    lines += [_row(finding) for finding in (*compared.primary, *compared.others)]
+    lines += [_row(finding) for finding in (*worst_first(compared), *compared.others)]
     lines += ["", *(f"- {letter(k)}: {_code(command.text)}" for k, command in enumerate(compared.commands))]
     lines.append(f"- {basis(compared)} {design_text(compared)} {wording.seed(outcome.seed)}")
     return "\n".join(lines) + "\n"
@@ -81,7 +83,8 @@ def junit(outcome: Outcome) -> str:
     suite = ElementTree.Element("testsuite", name="vtare ab", tests=str(len(cases)))
     failures = skipped = 0
     for limit, finding in cases:
-        name = f"{letter(finding.command)} is not {limit.text}"
+        of = f" in {finding.figure.name}" if compared.is_suite else ""
+        name = f"{letter(finding.command)} is not {limit.text}{of}"
         case = ElementTree.SubElement(
             suite, "testcase", name=name, classname="vtare.ab", time=f"{compared.elapsed_s:.3f}"
         )
@@ -104,12 +107,20 @@ def junit(outcome: Outcome) -> str:
 def github(outcome: Outcome) -> str:
     """Workflow commands of GitHub: an error where a limit is crossed, a warning where it is too noisy, or a notice."""
     lines = []
-    for finding in outcome.compared.primary:
+    compared = outcome.compared
+    for finding in compared.primary:
         crossed = any(limit.crossed([finding]) for limit in outcome.limits)
         kind = "error" if crossed else "warning" if finding.is_open else "notice"
-        text = plain_line(sentence(outcome.compared, finding)).replace("%", "%25")
-        lines.append(f"::{kind} title=vtare ab::{text}")
+        # Of a suite only what is wrong: a reviewer reads no notice for each of 60 benchmarks.
+        if not compared.is_suite or crossed:
+            lines.append(_annotation(kind, sentence(compared, finding)))
+    if compared.is_suite:
+        lines += [_annotation("notice", line) for line in answer(compared)]
     return "\n".join(lines) + "\n"
+
+
+def _annotation(kind: str, text: str) -> str:
+    return f"::{kind} title=vtare ab::{plain_line(text).replace('%', '%25')}"
 
 
 @dataclass(frozen=True, slots=True)

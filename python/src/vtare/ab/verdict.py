@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 
 from vtare.ab.compare import DEFAULT_MARGIN
+from vtare.ab.suite import TYPICAL
 from vtare.ab.trials import COUNTED_FIELDS
 from vtare.errors import BadInput
 from vtare.number_text import ratio_range_text, ratio_text
@@ -113,17 +114,74 @@ def sentence(found: Compared, finding: Finding) -> str:
     return wording.too_noisy(b, a, of, interval, more)
 
 
+_HARM: Final = (Merit.WORSE, None, Merit.BETTER)
+_MOST_NAMED: Final = 5
+
+
+def worst_first(found: Compared) -> list[Finding]:
+    """The findings of a suite: what is worse, what is open, what is better, what is equivalent, what has no ratio."""
+
+    def harm(finding: Finding) -> tuple[int, float]:
+        if finding.ratio is None:
+            return len(_HARM) + 1, 0.0
+        size = math.log(finding.ratio) * (-1.0 if finding.figure.more_is_better else 1.0)
+        known = finding.is_different or finding.is_open
+        return _HARM.index(finding.change) if known else len(_HARM), -size
+
+    return sorted(found.primary, key=harm)
+
+
+def benchmarks(found: Compared) -> list[Finding]:
+    """The findings of a suite's benchmarks, without the typical one, the worst first."""
+    return [it for it in worst_first(found) if it.figure.name != TYPICAL]
+
+
+def answer(found: Compared) -> tuple[str, ...]:
+    """The answer about each command, or about a suite as a whole."""
+    return _suite(found) if found.is_suite else tuple(sentence(found, finding) for finding in found.primary)
+
+
+def _suite(found: Compared) -> tuple[str, ...]:
+    findings = benchmarks(found)
+    typical = [it for it in found.primary if it.figure.name == TYPICAL]
+    if not found.asked.limits:
+        kinds = [_kind(it) for it in findings]
+        margin = f"{100 * found.asked.margin:.3g} %"
+        counts = {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
+        together = [wording.together(str(it.change), change_text(it)) for it in typical if it.change]
+        return (wording.suite(len(findings), counts, margin), *together)
+    limits = [limit for limit in found.asked.limits if isinstance(limit, FailLimit)]
+
+    def crossed(some: Sequence[Finding]) -> list[Finding]:
+        return [it for it in some if any(limit.crossed([it]) for limit in limits)]
+
+    beyond = " or ".join(limit.beyond for limit in limits)
+    named = [f"{it.figure.name} ({change_and_range(it)[0]})" for it in crossed(findings)]
+    open_ = [it.figure.name for it in findings if not crossed([it]) and found.open_limits(it)]
+    together = [wording.together(beyond, change_text(it)) for it in crossed(typical)]
+    together += [wording.together_open(beyond) for it in typical if not together and found.open_limits(it)]
+    return (*wording.suite_limits(len(findings), beyond, named, open_, _MOST_NAMED, alone=not together), *together)
+
+
+def _kind(finding: Finding) -> str:
+    if finding.ratio is None:
+        return str(Verdict.REFUSED)
+    return str(finding.change or (Verdict.INCONCLUSIVE if finding.is_open else finding.verdict))
+
+
 def _at_most(found: Compared, finding: Finding) -> list[str]:
     """How far a command differs at most, in the directions that limits are about."""
     assert finding.low is not None
     assert finding.high is not None
-    sides = {limit > 0 for limit in found.asked.limits}
+    sides = {edge > 0 for edge in found.asked.edges(finding.figure)}
     ends = {True: finding.high, False: finding.low}
     return [f"{percent(ends[higher])} {finding.figure.word(higher=higher)}" for higher in sorted(sides, reverse=True)]
 
 
 def _open_limits(found: Compared) -> str | None:
-    """The limits of `--fail-if` that are not decided; None where all are."""
+    """The limits of `--fail-if` that are not decided; None where all are, or where the answer names them."""
+    if found.is_suite:
+        return None
     open_ = {
         (letter(finding.command), f"{finding.figure.word(higher=limit > 0)} by {100 * abs(math.expm1(limit)):.3g} %")
         for finding in found.primary
@@ -193,11 +251,11 @@ def floor_text(found: Compared) -> str | None:
     first, *more = (command.words for command in found.commands)
     if any(words != first for words in more):
         return None
-    finding = found.primary[0]
-    if finding.low is None or finding.high is None:
+    known = [(it.low, it.high) for it in found.primary if it.low is not None and it.high is not None]
+    if len(known) < len(found.primary):
         return wording.FLOOR_UNKNOWN
-    floor = wording.floor(percent(math.sqrt(finding.high / finding.low)))
-    return f"{floor} {wording.FALSE_ALARM}" if finding.is_different else floor
+    floor = wording.floor(percent(max(math.sqrt(high / low) for low, high in known)))
+    return f"{floor} {wording.FALSE_ALARM}" if any(it.is_different for it in found.primary) else floor
 
 
 def basis(found: Compared) -> str:
@@ -306,16 +364,17 @@ class Written:
 def written(found: Compared) -> Written:
     """Return all that is shown of a comparison as text, on a terminal and on a page."""
     rows: list[Row] = []
-    for finding in (*found.primary, *found.others):
+    first = worst_first(found) if found.is_suite else found.primary
+    for finding in (*first, *found.others):
         figure = finding.figure
         if not rows or rows[-1].figure != figure.name:
             rows.append(Row(figure.name, letter(0), median_text(found, figure, 0), "", "", None))
         median = median_text(found, figure, finding.command)
         rows.append(Row(figure.name, letter(finding.command), median, change_text(finding), finding.word, finding))
-    means = [_mean_sentence(found, finding) for finding in found.primary]
+    means = [] if found.is_suite else [_mean_sentence(found, finding) for finding in found.primary]
     about = (*means, finer_text(found), basis(found), design_text(found))
     return Written(
-        tuple(sentence(found, finding) for finding in found.primary),
+        answer(found),
         _warnings(found),
         tuple(line for line in about if line is not None),
         beside_text(found),
@@ -332,6 +391,11 @@ class FailLimit:
     word: str
     share: float
     text: str
+
+    @property
+    def beyond(self) -> str:
+        """What a figure is that crosses it."""
+        return f"{self.word} by more than {100 * self.share:.3g} %" if self.share else self.word
 
     def check(self, figure: Figure) -> None:
         """Refuse a word that the judged figure cannot have.
@@ -355,8 +419,8 @@ class FailLimit:
         """crossed, not crossed, or open."""
         if self.crossed(findings):
             return "crossed"
-        edge = math.exp(self.log_ratio(findings[0].figure))
-        is_open = any(it.low is None or it.high is None or it.low <= edge <= it.high for it in findings)
+        edges = [(it, math.exp(self.log_ratio(it.figure))) for it in findings]
+        is_open = any(it.low is None or it.high is None or it.low <= edge <= it.high for it, edge in edges)
         return "open" if is_open else "not crossed"
 
     def crossed(self, findings: Iterable[Finding]) -> list[Finding]:
@@ -427,11 +491,11 @@ class Outcome:
 
 
 def _answered(found: Compared) -> Answered:
-    first = found.primary[0]
+    first = worst_first(found)[0]
     more = ["--max-time TIME or --pairs N: allow more pairs"] if any(it.is_noisy for it in found.primary) else []
     coarse = ["print more digits, or let a run do more"] if any(it.is_coarse for it in found.primary) else []
     return answered(
-        (sentence(found, finding) for finding in found.primary),
+        answer(found),
         first.verdict.word(first.figure.better),
         limits=_warnings(found),
         advice=[(text, None) for text in (*more, *coarse)],
@@ -440,7 +504,25 @@ def _answered(found: Compared) -> Answered:
 
 def _warnings(found: Compared) -> tuple[str, ...]:
     """What must be read with the answer."""
-    return tuple(filter(None, (_open_limits(found), known_beside(found), floor_text(found), void_text(found))))
+    absent = wording.absent(found.absent, _MOST_NAMED) if found.absent else None
+    return tuple(
+        filter(
+            None,
+            (_open_limits(found), known_beside(found), floor_text(found), void_text(found), absent, _shared(found)),
+        )
+    )
+
+
+def _shared(found: Compared) -> str | None:
+    """In how many pairs most benchmarks of a suite moved together: what else went on meets all of them."""
+    typical = next((it for it in found.primary if it.figure.name == TYPICAL), None)
+    if typical is None:
+        return None
+    changes = [pair.log_ratio(typical.figure, typical.command) for pair in found.pairs]
+    known = np.array([change for change in changes if change is not None], dtype=np.float64)
+    moves = np.abs(known - np.median(known))
+    many = int((moves > math.log1p(found.asked.margin)).sum())
+    return wording.moved_together(many, len(found.pairs), percent(math.exp(float(moves.max())))) if many else None
 
 
 def document(outcome: Outcome) -> comparisons.Ab:

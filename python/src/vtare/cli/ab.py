@@ -58,6 +58,11 @@ _LATEST: Final = 1.05
     "google-benchmark, hyperfine, iperf3, jmh, perf-stat, pyperf, pytest-benchmark, wrk; the first one is "
     "judged instead of wall time.",
 )
+@click.option(
+    "--suite",
+    metavar="HOW",
+    help="Judge all benchmarks that the commands print, together: criterion, go, ... as for --metric.",
+)
 @click.option("--judge", metavar="NAME", help="What is judged: wall, cpu, peak, or one of --metric.")
 @click.option("--more-is-better", is_flag=True, help="Of the figures of --metric whose unit does not state it.")
 @click.option("--less-is-better", is_flag=True, help="Of the figures of --metric whose unit does not state it.")
@@ -101,6 +106,7 @@ def ab(
     max_time: float,
     pairs: int | None,
     metric: tuple[str, ...],
+    suite: str | None,
     judge: str | None,
     more_is_better: bool,
     less_is_better: bool,
@@ -127,36 +133,45 @@ def ab(
     from vtare.ab import compare as comparison
     from vtare.ab.baseline import read_baseline
     from vtare.ab.commands import read_commands
-    from vtare.ab.compare import Asked
+    from vtare.ab.compare import ALPHA, SUITE_ALPHA, Asked
     from vtare.ab.designs import warm_up
-    from vtare.ab.figures import Reader, read_metric
+    from vtare.ab.figures import Reader, read_metric, read_suite
     from vtare.ab.publish import FORMS
+    from vtare.ab.suite import beside_each_other
     from vtare.ab.trials import Trials
     from vtare.ab.verdict import Outcome, document, margin_of, read_limit
     from vtare.campaign.binary import find_binary
     from vtare.process import write_whole
+    from vtare.sentences.ab import SUITE_ALTERNATES
     from vtare.terminal.ab import show_compared, shown_progress
 
-    if against is not None and (self_test or metric):
-        raise BadInput("--against compares only what the system counts: leave out --self-test and --metric")
+    if against is not None and (self_test or metric or suite):
+        raise BadInput("--against compares only what the system counts: leave out --self-test, --metric and --suite")
+    if suite and judge:
+        raise BadInput(f"--suite judges all benchmarks, --judge {judge} one figure: leave out one of them")
     typed = [*commands, "--", *commands] if self_test and "--" not in commands else commands
     listed = read_commands(typed, least=2 if against is None else 1)
     if against is not None and len(listed) > 1:
         raise BadInput(f"--against compares one command with its baseline, not {len(listed)}: name one")
     if self_test:
         listed = (listed[0], listed[0])
+    if suite and len(listed) > 2:
+        raise BadInput(f"--suite compares two commands, not {len(listed)}: leave out the others")
     files = [_form(text, printed=not as_json) for text in write or ()]
     limits = tuple(read_limit(text) for text in fail_if or ())
     if more_is_better and less_is_better:
         raise BadInput("--more-is-better and --less-is-better contradict each other: use one of them")
     metrics = [read_metric(text, locale=locale) for text in metric or ()]
-    reader = Reader(metrics)
-    read = reader.read if metrics else None
+    reader = Reader(metrics, suite=read_suite(suite, locale=locale) if suite else None)
+    prints = bool(metrics or suite)
+    read = reader.read if prints else None
     asked = Asked(
         margin=margin_of(limits) if margin is None else margin / 100.0,
         most_s=max_time,
         most_pairs=pairs,
-        design=design,
+        design="interleaved" if suite and design is None else design,
+        limits=limits,
+        alpha=SUITE_ALPHA if suite else ALPHA,
         asks_margin=margin is not None or not limits or not all(limit.share for limit in limits),
     )
     drawn = secrets.randbits(32) if seed is None else seed
@@ -166,17 +181,28 @@ def ab(
     ):
         trials.until = begin + _LATEST * max_time
         before = None if against is None else read_baseline(against, trials.machine)
-        if not metrics:
+        if not prints:
             # Known without a run: a limit that can never be crossed is refused before one.
             figures = _figures(judge, (), limits)
         first = warm_up(trials, listed, show)
-        if metrics:
+        if prints:
             direction = True if more_is_better else False if less_is_better else None
             figures = _figures(judge, reader.figures(more_is_better=direction), limits)
-        asked = replace(asked, limits=tuple(limit.log_ratio(figures[0]) for limit in limits))
+        judged = reader.suite(figures)
+        for figure in judged:
+            for limit in limits:
+                limit.check(figure)
         if before is None:
             rng = np.random.default_rng(drawn)
-            compared = comparison.compare(trials, listed, figures, asked, rng=rng, show=show, first=first, begin=begin)
+            others = [one for one in figures if one not in judged]
+            judged = beside_each_other(judged, first[0]) if first else judged
+            compared = comparison.compare(
+                trials, listed, [*judged, *others], asked,
+                rng=rng, show=show, first=first, begin=begin, judged=max(1, len(judged)),
+            )  # fmt: skip
+            if suite:
+                chosen = compared.chosen if design else replace(compared.chosen, why=SUITE_ALTERNATES)
+                compared = replace(compared, chosen=chosen, absent=tuple(reader.absent()))
         else:
             compared = comparison.against(trials, *before, listed[0], figures, asked, show=show)
     outcome = Outcome(compared, drawn, trials.machine, limits)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from vtare.sentences.words import listing, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 # The answer. `of` is ` in CPU time`, or empty for wall time.
 
@@ -59,6 +59,46 @@ def more_pairs(count: int, margin: str) -> str:
     return f"about {plural(count, 'more pair')} {'is' if count == 1 else 'are'} needed for {margin}"
 
 
+def _named(names: Sequence[str], most: int) -> str:
+    more = [f"{len(names) - most} more"] if len(names) > most else []
+    return listing([*names[:most], *more])
+
+
+def suite(count: int, kinds: Mapping[str, int], margin: str) -> str:
+    """How many benchmarks of a suite have each verdict."""
+    words = {"equivalent": f"equivalent within {margin}", "inconclusive": "open", "refused": "without a ratio"}
+    parts = [f"{n} {'is' if n == 1 else 'are'} {words.get(kind, kind)}" for kind, n in kinds.items()]
+    return f"Of {plural(count, 'benchmark')}, {listing(parts)}."
+
+
+def suite_limits(
+    count: int, beyond: str, crossed: Sequence[str], open_: Sequence[str], most: int, *, alone: bool
+) -> tuple[str, ...]:
+    """Which benchmarks of a suite are beyond a limit, and of which that is not known; `alone`: nothing else is said."""
+    of = f"of {plural(count, 'benchmark')}"
+    verb = "is" if len(crossed) == 1 else "are"
+    lines = [f"{len(crossed)} {of} {verb} {beyond}: {_named(crossed, most)}."] if crossed else []
+    if open_:
+        lines.append(f"Too close to call for {len(open_)} {of}: {_named(open_, most)}.")
+    return tuple(lines) or ((f"None {of} is {beyond}.",) if alone else ())
+
+
+def together(what: str, change: str) -> str:
+    return f"Most benchmarks together are {what}: {change}."
+
+
+def together_open(what: str) -> str:
+    return f"Too close to call whether most benchmarks together are {what}."
+
+
+def moved_together(pairs: int, of: int, most: str) -> str:
+    return f"In {pairs} of {plural(of, 'pair')} most benchmarks moved together, by up to {most}: not by the code."
+
+
+def absent(names: Sequence[str], most: int) -> str:
+    return f"Only A or only B has {_named(names, most)}: not compared."
+
+
 NOTHING_KNOWN: Final = "nothing is known"
 
 NO_TIME: Final = "--max-time: a command still ran when the time was over, so nothing is known. Raise --max-time"
@@ -99,6 +139,7 @@ def stopped_each_time(times: int) -> str:
 # Why this design.
 
 ASKED_FOR: Final = "as asked for"
+SUITE_ALTERNATES: Final = "what suits one benchmark at once may not suit the next"
 NO_TIME_FOR_A_DUET: Final = "there is no time to try a duet"
 DUET_NO_BETTER: Final = "duet pairs are no more precise here"
 SEVERAL_THREADS: Final = "a command uses more than one CPU"
@@ -179,6 +220,10 @@ def pairs_in(count: int, elapsed_s: float, ended: str) -> str:
     return f"{count} {'pair' if count == 1 else 'pairs'} in {elapsed_s:.2g} s. {ended}"
 
 
+def more_benchmarks(count: int) -> str:
+    return f"{plural(count, 'more benchmark')} not shown. " if count else ""
+
+
 def runs_in(count: int, elapsed_s: float, ended: str) -> str:
     return f"{count} runs each in {elapsed_s:.2g} s. {ended}"
 
@@ -216,6 +261,10 @@ def fail_if(option: str, *, crossed: bool) -> str:
 
 
 # The page.
+
+
+def is_any_worse(count: int, b: str, a: str) -> str:
+    return f"Is any of {plural(count, 'benchmark')} worse in {b} than in {a}?"
 
 
 def is_worse(others: Sequence[str], word: str, a: str, figure: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from rich.table import Table
 from rich.text import Text
 
-from vtare.ab.verdict import basis, change_text, finer_text, letter, medians_text, written
+from vtare.ab.verdict import basis, change_text, finer_text, letter, medians_text, worst_first, written
 from vtare.sentences import ab as wording
 from vtare.stats import Unclear
 from vtare.terminal.tables import print_lines, print_table
@@ -33,6 +33,7 @@ def shown_progress(console: Console) -> Iterator[Callable[[str], None]]:
 #: Figures that are shown beside the one that is judged; of all others those that differ.
 _ALWAYS: Final = ("CPU time", "peak memory")
 _MOST_ROWS: Final = 4
+_MOST_BENCHMARKS: Final = 8
 _MOST_LINES: Final = 6
 _WIDTH: Final = 80
 
@@ -46,6 +47,9 @@ def show_compared(console: Console, found: Compared, *, verbose: bool = False) -
     head, finer = (*shown.answer, *shown.warnings), finer_text(found)
     for line in head:
         console.print(line)
+    if found.is_suite:
+        _show_suite(console, found)
+        return
     room = _MOST_LINES - sum(math.ceil(len(line) / _WIDTH) for line in head) - 1 - (finer is not None)
     figures = [*found.primary, *(it for it in found.others if it.ratio is not None and _matters(it))]
     rows = [
@@ -61,6 +65,16 @@ def show_compared(console: Console, found: Compared, *, verbose: bool = False) -
     if finer is not None:
         console.print(finer)
     console.print(f"{basis(found)} {wording.MORE}")
+
+
+def _show_suite(console: Console, found: Compared) -> None:
+    """Print the worst benchmarks of a suite, and what the answer rests on."""
+    findings = worst_first(found)
+    shown = findings[:_MOST_BENCHMARKS]
+    rows = [(it.figure.name, medians_text(found, it), change_text(it), str(it.change or it.word)) for it in shown]
+    print_lines(console, rows, drop=[1])
+    more = wording.more_benchmarks(len(findings) - len(shown))
+    console.print(f"{more}{basis(found)} {wording.MORE}")
 
 
 def _matters(finding: Finding) -> bool:

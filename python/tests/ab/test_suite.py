@@ -1,0 +1,178 @@
+"""`vtare ab --suite`: all benchmarks of two commands judged together."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+from simulated_trials import MACHINE, A, B, SimulatedSuite, bursts, compared_suite, noise_of, none, quiet
+
+from vtare import stats
+from vtare.ab.commands import Command
+from vtare.ab.compare import SUITE_ALPHA, Asked, compare
+from vtare.ab.figures import Reader, read_suite
+from vtare.ab.page import compared_page
+from vtare.ab.publish import github, junit, markdown
+from vtare.ab.suite import TYPICAL, beside_each_other
+from vtare.ab.trials import MachineTime, Measured
+from vtare.ab.verdict import Outcome, answer, document, read_limit, worst_first, written
+from vtare.cli import app
+from vtare.errors import BadInput
+from vtare.terminal.ab import show_compared
+
+LIMIT = read_limit("slower by 5 %")
+FILES = Path(__file__).parent / "benchmarks"
+
+
+def printed(names: Sequence[str], seconds: float) -> str:
+    rows = [{"name": name, "fullname": name, "stats": {"mean": seconds}} for name in names]
+    return json.dumps({"benchmarks": rows})
+
+
+def test_the_benchmark_that_is_slower_stands_first_and_fails_the_suite() -> None:
+    found = compared_suite(12, 1.10, quiet, limits=(LIMIT,), asks_margin=False)
+    assert found.is_suite
+    # The typical benchmark is judged beside the 12.
+    assert (found.stopped, len(found.primary)) == ("known", 13)
+    assert worst_first(found)[0].figure.name == "benchmark 0"
+    (line,) = answer(found)
+    assert line.startswith("1 of 12 benchmarks is slower by more than 5 %: benchmark 0 (+")
+    assert LIMIT.state(found.primary) == "crossed"
+    outcome = Outcome(found, 1, MACHINE, (LIMIT,))
+    kept = document(outcome)
+    assert kept["answer"]["status"] == "worse"
+    assert [row["figure"] for row in kept["findings"]] == [TYPICAL, *(f"benchmark {at}" for at in range(12))]
+    assert junit(outcome).count("<failure") == 1
+    assert github(outcome).count("::error") == 1
+    assert github(outcome).count("::notice") == 1
+    table = markdown(outcome).splitlines()
+    assert next(line for line in table if line.startswith("| benchmark")).startswith("| benchmark 0 |")
+    page = compared_page(outcome)
+    assert "Is any of 12 benchmarks worse in B than in A?" in page
+    ids = re.findall(r' id="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    assert sum(name.startswith("figures-") for name in ids) == 6
+
+
+def test_a_suite_that_is_alike_passes_and_one_that_is_not_known_says_so() -> None:
+    found = compared_suite(12, 1.0, quiet, limits=(LIMIT,), asks_margin=False)
+    assert answer(found) == ("None of 12 benchmarks is slower by more than 5 %.",)
+    short = compared_suite(12, 1.0, bursts, limits=(LIMIT,), asks_margin=False, most_pairs=16)
+    (line,) = answer(short)
+    assert line.startswith("Too close to call for ")
+    assert line.endswith(" more.")
+    assert document(Outcome(short, 1, MACHINE, (LIMIT,)))["limits"] == [{"text": "slower by 5 %", "state": "open"}]
+    plain = compared_suite(12, 1.10, quiet)
+    assert answer(plain) == ("Of 12 benchmarks, 1 is worse and 11 are equivalent within 5 %.",)
+    console = Console(file=io.StringIO(), width=80)
+    show_compared(console, plain)
+    shown = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert shown[0] == answer(plain)[0]
+    assert len(shown) <= 11
+    assert "5 more benchmarks not shown." in " ".join(shown)
+    assert len(written(plain).rows) >= 24
+
+
+def test_what_meets_all_benchmarks_of_a_run_hides_no_change_of_one() -> None:
+    def neighbour(rng: np.random.Generator) -> float:
+        return 0.3 if rng.random() < 0.2 else 0.0
+
+    found = compared_suite(12, 1.05, quiet, neighbour, most_pairs=40)
+    by_name = {it.figure.name: it for it in found.primary}
+    slower = by_name["benchmark 0"]
+    assert slower.low is not None
+    assert slower.high is not None
+    assert (slower.change, slower.low < 1.05 < slower.high, slower.high / slower.low < 1.04) == ("worse", True, True)
+    assert not by_name[TYPICAL].is_different
+    (shared,) = [line for line in written(found).warnings if "moved together" in line]
+    assert shared.endswith(": not by the code.")
+    assert not any("moved together" in line for line in written(compared_suite(12, 1.0, quiet)).warnings)
+
+
+def test_a_change_of_all_benchmarks_is_one_of_the_typical_one() -> None:
+    class AllSlower(SimulatedSuite):
+        def run(
+            self, commands: Sequence[Command], cpus: Sequence[Sequence[int]] | None = None
+        ) -> tuple[list[Measured], MachineTime]:
+            runs, beside = super().run(commands, cpus)
+            return [_scaled(run, 1.1 if it is B else 1.0) for it, run in zip(commands, runs, strict=True)], beside
+
+    trials = AllSlower(12, 1.0, quiet, none, 3)
+    first = trials.run((A, B))[0]
+    figures = beside_each_other(trials.figures(), first[0])
+    asked = Asked(
+        most_pairs=40, most_s=1e9, alpha=SUITE_ALPHA, design="interleaved", limits=(LIMIT,), asks_margin=False
+    )
+    rng = np.random.default_rng(3)
+    found = compare(trials, (A, B), figures, asked, rng=rng, first=first, judged=len(figures))
+    (line,) = answer(found)
+    assert line.startswith("Most benchmarks together are slower by more than 5 %: +10")
+    assert LIMIT.state(found.primary) == "crossed"
+
+
+def _scaled(run: Measured, factor: float) -> Measured:
+    return replace(
+        run, readings={name: replace(one, values=(factor * one.values[0],)) for name, one in run.readings.items()}
+    )
+
+
+def test_what_only_one_command_has_is_named_and_not_compared() -> None:
+    reader = Reader([], suite=read_suite("pytest-benchmark"))
+    reader.read(printed(["same", "gone"], 1.0), "a")
+    reader.read(printed(["new", "same"], 1.0), "b")
+    assert [figure.name for figure in reader.figures()] == ["same"]
+    assert reader.absent() == ["gone", "new"]
+    assert [figure.name for figure in reader.suite(reader.figures())] == ["same"]
+    with pytest.raises(BadInput, match="--suite: 'cargo' is not known"):
+        read_suite("cargo")
+
+
+@pytest.mark.parametrize(
+    ("how", "file", "least"), [("go", "go.txt", 3), ("pyperf", "pyperf.json", 1), ("jmh", "jmh.json", 1),
+                               ("google-benchmark", "google-benchmark.json", 1), ("hyperfine", "hyperfine.json", 1)]
+)  # fmt: skip
+def test_all_benchmarks_of_a_document_are_judged_by_their_own_names(how: str, file: str, least: int) -> None:
+    reader = Reader([], suite=read_suite(how))
+    for command in ("a", "b"):
+        reader.read((FILES / file).read_text(encoding="utf-8"), command)
+    judged = reader.suite(reader.figures())
+    assert len(judged) >= least
+    assert not any(figure.name.startswith("suite ") for figure in judged)
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (["--judge", "wall"], "--suite judges all benchmarks, --judge wall one figure: leave out one of them"),
+        (["--suite", "none"], "--suite: 'none' is not known"),
+        (["--", "third"], "--suite compares two commands, not 3"),
+    ],
+)
+def test_what_a_suite_cannot_be_is_refused_before_anything_runs(more: Sequence[str], says: str) -> None:
+    options, commands = (more, []) if more[0] != "--" else ([], more)
+    words = ["ab", "--suite", "go", *options, "--", "false", "--", "false", *commands]
+    done = CliRunner().invoke(app, words)
+    assert isinstance(done.exception, BadInput), done.output
+    assert says in str(done.exception)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("own", [partial(noise_of, spread=0.02), bursts])
+def test_suites_without_a_difference_are_rarely_flagged(own: stats.Values) -> None:
+    trials = 150
+    slower = read_limit("slower")
+    flagged = sum(
+        bool(slower.crossed(compared_suite(20, 1.0, own, seed=500 + seed, most_pairs=60).primary))  # type: ignore[arg-type]
+        for seed in range(trials)
+    )
+    # At most 1 % is wanted, of worse or better: the exact interval of the share meets that range.
+    assert stats.share_of(flagged, trials).low <= 0.01
