@@ -79,7 +79,9 @@ def test_a_suite_that_is_alike_passes_and_one_that_is_not_known_says_so() -> Non
     assert shown[0] == answer(plain)[0]
     assert len(shown) <= 11
     assert "5 more benchmarks not shown." in " ".join(shown)
-    assert len(written(plain).rows) >= 24
+    rows = written(plain).rows
+    assert [(row.figure, row.command, row.verdict) for row in rows[:1]] == [("benchmark 0", "B", "worse")]
+    assert sum(row.figure.startswith("benchmark ") for row in rows) == 12
 
 
 def test_what_meets_all_benchmarks_of_a_run_hides_no_change_of_one() -> None:

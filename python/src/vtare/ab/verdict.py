@@ -364,8 +364,12 @@ class Written:
 def written(found: Compared) -> Written:
     """Return all that is shown of a comparison as text, on a terminal and on a page."""
     rows: list[Row] = []
-    first = worst_first(found) if found.is_suite else found.primary
-    for finding in (*first, *found.others):
+    alone = worst_first(found) if found.is_suite else []
+    for finding in alone:
+        both = medians_text(found, finding)
+        word = str(finding.change or finding.word)
+        rows.append(Row(finding.figure.name, letter(finding.command), both, change_text(finding), word, finding))
+    for finding in (*([] if alone else found.primary), *found.others):
         figure = finding.figure
         if not rows or rows[-1].figure != figure.name:
             rows.append(Row(figure.name, letter(0), median_text(found, figure, 0), "", "", None))

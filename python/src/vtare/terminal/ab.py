@@ -89,8 +89,9 @@ def _show_all(console: Console, found: Compared) -> None:
     table = Table()
     for heading in ("figure", "command", "median", shown.change_heading, "verdict"):
         table.add_column(heading)
+    above = ""
     for row in shown.rows:
-        name = "" if row.finding else row.figure
+        name, above = "" if row.figure == above else row.figure, row.figure
         table.add_row(*map(Text, (name, row.command, row.median, row.change, row.verdict)))
     print_table(console, table)
     for name, command in shown.commands:
