@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -17,7 +18,8 @@ from rich.console import Console
 from simulated_trials import MACHINE, A, B, SimulatedSuite, bursts, compared_suite, noise_of, none, quiet
 
 from vtare import stats
-from vtare.ab.commands import Command
+from vtare.ab.base import at_base
+from vtare.ab.commands import Command, read_commands
 from vtare.ab.compare import SUITE_ALPHA, Asked, compare
 from vtare.ab.figures import Reader, read_suite
 from vtare.ab.page import compared_page
@@ -157,6 +159,8 @@ def test_all_benchmarks_of_a_document_are_judged_by_their_own_names(how: str, fi
         (["--judge", "wall"], "--suite judges all benchmarks, --judge wall one figure: leave out one of them"),
         (["--suite", "none"], "--suite: 'none' is not known"),
         (["--", "third"], "--suite compares two commands, not 3"),
+        (["--base", "HEAD"], "--base compares one command with itself, not 2: name one"),
+        (["--build", "make"], "--build is for --base REF"),
     ],
 )
 def test_what_a_suite_cannot_be_is_refused_before_anything_runs(more: Sequence[str], says: str) -> None:
@@ -165,6 +169,39 @@ def test_what_a_suite_cannot_be_is_refused_before_anything_runs(more: Sequence[s
     done = CliRunner().invoke(app, words)
     assert isinstance(done.exception, BadInput), done.output
     assert says in str(done.exception)
+
+
+def test_one_command_runs_at_a_commit_and_in_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository = tmp_path / "a b"
+    (repository / "bench").mkdir(parents=True)
+
+    def git(*words: str) -> str:
+        about = ["-c", "user.name=a", "-c", "user.email=a@localhost", "-c", "commit.gpgsign=false"]
+        return subprocess.run(
+            ["git", "-C", str(repository), *about, *words], check=True, capture_output=True, text=True
+        ).stdout
+
+    git("init", "--quiet")
+    (repository / "bench" / "figure").write_text("1")
+    git("add", ".")
+    git("commit", "--quiet", "-m", "First")
+    (repository / "bench" / "figure").write_text("2")
+    monkeypatch.chdir(repository / "bench")
+    (command,) = read_commands(["cat built"], least=1)
+    with at_base("HEAD", "cp figure built", command, lambda text: None) as both:
+        said = [subprocess.run(one.words, check=True, capture_output=True, text=True).stdout for one in both]
+        assert (said, [one.text for one in both]) == (["1", "2"], ["cat built (HEAD)", "cat built"])
+    assert len(git("worktree", "list").splitlines()) == 1
+    for ref, build, says in (
+        ("none", None, "--base none: .*Run it in a git repository"),
+        ("--help", None, "--base --help: "),
+        ("HEAD", "echo broken; false", "--build 'echo broken; false' failed in .*: "),
+    ):
+        with pytest.raises(BadInput, match=says), at_base(ref, build, command, lambda text: None):
+            pass
+        assert len(git("worktree", "list").splitlines()) == 1
 
 
 @pytest.mark.thorough

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -79,6 +80,8 @@ _LATEST: Final = 1.05
 @click.option(
     "--fail-if", multiple=True, metavar="LIMIT", help="Exit with 1 where this is shown: 'slower by 5 %'; repeatable."
 )
+@click.option("--base", metavar="REF", help="Compare one command at this commit of git with the working directory.")
+@click.option("--build", metavar="COMMAND", help="With --base: what to run on both sides first.")
 @click.option(
     "--against",
     type=FILE,
@@ -114,6 +117,8 @@ def ab(
     design: DesignWord | None,
     self_test: bool,
     fail_if: tuple[str, ...],
+    base: str | None,
+    build: str | None,
     against: Path | None,
     timeout: float,
     ignore_failure: bool,
@@ -131,6 +136,7 @@ def ab(
     import numpy as np
 
     from vtare.ab import compare as comparison
+    from vtare.ab.base import at_base
     from vtare.ab.baseline import read_baseline
     from vtare.ab.commands import read_commands
     from vtare.ab.compare import ALPHA, SUITE_ALPHA, Asked
@@ -149,10 +155,15 @@ def ab(
         raise BadInput("--against compares only what the system counts: leave out --self-test, --metric and --suite")
     if suite and judge:
         raise BadInput(f"--suite judges all benchmarks, --judge {judge} one figure: leave out one of them")
+    if base is not None and (self_test or against):
+        raise BadInput("--base names what one command is compared with: leave out --self-test and --against")
+    if build is not None and base is None:
+        raise BadInput("--build is for --base REF: add it, or build before")
     typed = [*commands, "--", *commands] if self_test and "--" not in commands else commands
-    listed = read_commands(typed, least=2 if against is None else 1)
-    if against is not None and len(listed) > 1:
-        raise BadInput(f"--against compares one command with its baseline, not {len(listed)}: name one")
+    listed = read_commands(typed, least=2 if against is None and base is None else 1)
+    if (against is not None or base is not None) and len(listed) > 1:
+        option, other = ("--against", "its baseline") if base is None else ("--base", "itself")
+        raise BadInput(f"{option} compares one command with {other}, not {len(listed)}: name one")
     if self_test:
         listed = (listed[0], listed[0])
     if suite and len(listed) > 2:
@@ -176,9 +187,12 @@ def ab(
     )
     drawn = secrets.randbits(32) if seed is None else seed
     with (
-        Trials(find_binary(binary), most_s=timeout, ignores_failure=ignore_failure, read=read) as trials,
         shown_progress(stderr()) as show,
+        at_base(base, build, listed[0], show) if base is not None else nullcontext(listed) as listed,
+        Trials(find_binary(binary), most_s=timeout, ignores_failure=ignore_failure, read=read) as trials,
     ):
+        # Builds take none of its time.
+        begin = time.monotonic() if build else begin
         trials.until = begin + _LATEST * max_time
         before = None if against is None else read_baseline(against, trials.machine)
         if not prints:
