@@ -19,7 +19,8 @@ from vtare.ab.trials import MachineTime, Measured
 from vtare.errors import BadInput
 from vtare.records.schema import schemas
 from vtare.terminal.weigh import show_weighed
-from vtare.weigh.runner import FIGURES, START, WHOLE, Weighed, names_of, read_platforms
+from vtare.weigh import group
+from vtare.weigh.runner import FIGURES, OUTSIDE, START, STOP, WHOLE, Weighed, names_of, read_platforms
 from vtare.weigh.verdict import answer, document, ranked, read_platform_limit
 
 SCREEN = Path(__file__).parents[1] / "screens/weigh.txt"
@@ -41,7 +42,8 @@ class Planted:
         (command,) = commands
         wall = 1e8 * self.factors[command.text] * float(np.exp(self._rng.normal(0, self._noise)))
         start = 1e6 * len(command.text)
-        readings = {START: Reading(START, (start,)), WHOLE: Reading(WHOLE, (start + wall,))}
+        took = {START: start, WHOLE: start + wall + 1e6, STOP: 1e6, OUTSIDE: 5e6}
+        readings = {name: Reading(name, (value,)) for name, value in took.items()}
         run = Measured(
             begin_ns=0, wall_ns=wall, user_ns=wall / 2, system_ns=0, most_resident_byte=self._peak,
             least_byte=3_000_000, readings=readings,
@@ -138,3 +140,41 @@ def test_platforms_are_read_with_the_host_in_front() -> None:
     assert read_platform_limit("host (2) wall slower", ["host", "host (2)"]).platform == "host (2)"
     with pytest.raises(BadInput, match="'qemo' is no platform"):
         read_platforms("host,qemo")
+
+
+def test_a_control_group_counts_and_ends_what_was_started_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group, "_ROOTS", (tmp_path / "none", tmp_path))
+    monkeypatch.setattr(group, "_EMPTY_S", 0.05)
+    monkeypatch.setattr(group, "kernel_text", _kernel_text)
+    (tmp_path / "cgroup.controllers").touch()
+    made = group.Group(3)
+    (place,) = tmp_path.glob("vtare-*-weigh-group-3")
+    assert made.used_ns() is None
+    (place / "cpu.stat").write_text("usage_usec 1500\nuser_usec 1000\n")
+    assert made.used_ns() == 1_500_000
+    with made.around_start():
+        assert (place / "cgroup.procs").read_text() == str(os.getpid())
+    assert (tmp_path / "cgroup.procs").read_text() == str(os.getpid())
+    # While it holds this process, nothing in it is killed.
+    made.end()
+    assert not (place / "cgroup.kill").exists()
+    (place / "cgroup.procs").write_text("")
+    made.end()
+    assert (place / "cgroup.kill").read_text() == "1"
+    assert [one.name for one in group.leftovers()] == [place.name]
+    assert "still runs" in str(group.leftovers()[0].kept_because)
+    monkeypatch.setattr(group, "_ROOTS", (tmp_path / "none",))
+    without = group.Group(4)
+    with without.around_start():
+        pass
+    without.end()
+    without.close()
+    assert (without.used_ns(), group.leftovers()) == (None, ())
+
+
+def _kernel_text(name: str) -> str | None:
+    if name == "proc/self/cgroup":
+        return "0::/\n"
+    return Path(name).read_text() if Path(name).exists() else None

@@ -115,7 +115,10 @@ class WeighedPlatform(TypedDict):
     start_by_difference: Annotated[
         bool, "its clock is another one: the start is the whole less the command's wall time"
     ]
-    runs: Annotated[list[dict[str, float | None]], "wall time, CPU time, start and whole in ns, peak memory in B"]
+    runs: Annotated[
+        list[dict[str, float | None]],
+        "wall time, CPU time, start, stop, whole and CPU time outside in ns, peak memory in B; null: not known",
+    ]
 
 
 class WeighedFinding(TypedDict):

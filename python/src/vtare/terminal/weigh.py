@@ -20,7 +20,7 @@ def show_weighed(console: Console, weighed: Weighed) -> None:
     compared = weighed.compared
     if compared is not None:
         console.print()
-        print_lines(console, [wording.HEADINGS, *rows(compared)], drop=[5])
+        print_lines(console, [wording.HEADINGS, *rows(compared)], drop=[8, 7, 5])
         console.print()
     for line in notes(weighed):
         console.print(line)

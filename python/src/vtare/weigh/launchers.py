@@ -31,6 +31,8 @@ class Launcher:
     """Starts programs on one platform. The class itself is the host. A place that it made is removed by `close`."""
 
     PLATFORM: ClassVar[str] = "host"
+    #: Whether all that it runs stays in the control group that its tool is started in, where CPU time is counted.
+    STAYS: ClassVar[bool] = True
     #: Programs that it needs beyond those of the platform in campaigns, with their packages.
     TOOLS: ClassVar[dict[str, str]] = {}
 
@@ -107,6 +109,7 @@ class PodmanLauncher(Launcher):
     """A container of Podman."""
 
     PLATFORM = "podman"
+    STAYS = False
 
     def _words(self, place: Path) -> list[str]:
         return podman(
@@ -120,6 +123,7 @@ class DockerLauncher(Launcher):
     """A container of Docker: of an image without files, with the directories of the host's root mounted in it."""
 
     PLATFORM = "docker"
+    STAYS = False
     TOOLS: ClassVar[dict[str, str]] = {"docker": "docker-cli"}
 
     def _prepare(self, place: Path) -> None:

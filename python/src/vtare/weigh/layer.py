@@ -17,6 +17,7 @@ from vtare.platforms import gvisor, podman
 from vtare.platforms.owner import own_prefix
 from vtare.platforms.rooted import PLACES, ROOT, places_left, remove_files
 from vtare.process import ToolFailed, run_tool
+from vtare.weigh import group
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -144,8 +145,8 @@ def end_in(place: Path) -> None:
 
 
 def leftovers() -> tuple[Leftover, ...]:
-    """What killed runs left."""
-    return places_left(_KIND, remove_place)
+    """What killed runs left; what still runs in a control group ends first."""
+    return (*group.leftovers(), *places_left(_KIND, remove_place))
 
 
 def remove_leftovers() -> None:

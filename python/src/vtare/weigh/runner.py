@@ -23,6 +23,7 @@ from vtare.process import PIPE, Process, TimeoutExpired, start
 from vtare.sentences import ab as ab_wording
 from vtare.sentences import weigh as wording
 from vtare.stored.paths import plain_line, plain_text
+from vtare.weigh.group import Group
 from vtare.weigh.launchers import LAUNCHERS, Launcher
 from vtare.weigh.layer import remove_leftovers
 
@@ -40,13 +41,19 @@ _NOT_MEASURED: Final = ("exit_code", "signal", "timed_out", "printed_too_much")
 
 
 def _reading(name: str) -> Figure:
-    return Figure(name, "ns", lambda run: run.readings[name].values[0], step=lambda _: 1.0)
+    return Figure(
+        name, "ns", lambda run: next(iter(run.readings[name].values), None), step=lambda _: 1.0,
+        missing=lambda run: None if run.readings[name].values else run.readings[name].missing,
+    )  # fmt: skip
 
 
 START: Final = "start"
 WHOLE: Final = "whole"
-#: What is compared: wall time, CPU time and peak memory inside; the start, and the whole as the launcher takes it.
-FIGURES: Final = (*COUNTED[:3], _reading(START), _reading(WHOLE))
+STOP: Final = "stop"
+OUTSIDE: Final = "CPU time outside"
+#: What is compared: wall time, CPU time and peak memory inside; the start, the whole as the launcher takes it, the
+#: stop, and the CPU time of the platform itself.
+FIGURES: Final = (*COUNTED[:3], *map(_reading, (START, WHOLE, STOP, OUTSIDE)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +83,10 @@ class RefusedThere(Exception):
 class WeighRunner:
     """Runs the command on the platform that a command of `ab` names. See `Runner`."""
 
-    def __init__(self, launchers: dict[str, Launcher], *, most_s: float) -> None:
-        """Take the launchers by their names in the answer; a run that takes longer than `most_s` is ended."""
+    def __init__(self, launchers: dict[str, Launcher], groups: dict[str, Group], *, most_s: float) -> None:
+        """Take launchers and control groups by their names in the answer; a run longer than `most_s` is ended."""
         self._launchers = launchers
+        self._groups = groups
         self._most_s = most_s
         #: A run that still goes on then (`time.monotonic`) is ended.
         self.until = math.inf
@@ -94,46 +102,58 @@ class WeighRunner:
             OutOfTime: it still ran at `until`.
         """
         ((name,),) = (command.words for command in commands)
-        launcher = self._launchers[name]
+        launcher, group = self._launchers[name], self._groups[name]
         with tempfile.TemporaryFile(prefix="vtare-weigh-") as errors:
-            begin = time.monotonic_ns()
+            words, used_before = launcher.words(), group.used_ns()
             try:
-                process = start(launcher.words(), stdout=PIPE, stderr=errors.fileno(), session=True)
+                with group.around_start():
+                    begin = time.monotonic_ns()
+                    process = start(words, stdout=PIPE, stderr=errors.fileno(), session=True)
             except OSError as error:
                 raise RefusedThere(name, str(error)) from error
             left_s = max(0.001, self.until - time.monotonic())
             try:
                 printed, _ = process.communicate(timeout=min(self._most_s, left_s))
             except BaseException as error:
-                _end(process, launcher)
+                _end(process, launcher, group)
                 if not isinstance(error, TimeoutExpired):
                     raise
                 if left_s < self._most_s:
                     raise OutOfTime from None
                 raise RefusedThere(name, wording.still_ran(self._most_s)) from None
-            whole = time.monotonic_ns() - begin
+            whole, used = time.monotonic_ns() - begin, group.used_ns()
             errors.seek(0)
             reported = plain_text(errors.read(_SHOWN).decode(errors="replace")).strip()
         answer = _answer(printed)
         if (reason := _failure(answer, process.returncode, reported)) is not None:
             raise RefusedThere(name, reason)
-        return [self._measured(name, answer, begin, whole)], MachineTime(None, None, None, None, whole)
+        counted = None if used is None or used_before is None else used - used_before
+        return [self._measured(name, answer, begin, whole, counted)], MachineTime(None, None, None, None, whole)
 
-    def _measured(self, name: str, answer: dict[str, Any], begin: int, whole: int) -> Measured:
+    def _measured(self, name: str, answer: dict[str, Any], begin: int, whole: int, used: int | None) -> Measured:
         (counted,) = answer["programs"]
         for key in _NOT_MEASURED:
             del counted[key]
         # A clock that does not show the program begun in the time of its launcher is another one.
         if name not in self.apart and not begin <= counted["begin_ns"] <= begin + whole:
             self.apart.add(name)
-        took = whole - counted["wall_ns"] if name in self.apart else counted["begin_ns"] - begin
-        readings = {START: Reading(START, (took,), "ns"), WHOLE: Reading(WHOLE, (whole,), "ns")}
+        start_ns = whole - counted["wall_ns"] if name in self.apart else counted["begin_ns"] - begin
+        stop_ns = None if name in self.apart else whole - start_ns - counted["wall_ns"]
+        known = used is not None and self._launchers[name].STAYS
+        outside_ns = used - counted["user_ns"] - counted["system_ns"] if known else None
+        took = {START: start_ns, WHOLE: whole, STOP: stop_ns, OUTSIDE: outside_ns}
+        readings = {
+            key: Reading(key, (), "ns", missing=wording.MISSING[key])
+            if value is None or value < 0
+            else Reading(key, (value,), "ns")
+            for key, value in took.items()
+        }
         # On the launcher's clock: runs in turn are compared by when they were begun here.
         counted["begin_ns"] = begin
         return Measured(**counted, least_byte=answer["least_byte"], readings=readings)
 
 
-def _end(process: Process, launcher: Launcher) -> None:
+def _end(process: Process, launcher: Launcher, group: Group) -> None:
     """End a tool, then what it may have left."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
@@ -141,6 +161,7 @@ def _end(process: Process, launcher: Launcher) -> None:
         with suppress(TimeoutExpired):
             process.communicate(timeout=_END_S)
     launcher.end()
+    group.end()
 
 
 def _answer(printed: bytes) -> dict[str, Any]:
@@ -219,6 +240,7 @@ def weigh(
     absent: dict[str, str] = {}
     refused: dict[str, str] = {}
     launchers: dict[str, Launcher] = {}
+    groups: dict[str, Group] = {}
     remove_leftovers()
     with ExitStack() as stack:
         for at, (name, platform) in enumerate(zip(names_of(platforms), platforms, strict=True)):
@@ -233,10 +255,11 @@ def weigh(
             except (MachineCannot, PlatformFailed) as error:
                 absent[name] = str(error)
                 continue
-            launchers[name] = launcher
+            launchers[name], groups[name] = launcher, Group(at)
+            stack.callback(groups[name].close)
         if len(launchers) < 2:
             raise MachineCannot(wording.no_platform(absent))
-        runner = WeighRunner(launchers, most_s=timeout_s)
+        runner = WeighRunner(launchers, groups, most_s=timeout_s)
         first = _warm_up(runner, command, list(launchers), refused, show)
         runner.until = begin + 1.05 * asked.most_s
         compared = None

@@ -131,17 +131,26 @@ def basis(compared: Compared) -> str:
 
 def rows(compared: Compared) -> list[tuple[str, ...]]:
     """A line of text for each platform: the host's own figures, then the others' changes, the cheapest first."""
-    wall, cpu, peak, start, _ = FIGURES
+    wall, cpu, peak, start, _, stop, outside = FIGURES
     hidden = peak.hidden([pair.runs[0] for pair in compared.pairs]) is not None
     host = [median_text(compared, wall, 0), median_text(compared, cpu, 0)]
-    host += ["-" if hidden else median_text(compared, peak, 0), median_text(compared, start, 0)]
+    host += [
+        "-" if hidden else median_text(compared, peak, 0),
+        *(_beside(compared, figure, 0) for figure in (start, stop, outside)),
+    ]
     lines = [(compared.commands[0].text, host[0], "", "", *host[1:])]
     for one in ranked(compared):
         change, interval = change_and_range(one)
         beside = [_change(compared, figure.name, one.command) for figure in (cpu, peak)]
         name = compared.commands[one.command].text
-        lines.append((name, change, interval, one.word, *beside, median_text(compared, start, one.command)))
+        after = [_beside(compared, figure, one.command) for figure in (start, stop, outside)]
+        lines.append((name, change, interval, one.word, *beside, *after))
     return lines
+
+
+def _beside(compared: Compared, figure: Figure, command: int) -> str:
+    """The median of what the platform itself takes; `-` where it is not known."""
+    return median_text(compared, figure, command) or "-"
 
 
 def _change(compared: Compared, figure: str, command: int) -> str:
