@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import re
 import subprocess
 from collections.abc import Sequence
@@ -54,6 +55,8 @@ pytest_plugins = ("pytester",)
         (1.05, 1.02, 1.08, ("+5.0 %", "+2.0 to +8.0 %")),
         (8.5, 7.02, 12.31, ("8.50\N{MULTIPLICATION SIGN}", "7.02 to 12.3\N{MULTIPLICATION SIGN}")),
         (12.0, None, None, ("12.0\N{MULTIPLICATION SIGN}", "")),
+        (1.5, 0.98, math.inf, ("+50.0 %", "-2.0 % or more")),
+        (12.0, 11.0, math.inf, ("12.0\N{MULTIPLICATION SIGN}", "11.0\N{MULTIPLICATION SIGN} or more")),
         (None, None, None, ("", "")),
     ],
 )

@@ -20,7 +20,7 @@ from vtare.errors import BadInput
 from vtare.records.schema import schemas
 from vtare.terminal.weigh import show_weighed
 from vtare.weigh import group
-from vtare.weigh.runner import FIGURES, OUTSIDE, START, STOP, WHOLE, Weighed, names_of, read_platforms
+from vtare.weigh.runner import FIGURES, OUTSIDE, START, STOP, WHOLE, OfCommand, Weighed, names_of, read_platforms
 from vtare.weigh.verdict import answer, document, ranked, read_platform_limit
 
 SCREEN = Path(__file__).parents[1] / "screens/weigh.txt"
@@ -124,6 +124,23 @@ def test_a_limit_of_a_platform_is_crossed_not_crossed_or_open() -> None:
     shown = document(result, COMMAND, 1, limits)
     jsonschema.validate(shown, schemas()["vtare.weigh/1"])
     assert shown["limits"][0] == {"text": texts[0], "state": "crossed"}
+
+
+def test_runs_end_once_the_limits_of_wall_time_are_decided() -> None:
+    factors = {"host": 1.0, "gvisor": 2.1, "docker": 1.0}
+    limit = read_platform_limit("gvisor wall slower by 20 %", list(factors))
+    assert limit.is_watched
+    assert not read_platform_limit("gvisor start slower by 20 %", list(factors)).is_watched
+    names, pairs = [Command((name,), name) for name in factors], []
+    for asks_margin in (True, False):
+        asked = Asked(
+            design="interleaved", most_pairs=200, limits=(OfCommand(limit.limit, 1),), asks_margin=asks_margin
+        )
+        compared = compare(Planted(factors), names, FIGURES, asked, rng=np.random.default_rng(2))
+        assert limit.state(Weighed(compared, {}, {}, frozenset())) == "crossed"
+        pairs.append(len(compared.pairs))
+    # That docker costs nothing takes longer to show, and nobody asked for it.
+    assert pairs[0] > pairs[1]
 
 
 @pytest.mark.parametrize(

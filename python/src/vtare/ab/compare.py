@@ -60,8 +60,8 @@ StoppedWord = Literal["known", "time", "pairs", "interrupted"]
 class Limit(Protocol):
     """What the typical run's interval is to leave out."""
 
-    def log_ratio(self, figure: Figure) -> float:
-        """The log ratio that it lies at, for this figure."""
+    def edge(self, figure: Figure, command: int) -> float | None:
+        """The log ratio that it lies at, for this figure of this command; None where it is not about it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +86,13 @@ class Asked:
         """The half-width that is wanted, of a log ratio."""
         return math.log1p(self.margin) / 2.0
 
-    def edges(self, figure: Figure) -> tuple[float, ...]:
-        """The log ratios of all limits, for this figure."""
-        return tuple(limit.log_ratio(figure) for limit in self.limits)
+    def edges(self, figure: Figure, command: int) -> list[float]:
+        """The log ratios of all limits, for this figure of this command."""
+        return [edge for limit in self.limits if (edge := limit.edge(figure, command)) is not None]
 
-    def is_answered(self, found: stats.PairedShift, figure: Figure) -> bool:
+    def is_answered(self, found: stats.PairedShift, figure: Figure, command: int) -> bool:
         """Whether an interval leaves out every limit, and, where a margin is asked for, shows a difference."""
-        limits = (*self.edges(figure), 0.0) if self.asks_margin else self.edges(figure)
+        limits = [*self.edges(figure, command), *([0.0] if self.asks_margin else [])]
         return found.low is not None and found.high is not None and not any(
             found.low <= limit <= found.high for limit in limits
         )  # fmt: skip
@@ -194,7 +194,7 @@ class Compared:
         """The limits (log ratios) that a finding of the judged figure leaves open."""
         low, high = finding.low, finding.high
         return [
-            edge for edge in self.asked.edges(finding.figure)
+            edge for edge in self.asked.edges(finding.figure, finding.command)
             if low is None or high is None or low <= math.exp(edge) <= high
         ]  # fmt: skip
 
@@ -481,7 +481,7 @@ class _Watched:
         level = self._looks.level(share, last=last)
         typical = stats.paired_shift(d, alpha=level) if level > 0 else None
         widened = sides.widened(typical or now)
-        answered = typical is not None and self._asked.is_answered(widened, self._figure)
+        answered = typical is not None and self._asked.is_answered(widened, self._figure, self._command)
         return widened if answered or last or share >= 1.0 else None
 
 
@@ -555,7 +555,7 @@ def _finding(
         why = wording.too_few(found.n, stats.least_pairs(alpha))
         return _refused(figure, command, [], alpha, why, math.exp(found.value), found.n)
     mean = sides.mean(alpha)
-    verdict, more, reason = _judged(figure, sides, found, mean, asked)
+    verdict, more, reason = _judged(figure, command, sides, found, mean, asked)
     return Finding(
         figure, command, math.exp(found.value), math.exp(found.low), math.exp(found.high), 1 - alpha, verdict, more,
         found.n, reason, mean.value, mean.low, mean.high,
@@ -564,14 +564,14 @@ def _finding(
 
 
 def _judged(
-    figure: Figure, sides: Sides, found: stats.PairedShift, mean: stats.MeanRatio, asked: Asked
+    figure: Figure, command: int, sides: Sides, found: stats.PairedShift, mean: stats.MeanRatio, asked: Asked
 ) -> tuple[Verdict, int | None, str | None]:
     """The verdict, the number of pairs that are missing for one, and why there is none."""
     margin, n = math.log1p(asked.margin), len(sides.own)
     if _above(found) or _below(found):
         return (Verdict.HIGHER if _above(found) else Verdict.LOWER), 0, None
     equivalent = n >= EQUIVALENT_PAIRS and _is_inside(found, asked) and _is_mean_inside(mean, asked)
-    if not equivalent and not asked.asks_margin and asked.is_answered(found, figure):
+    if not equivalent and not asked.asks_margin and asked.is_answered(found, figure, command):
         return Verdict.INCONCLUSIVE, 0, None
     if max(sides.coarseness, sides.open_by_step) > margin:
         return Verdict.INCONCLUSIVE, None, wording.in_steps(percent_text(sides.coarseness))

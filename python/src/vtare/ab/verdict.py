@@ -69,7 +69,13 @@ def change_range(low: float, high: float) -> str:
 
     >>> change_range(0.98, 1.031)
     '-2.0 to +3.1 %'
+    >>> change_range(0.98, math.inf), change_range(0.0, 1.5)
+    ('-2.0 % or more', '-100.0 to +50.0 %')
     """
+    if math.isinf(high):
+        # As far as the step of the figures tells.
+        low_text = f"{ratio_text(low)}" if low >= _TENFOLD else f"{100 * (low - 1):+.1f} %"
+        return wording.or_more(low_text)
     if high >= _TENFOLD:
         return f"{ratio_range_text(low, high)}\N{MULTIPLICATION SIGN}"
     return f"{100 * (low - 1):+.1f} to {100 * (high - 1):+.1f} %"
@@ -80,7 +86,8 @@ def change_and_range(finding: Finding, digits: int = 1) -> tuple[str, str]:
     if finding.ratio is None:
         return "", ""
     ends = None if finding.low is None or finding.high is None else (finding.low, finding.high)
-    is_tenfold = max(finding.ratio, ends[1] if ends else 0.0) >= _TENFOLD
+    known = [end for end in ends or () if math.isfinite(end)]
+    is_tenfold = max(finding.ratio, *known, 0.0) >= _TENFOLD
     change = ratio_text(finding.ratio) if is_tenfold else f"{100 * (finding.ratio - 1):+.{digits}f} %"
     return change, change_range(*ends) if ends else ""
 
@@ -173,7 +180,7 @@ def _at_most(found: Compared, finding: Finding) -> list[str]:
     """How far a command differs at most, in the directions that limits are about."""
     assert finding.low is not None
     assert finding.high is not None
-    sides = {edge > 0 for edge in found.asked.edges(finding.figure)}
+    sides = {edge > 0 for edge in found.asked.edges(finding.figure, finding.command)}
     ends = {True: finding.high, False: finding.low}
     return [f"{percent(ends[higher])} {finding.figure.word(higher=higher)}" for higher in sorted(sides, reverse=True)]
 
@@ -418,6 +425,10 @@ class FailLimit:
         if self._is_upward(figure):
             return math.log1p(self.share)
         return math.log1p(-self.share) if self.share < 1.0 else -math.inf
+
+    def edge(self, figure: Figure, command: int) -> float | None:
+        """The same, of any command."""
+        return self.log_ratio(figure)
 
     def state(self, findings: Sequence[Finding]) -> str:
         """crossed, not crossed, or open."""

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 @click.option(
     "--margin",
     type=Percentage(0.0, 100.0),
-    default=5.0,
+    show_default="5",
     metavar="PERCENT",
     help="Ignore differences smaller than this.",
 )
@@ -63,7 +63,7 @@ def weigh(
     on: str | None,
     max_time: float,
     rounds: int | None,
-    margin: float,
+    margin: float | None,
     cpus: int | None,
     fail_if: tuple[str, ...],
     timeout: float,
@@ -90,16 +90,21 @@ def weigh(
     (listed,) = read_commands([shlex.join(words) if len(words) > 1 else words[0]], least=1)
     platforms = read_platforms(on)
     limits = [read_platform_limit(text, names_of(platforms)) for text in fail_if or ()]
+    watched = [(limit.platform, limit.limit) for limit in limits if limit.is_watched]
     allowed = sorted(os.sched_getaffinity(0))
     if cpus is not None and cpus > len(allowed):
         raise BadInput(f"--cpus {cpus}: this machine allows {len(allowed)}. Use fewer")
-    asked = Asked(margin=margin / 100.0, most_s=max_time, most_pairs=rounds, design="interleaved")
+    asked = Asked(
+        margin=(5.0 if margin is None else margin) / 100.0, most_s=max_time, most_pairs=rounds, design="interleaved",
+        # The question is the limits alone, unless a margin is asked for, too.
+        asks_margin=margin is not None or not limits or len(watched) < len(limits),
+    )  # fmt: skip
     drawn = secrets.randbits(32) if seed is None else seed
     with shown_progress(stderr()) as show:
         weighed = carry_out(
             listed, platforms, asked,
             binary=find_binary(binary), cpus=None if cpus is None else allowed[:cpus], timeout_s=timeout,
-            rng=np.random.default_rng(drawn), show=show,
+            rng=np.random.default_rng(drawn), show=show, limits=watched,
         )  # fmt: skip
     if as_json:
         print_json(document(weighed, listed, drawn, limits))

@@ -103,6 +103,11 @@ NOTHING_KNOWN: Final = "nothing is known"
 
 NO_TIME: Final = "--max-time: a command still ran when the time was over, so nothing is known. Raise --max-time"
 
+
+def or_more(change: str) -> str:
+    return f"{change} or more"
+
+
 # Why there is no answer, or not this one.
 
 NOT_ABOVE_0: Final = "a run has no value above 0, so there is no ratio"

@@ -56,6 +56,7 @@ def basis(rounds: int, seconds: float, ended: str) -> str:
 MORE_TIME: Final = "To decide more, raise --max-time."
 ENDED: Final[Mapping[str, str]] = {
     "known": "stopped once each wall time was decided",
+    "limits": "stopped once --fail-if was decided",
     "time": "stopped by --max-time",
     "pairs": "stopped by --rounds",
     "interrupted": "interrupted",

@@ -10,11 +10,11 @@ import signal
 import tempfile
 import time
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare.ab.commands import Command
-from vtare.ab.compare import Asked, Compared, compare
+from vtare.ab.compare import Asked, Compared, Limit, compare
 from vtare.ab.figures import COUNTED, Figure
 from vtare.ab.readings import Reading
 from vtare.ab.trials import MachineTime, Measured, OutOfTime
@@ -216,6 +216,18 @@ def names_of(platforms: Sequence[str]) -> list[str]:
     return [f"{one} ({count})" if count > 1 else one for one, count in zip(platforms, counts, strict=True)]
 
 
+@dataclass(frozen=True, slots=True)
+class OfCommand:
+    """A limit of one command alone."""
+
+    limit: Limit
+    command: int
+
+    def edge(self, figure: Figure, command: int) -> float | None:
+        """The limit's, of its command; None of every other."""
+        return self.limit.edge(figure, command) if command == self.command else None
+
+
 def weigh(
     command: Command,
     platforms: Sequence[str],
@@ -226,8 +238,11 @@ def weigh(
     timeout_s: float,
     rng: np.random.Generator,
     show: Callable[[str], None] = lambda text: None,
+    limits: Sequence[tuple[str, Limit]] = (),
 ) -> Weighed:
     """Run the command on each platform in turn until each comparison of wall time with the host is decided.
+
+    With `limits` (of wall time, each of one platform) and without `asks_margin`: until they are.
 
     Raises:
         BadInput: the command fails on the host, or leaves processes behind.
@@ -265,10 +280,13 @@ def weigh(
         compared = None
         while compared is None and len(first) > 1:
             commands = [Command((name,), name) for name in first]
+            names = list(first)
+            of_commands = [OfCommand(limit, names.index(name)) for name, limit in limits if name in first]
             try:
                 compared = compare(
-                    runner, commands, FIGURES, asked, rng=rng, show=show, first=list(first.values()), begin=begin
-                )
+                    runner, commands, FIGURES, replace(asked, limits=tuple(of_commands)),
+                    rng=rng, show=show, first=list(first.values()), begin=begin,
+                )  # fmt: skip
             except RefusedThere as error:
                 # It ran at first: without it, the others are compared anew.
                 if error.name == "host":

@@ -39,6 +39,11 @@ class PlatformLimit:
     limit: FailLimit
     text: str
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether the runs may end once it is decided: wall time is what each round looks at."""
+        return self.figure == FIGURES[0].name and self.limit.share > 0
+
     def state(self, weighed: Weighed) -> str:
         """crossed, not crossed or open."""
         wanted = (self.platform, self.figure)
@@ -124,7 +129,9 @@ def notes(weighed: Weighed) -> list[str]:
 
 def basis(compared: Compared) -> str:
     """What the answer rests on."""
-    text = wording.basis(len(compared.pairs), compared.elapsed_s, wording.ENDED[compared.stopped])
+    by_limits = compared.stopped == "known" and not compared.asked.asks_margin
+    ended = wording.ENDED["limits" if by_limits else compared.stopped]
+    text = wording.basis(len(compared.pairs), compared.elapsed_s, ended)
     is_late = compared.stopped == "time" and any(one.is_noisy for one in compared.primary)
     return f"{text} {wording.MORE_TIME}" if is_late else text
 
