@@ -21,10 +21,11 @@ from vtare import stats
 from vtare.ab.base import at_base
 from vtare.ab.commands import Command, read_commands
 from vtare.ab.compare import SUITE_ALPHA, Asked, compare
+from vtare.ab.designs import Pair
 from vtare.ab.figures import Reader, read_suite
 from vtare.ab.page import compared_page
 from vtare.ab.publish import github, junit, markdown
-from vtare.ab.suite import TYPICAL, beside_each_other
+from vtare.ab.suite import TYPICAL, beside_each_other, settle
 from vtare.ab.trials import MachineTime, Measured
 from vtare.ab.verdict import Outcome, answer, document, read_limit, worst_first, written
 from vtare.cli import app
@@ -127,6 +128,26 @@ def _scaled(run: Measured, factor: float) -> Measured:
     return replace(
         run, readings={name: replace(one, values=(factor * one.values[0],)) for name, one in run.readings.items()}
     )
+
+
+def test_what_is_divided_by_the_typical_benchmark_keeps_its_size() -> None:
+    trials = SimulatedSuite(12, 1.0, quiet, none, 3)
+    runs = [run for _ in range(21) for run in trials.run((A, B))[0]]
+    # The first run was beside a busy neighbour.
+    first = _scaled(runs[0], 1.5)
+    typical, *figures = beside_each_other(trials.figures(), first)
+    for run in (first, *runs[1:]):
+        for figure in (typical, *figures):
+            assert figure.read(run)
+    pair = Pair((first, runs[2]), (0, 1), ())
+    before = pair.log_ratio(figures[4], 1)
+    settle([typical, *figures])
+    assert before is not None
+    assert pair.log_ratio(figures[4], 1) == pytest.approx(before)
+    middle = np.median([typical.read(run) or 0.0 for run in runs[1:]])
+    assert abs(middle - 1.0) < 0.01
+    shown = np.median([figures[4].read(run) or 0.0 for run in runs[1:]])
+    assert abs(shown / 5000.0 - 1.0) < 0.01
 
 
 def test_what_only_one_command_has_is_named_and_not_compared() -> None:

@@ -26,7 +26,7 @@ def beside_each_other(figures: Sequence[Figure], first: Measured) -> list[Figure
 
     A busy neighbour slows all benchmarks of a run by about the same share: the median of these shares, each against the
     run `first`, is the figure of the typical benchmark, by which every other is divided. A change that makes most
-    benchmarks slower is one of the typical benchmark.
+    benchmarks slower is one of the typical benchmark. `settle` has to follow the last run.
     """
     at_first = [(figure, value) for figure in figures if (value := figure.read(first)) is not None and value > 0]
     if len(at_first) < LEAST:
@@ -38,6 +38,16 @@ def beside_each_other(figures: Sequence[Figure], first: Measured) -> list[Figure
     ]
 
 
+def settle(figures: Sequence[Figure]) -> None:
+    """Count the typical benchmark in its middle run instead of the first, so that the others are shown in their size.
+
+    No ratio changes by it.
+    """
+    for figure in figures:
+        if isinstance(figure.read, _Typical):
+            figure.read.settle()
+
+
 class _Typical:
     """How many times as long as in the first run the benchmarks of a run took: the median of them."""
 
@@ -45,11 +55,17 @@ class _Typical:
         self._at_first = at_first
         # By identity: a run is asked for by each benchmark, at each look.
         self._known: dict[int, tuple[Measured, float | None]] = {}
+        self._middle = 1.0
 
     def __call__(self, run: Measured) -> float | None:
         if id(run) not in self._known:
             self._known[id(run)] = run, self._median(run)
-        return self._known[id(run)][1]
+        value = self._known[id(run)][1]
+        return None if value is None else value / self._middle
+
+    def settle(self) -> None:
+        """Divide by the middle one of all runs so far."""
+        self._middle = float(np.median([value for _, value in self._known.values() if value is not None] or [1.0]))
 
     def _median(self, run: Measured) -> float | None:
         logs = [

@@ -143,7 +143,7 @@ def ab(
     from vtare.ab.designs import warm_up
     from vtare.ab.figures import Reader, read_metric, read_suite
     from vtare.ab.publish import FORMS
-    from vtare.ab.suite import beside_each_other
+    from vtare.ab.suite import beside_each_other, settle
     from vtare.ab.trials import Trials
     from vtare.ab.verdict import Outcome, document, margin_of, read_limit
     from vtare.campaign.binary import find_binary
@@ -191,8 +191,8 @@ def ab(
         at_base(base, build, listed[0], show) if base is not None else nullcontext(listed) as listed,
         Trials(find_binary(binary), most_s=timeout, ignores_failure=ignore_failure, read=read) as trials,
     ):
-        # Builds take none of its time.
-        begin = time.monotonic() if build else begin
+        # Checking out and building take none of its time.
+        begin = begin if base is None else time.monotonic()
         trials.until = begin + _LATEST * max_time
         before = None if against is None else read_baseline(against, trials.machine)
         if not prints:
@@ -214,6 +214,7 @@ def ab(
                 trials, listed, [*judged, *others], asked,
                 rng=rng, show=show, first=first, begin=begin, judged=max(1, len(judged)),
             )  # fmt: skip
+            settle(judged)
             if suite:
                 chosen = compared.chosen if design else replace(compared.chosen, why=SUITE_ALTERNATES)
                 compared = replace(compared, chosen=chosen, absent=tuple(reader.absent()))
