@@ -74,6 +74,9 @@ def test_a_suite_that_is_alike_passes_and_one_that_is_not_known_says_so() -> Non
     assert line.startswith("Too close to call for ")
     assert line.endswith(" more.")
     assert document(Outcome(short, 1, MACHINE, (LIMIT,)))["limits"] == [{"text": "slower by 5 %", "state": "open"}]
+    few = compared_suite(12, 1.0, quiet, limits=(LIMIT,), asks_margin=False, most_pairs=6)
+    assert answer(few) == ("No answer about 12 benchmarks: 6 pairs of at least 12 (raise --max-time or --pairs).",)
+    assert "`--fail-if 'slower by 5 %'` is open." in markdown(Outcome(few, 1, MACHINE, (LIMIT,)))
     plain = compared_suite(12, 1.10, quiet)
     assert answer(plain) == ("Of 12 benchmarks, 1 is worse and 11 are equivalent within 5 %.",)
     console = Console(file=io.StringIO(), width=80)

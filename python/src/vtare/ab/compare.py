@@ -57,7 +57,7 @@ _RECENT: Final = 8
 StoppedWord = Literal["known", "time", "pairs", "interrupted"]
 
 
-class Limit(Protocol):
+class AskedLimit(Protocol):
     """What the typical run's interval is to leave out."""
 
     def edge(self, figure: Figure, command: int) -> float | None:
@@ -78,7 +78,7 @@ class Asked:
     most_s: float = 60.0
     most_pairs: int | None = None
     design: DesignWord | None = None
-    limits: tuple[Limit, ...] = ()
+    limits: tuple[AskedLimit, ...] = ()
     asks_margin: bool = True
 
     @property

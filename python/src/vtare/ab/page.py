@@ -90,8 +90,7 @@ def _title(found: Compared) -> str:
 
 def _answer(outcome: Outcome, shown: Written) -> list[str]:
     limits = [
-        wording.fail_if(f"--fail-if '{limit.text}'", crossed=bool(limit.crossed(outcome.compared.primary)))
-        for limit in outcome.limits
+        wording.fail_if(f"--fail-if '{limit.text}'", limit.state(outcome.compared.primary)) for limit in outcome.limits
     ]
     return [*shown.answer, *limits, *shown.warnings, *shown.about, *([] if shown.beside is None else [shown.beside])]
 

@@ -47,8 +47,7 @@ def markdown(outcome: Outcome) -> str:
         if more is not None
     ]
     for limit in outcome.limits:
-        crossed = bool(limit.crossed(compared.primary))
-        lines.append("\n" + wording.fail_if(f"`--fail-if '{limit.text}'`", crossed=crossed))
+        lines.append("\n" + wording.fail_if(f"`--fail-if '{limit.text}'`", limit.state(compared.primary)))
     lines += ["", "| figure | command | typical run (interval) | mean of all runs (interval) | verdict |",
               "|---|---|---|---|---|"]  # fmt: skip
     lines += [_row(finding) for finding in (*worst_first(compared), *compared.others)]

@@ -151,6 +151,9 @@ def answer(found: Compared) -> tuple[str, ...]:
 def _suite(found: Compared) -> tuple[str, ...]:
     findings = benchmarks(found)
     typical = [it for it in found.primary if it.figure.name == TYPICAL]
+    reasons = {it.reason for it in found.primary if it.low is None}
+    if all(it.low is None for it in found.primary) and len(reasons) == 1 and (reason := reasons.pop()) is not None:
+        return (wording.suite_unknown(len(findings), reason),)
     if not found.asked.limits:
         kinds = [_kind(it) for it in findings]
         margin = f"{100 * found.asked.margin:.3g} %"

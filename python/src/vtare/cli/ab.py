@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shlex
 import time
 from contextlib import nullcontext
 from dataclasses import replace
@@ -160,8 +161,12 @@ def ab(
     if build is not None and base is None:
         raise BadInput("--build is for --base REF: add it, or build before")
     typed = [*commands, "--", *commands] if self_test and "--" not in commands else commands
-    listed = read_commands(typed, least=2 if against is None and base is None else 1)
-    if (against is not None or base is not None) and len(listed) > 1:
+    is_one = against is not None or base is not None
+    if is_one and "--" not in commands and len(commands) > 1:
+        # As behind `--` of the other commands that take one.
+        typed = [shlex.join(commands)]
+    listed = read_commands(typed, least=1 if is_one else 2)
+    if is_one and len(listed) > 1:
         option, other = ("--against", "its baseline") if base is None else ("--base", "itself")
         raise BadInput(f"{option} compares one command with {other}, not {len(listed)}: name one")
     if self_test:

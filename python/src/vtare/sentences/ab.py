@@ -83,6 +83,10 @@ def suite_limits(
     return tuple(lines) or ((f"None {of} is {beyond}.",) if alone else ())
 
 
+def suite_unknown(count: int, reason: str) -> str:
+    return f"No answer about {plural(count, 'benchmark')}: {reason}."
+
+
 def together(what: str, change: str) -> str:
     return f"Most benchmarks together are {what}: {change}."
 
@@ -261,8 +265,8 @@ def seed(number: int) -> str:
     return f"Seed {number}."
 
 
-def fail_if(option: str, *, crossed: bool) -> str:
-    return f"{option} is {'crossed' if crossed else 'not crossed'}."
+def fail_if(option: str, state: str) -> str:
+    return f"{option} is {state}."
 
 
 # The page.

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare.ab.commands import Command
-from vtare.ab.compare import Asked, Compared, Limit, compare
+from vtare.ab.compare import Asked, AskedLimit, Compared, compare
 from vtare.ab.figures import COUNTED, Figure
 from vtare.ab.readings import Reading
 from vtare.ab.trials import MachineTime, Measured, OutOfTime
@@ -220,7 +220,7 @@ def names_of(platforms: Sequence[str]) -> list[str]:
 class OfCommand:
     """A limit of one command alone."""
 
-    limit: Limit
+    limit: AskedLimit
     command: int
 
     def edge(self, figure: Figure, command: int) -> float | None:
@@ -238,7 +238,7 @@ def weigh(
     timeout_s: float,
     rng: np.random.Generator,
     show: Callable[[str], None] = lambda text: None,
-    limits: Sequence[tuple[str, Limit]] = (),
+    limits: Sequence[tuple[str, AskedLimit]] = (),
 ) -> Weighed:
     """Run the command on each platform in turn until each comparison of wall time with the host is decided.
 
