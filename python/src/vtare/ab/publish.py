@@ -22,6 +22,7 @@ from vtare.ab.verdict import (
     mean_text,
     sentence,
     void_text,
+    word_in_suite,
     worst_first,
 )
 from vtare.sentences import ab as wording
@@ -50,15 +51,17 @@ def markdown(outcome: Outcome) -> str:
         lines.append("\n" + wording.fail_if(f"`--fail-if '{limit.text}'`", limit.state(compared.primary)))
     lines += ["", "| figure | command | typical run (interval) | mean of all runs (interval) | verdict |",
               "|---|---|---|---|---|"]  # fmt: skip
-    lines += [_row(finding) for finding in (*worst_first(compared), *compared.others)]
+    judged = worst_first(compared) if compared.is_suite else compared.primary
+    lines += [_row(it, word_in_suite(it) if compared.is_suite else it.word) for it in judged]
+    lines += [_row(finding, finding.word) for finding in compared.others]
     lines += ["", *(f"- {letter(k)}: {_code(command.text)}" for k, command in enumerate(compared.commands))]
     lines.append(f"- {basis(compared)} {design_text(compared)} {wording.seed(outcome.seed)}")
     return "\n".join(lines) + "\n"
 
 
-def _row(finding: Finding) -> str:
+def _row(finding: Finding, word: str) -> str:
     cells = (
-        finding.figure.name, letter(finding.command), change_text(finding), mean_text(finding) or "", finding.word
+        finding.figure.name, letter(finding.command), change_text(finding), mean_text(finding) or "", word
     )  # fmt: skip
     return f"| {' | '.join(map(_cell, cells))} |"
 

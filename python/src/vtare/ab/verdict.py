@@ -143,6 +143,11 @@ def benchmarks(found: Compared) -> list[Finding]:
     return [it for it in worst_first(found) if it.figure.name != TYPICAL]
 
 
+def word_in_suite(finding: Finding) -> str:
+    """The verdict on a benchmark: worse or better, whichever direction that is."""
+    return str(finding.change or finding.word)
+
+
 def answer(found: Compared) -> tuple[str, ...]:
     """The answer about each command, or about a suite as a whole."""
     return _suite(found) if found.is_suite else tuple(sentence(found, finding) for finding in found.primary)
@@ -377,7 +382,7 @@ def written(found: Compared) -> Written:
     alone = worst_first(found) if found.is_suite else []
     for finding in alone:
         both = medians_text(found, finding)
-        word = str(finding.change or finding.word)
+        word = word_in_suite(finding)
         rows.append(Row(finding.figure.name, letter(finding.command), both, change_text(finding), word, finding))
     for finding in (*([] if alone else found.primary), *found.others):
         figure = finding.figure

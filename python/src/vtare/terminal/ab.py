@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from rich.table import Table
 from rich.text import Text
 
-from vtare.ab.verdict import basis, change_text, finer_text, letter, medians_text, worst_first, written
+from vtare.ab.verdict import basis, change_text, finer_text, letter, medians_text, word_in_suite, worst_first, written
 from vtare.sentences import ab as wording
 from vtare.stats import Unclear
 from vtare.terminal.tables import print_lines, print_table
@@ -71,7 +71,7 @@ def _show_suite(console: Console, found: Compared) -> None:
     """Print the worst benchmarks of a suite, and what the answer rests on."""
     findings = worst_first(found)
     shown = findings[:_MOST_BENCHMARKS]
-    rows = [(it.figure.name, medians_text(found, it), change_text(it), str(it.change or it.word)) for it in shown]
+    rows = [(it.figure.name, medians_text(found, it), change_text(it), word_in_suite(it)) for it in shown]
     print_lines(console, rows, drop=[1])
     more = wording.more_benchmarks(len(findings) - len(shown))
     console.print(f"{more}{basis(found)} {wording.MORE}")
