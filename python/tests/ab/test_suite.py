@@ -181,6 +181,7 @@ def test_all_benchmarks_of_a_document_are_judged_by_their_own_names(how: str, fi
     ("more", "says"),
     [
         (["--judge", "wall"], "--suite judges all benchmarks, --judge wall one figure: leave out one of them"),
+        (["--design", "sequential"], "--suite needs pairs, --design sequential makes none"),
         (["--suite", "none"], "--suite: 'none' is not known"),
         (["--", "third"], "--suite compares two commands, not 3"),
         (["--base", "HEAD"], "--base compares one command with itself, not 2: name one"),

@@ -514,7 +514,7 @@ class Outcome:
 
 
 def _answered(found: Compared) -> Answered:
-    first = worst_first(found)[0]
+    first = (worst_first(found) if found.is_suite else found.primary)[0]
     more = ["--max-time TIME or --pairs N: allow more pairs"] if any(it.is_noisy for it in found.primary) else []
     coarse = ["print more digits, or let a run do more"] if any(it.is_coarse for it in found.primary) else []
     return answered(

@@ -156,6 +156,8 @@ def ab(
         raise BadInput("--against compares only what the system counts: leave out --self-test, --metric and --suite")
     if suite and judge:
         raise BadInput(f"--suite judges all benchmarks, --judge {judge} one figure: leave out one of them")
+    if suite and design == "sequential":
+        raise BadInput("--suite needs pairs, --design sequential makes none: leave out --design")
     if base is not None and (self_test or against):
         raise BadInput("--base names what one command is compared with: leave out --self-test and --against")
     if build is not None and base is None:
@@ -208,6 +210,10 @@ def ab(
             direction = True if more_is_better else False if less_is_better else None
             figures = _figures(judge, reader.figures(more_is_better=direction), limits)
         judged = reader.suite(figures)
+        if suite and not judged:
+            raise BadInput(
+                f"--suite {suite}: the commands have no benchmark in common: {', '.join(reader.absent()[:5])}"
+            )
         for figure in judged:
             for limit in limits:
                 limit.check(figure)
