@@ -160,6 +160,10 @@ def test_what_only_one_command_has_is_named_and_not_compared() -> None:
     assert [figure.name for figure in reader.figures()] == ["same"]
     assert reader.absent() == ["gone", "new"]
     assert [figure.name for figure in reader.suite(reader.figures())] == ["same"]
+    alone = Reader([], suite=read_suite("pytest-benchmark"))
+    for command, name in (("a", "one"), ("b", "other")):
+        alone.read(printed([name], 1.0), command)
+    assert (alone.figures(), alone.absent()) == ([], ["one", "other"])
     with pytest.raises(BadInput, match="--suite: 'cargo' is not known"):
         read_suite("cargo")
 

@@ -177,12 +177,14 @@ def _read_last(read: Callable[[str], Reading], printed: str) -> list[Reading]:
     return [replace(readings, values=readings.values[-1:])]
 
 
-def _read_named(name: str, how: str, printed: str) -> list[Reading]:
+def _read_named(name: str, how: str, printed: str, *, alone: bool = True) -> list[Reading]:
     try:
         readings = read_format(how, printed)
     except NoReading as error:
         raise NoReading(f"no figure in the format {how}: {error}") from error
-    return [replace(one, name=name if len(readings) == 1 else f"{name} {one.name}") for one in readings]
+    return [
+        replace(one, name=name if alone and len(readings) == 1 else f"{name} {one.name}".lstrip()) for one in readings
+    ]
 
 
 def _refuse_word(name: str, how: str) -> None:
@@ -198,7 +200,7 @@ def _refuse_word(name: str, how: str) -> None:
     )
 
 
-def read_suite(how: str, *, locale: str | None = None) -> MetricOption:
+def read_suite(how: str) -> MetricOption:
     """Return what reads all benchmarks of a suite: one of `FORMATS`, each benchmark by its own name.
 
     Raises:
@@ -206,10 +208,12 @@ def read_suite(how: str, *, locale: str | None = None) -> MetricOption:
     """
     if how not in FORMATS:
         raise BadInput(f"--suite: '{how}' is not known. Choose one of {', '.join(FORMATS)}")
-    return read_metric(f"{_SUITE}={how}", locale=locale)
+    return MetricOption("suite", partial(_read_suite, how))
 
 
-_SUITE: Final = "suite"
+def _read_suite(how: str, printed: str) -> list[Reading]:
+    # A document of one benchmark may not name it.
+    return [replace(one, name=one.name or how) for one in _read_named("", how, printed, alone=False)]
 
 
 class Reader:
@@ -238,7 +242,6 @@ class Reader:
             except NoReading as error:
                 raise BadInput(f"--metric {metric.name}: {command}: {error}") from error
             if metric is self._suite:
-                printed_readings = [replace(one, name=one.name.removeprefix(f"{_SUITE} ")) for one in printed_readings]
                 self._of_suite.setdefault(command, {one.name for one in printed_readings})
             for one in printed_readings:
                 if one.name in readings or one.name in _COUNTED_NAMES:

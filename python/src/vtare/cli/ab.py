@@ -180,7 +180,7 @@ def ab(
     if more_is_better and less_is_better:
         raise BadInput("--more-is-better and --less-is-better contradict each other: use one of them")
     metrics = [read_metric(text, locale=locale) for text in metric or ()]
-    reader = Reader(metrics, suite=read_suite(suite, locale=locale) if suite else None)
+    reader = Reader(metrics, suite=read_suite(suite) if suite else None)
     prints = bool(metrics or suite)
     read = reader.read if prints else None
     asked = Asked(
