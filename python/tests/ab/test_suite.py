@@ -59,6 +59,7 @@ def test_the_benchmark_that_is_slower_stands_first_and_fails_the_suite() -> None
     assert github(outcome).count("::notice") == 1
     table = markdown(outcome).splitlines()
     assert next(line for line in table if line.startswith("| benchmark")).startswith("| benchmark 0 |")
+    assert table.index("<details><summary>All figures</summary>") < 20
     page = compared_page(outcome)
     assert "Is any of 12 benchmarks worse in B than in A?" in page
     ids = re.findall(r' id="([^"]+)"', page)

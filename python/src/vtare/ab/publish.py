@@ -16,12 +16,10 @@ from vtare.ab.verdict import (
     change_text,
     design_text,
     document,
-    floor_text,
-    known_beside,
     letter,
     mean_text,
     sentence,
-    void_text,
+    warnings,
     word_in_suite,
     worst_first,
 )
@@ -42,21 +40,28 @@ def markdown(outcome: Outcome) -> str:
     """For a pull request or a step summary: the answer, a table, how it was found."""
     compared = outcome.compared
     lines = [f"**{_cell(line)}**" for line in answer(compared)]
-    lines += [
-        f"\n{_cell(more)}"
-        for more in (known_beside(compared), floor_text(compared), void_text(compared))
-        if more is not None
-    ]
+    lines += [f"\n{_cell(more)}" for more in warnings(compared)]
     for limit in outcome.limits:
         lines.append("\n" + wording.fail_if(f"`--fail-if '{limit.text}'`", limit.state(compared.primary)))
-    lines += ["", "| figure | command | typical run (interval) | mean of all runs (interval) | verdict |",
-              "|---|---|---|---|---|"]  # fmt: skip
-    judged = worst_first(compared) if compared.is_suite else compared.primary
-    lines += [_row(it, word_in_suite(it) if compared.is_suite else it.word) for it in judged]
-    lines += [_row(finding, finding.word) for finding in compared.others]
+    others = [_row(finding, finding.word) for finding in compared.others]
+    if compared.is_suite:
+        rows = [_row(finding, word_in_suite(finding)) for finding in worst_first(compared)]
+        lines += [*_HEAD, *rows[:_MOST_ROWS], "", "<details><summary>All figures</summary>"]
+        lines += [*_HEAD, *rows, *others, "", "</details>"]
+    else:
+        lines += [*_HEAD, *(_row(finding, finding.word) for finding in compared.primary), *others]
     lines += ["", *(f"- {letter(k)}: {_code(command.text)}" for k, command in enumerate(compared.commands))]
     lines.append(f"- {basis(compared)} {design_text(compared)} {wording.seed(outcome.seed)}")
     return "\n".join(lines) + "\n"
+
+
+_HEAD: Final = (
+    "",
+    "| figure | command | typical run (interval) | mean of all runs (interval) | verdict |",
+    "|---|---|---|---|---|",
+)
+_MOST_ROWS: Final = 8
+"""Benchmarks of a suite that a reviewer sees at first."""
 
 
 def _row(finding: Finding, word: str) -> str:

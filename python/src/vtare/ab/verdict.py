@@ -394,7 +394,7 @@ def written(found: Compared) -> Written:
     about = (*means, finer_text(found), basis(found), design_text(found))
     return Written(
         answer(found),
-        _warnings(found),
+        warnings(found),
         tuple(line for line in about if line is not None),
         beside_text(found),
         f"change against {letter(0)} (interval)",
@@ -520,12 +520,12 @@ def _answered(found: Compared) -> Answered:
     return answered(
         answer(found),
         first.verdict.word(first.figure.better),
-        limits=_warnings(found),
+        limits=warnings(found),
         advice=[(text, None) for text in (*more, *coarse)],
     )
 
 
-def _warnings(found: Compared) -> tuple[str, ...]:
+def warnings(found: Compared) -> tuple[str, ...]:
     """What must be read with the answer."""
     absent = wording.absent(found.absent, _MOST_NAMED) if found.absent else None
     return tuple(
