@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -536,3 +537,25 @@ def test_where_no_process_can_be_started_all_is_drawn_here(program: str, tmp_pat
     )
     done = subprocess.run([sys.executable, script, program], capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout == "4\n", done.stderr
+
+
+def test_drawing_processes_end_with_a_lab_that_is_killed(tmp_path: Path) -> None:
+    program = tmp_path / "draws.py"
+    program.write_text(
+        "import os, time\n"
+        "from vtare.report.processes import drawing_processes\n"
+        "if __name__ == '__main__':\n"
+        "    with drawing_processes():\n"
+        "        from vtare.plots import drawn\n"
+        "        print(drawn._executor.submit(os.getpid).result() if drawn._executor else 0, flush=True)\n"
+        "        time.sleep(60)\n"
+    )
+    lab = subprocess.Popen([sys.executable, str(program)], stdout=subprocess.PIPE, text=True)
+    assert lab.stdout is not None
+    worker = int(lab.stdout.readline())
+    lab.kill()
+    lab.wait()
+    until = time.monotonic() + 30
+    while worker and Path(f"/proc/{worker}").exists():
+        assert time.monotonic() < until
+        time.sleep(0.02)

@@ -88,7 +88,7 @@ class Drawing:
         if isinstance(self._picture, Future):
             try:
                 drawing = self._picture.result()
-            except (BrokenExecutor, OSError):
+            except (BrokenExecutor, EOFError, OSError):
                 if self._again is None:
                     raise
                 drawing = self._again()
@@ -144,7 +144,7 @@ def drawn(function: Callable[_P, Drawing]) -> Callable[_P, Drawing]:
     def draw(*args: _P.args, **kwargs: _P.kwargs) -> Drawing:
         if _executor is not None:
             # Processes that cannot be started (no memory, no right to this Python) draw nothing.
-            with suppress(BrokenExecutor, OSError):
+            with suppress(BrokenExecutor, EOFError, OSError):
                 return Drawing(
                     str(kwargs["name"]), _executor.submit(draw, *args, **kwargs), partial(here, *args, **kwargs)
                 )

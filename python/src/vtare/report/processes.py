@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import resource
 import signal
+import threading
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import forkserver
@@ -56,6 +57,14 @@ def drawing_processes() -> Iterator[None]:
 
 
 def _begin() -> None:
-    """Leave Ctrl-C to the process that asked."""
+    """Leave Ctrl-C to the process that asked, and end where that was killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.set_threshold(_YOUNG_OBJECTS)
+    threading.Thread(target=_end_with_the_asking, daemon=True).start()
+
+
+def _end_with_the_asking() -> None:
+    asking = multiprocessing.parent_process()
+    if asking is not None:
+        asking.join()
+        os._exit(1)
