@@ -68,8 +68,9 @@ def test_a_command_is_measured_inside_with_its_directory_and_nothing_is_left(wor
             assert one["wall time"] >= 30e6
             assert one["start"] > 0
             assert one["stop"] > 0
-            assert abs(one["start"] + one["wall time"] + one["stop"] - one["whole"]) < 1e6
-            assert one["CPU time outside"] is None or one["CPU time outside"] > 0
+            assert one["start"] + one["wall time"] < one["whole"]
+            # Without control groups it is not known.
+            assert one["CPU time outside"] is None if group._root() is None else one["CPU time outside"] > 0
     # On the host it runs as it is; the sandbox writes to a layer of its own.
     assert (tmp_path / "output").read_text() == "text"
 

@@ -56,6 +56,7 @@ pytest_plugins = ("pytester",)
         (8.5, 7.02, 12.31, ("8.50\N{MULTIPLICATION SIGN}", "7.02 to 12.3\N{MULTIPLICATION SIGN}")),
         (12.0, None, None, ("12.0\N{MULTIPLICATION SIGN}", "")),
         (1.5, 0.98, math.inf, ("+50.0 %", "-2.0 % or more")),
+        (12.0, 9.0, math.inf, ("12.0\N{MULTIPLICATION SIGN}", "9.00\N{MULTIPLICATION SIGN} or more")),
         (12.0, 11.0, math.inf, ("12.0\N{MULTIPLICATION SIGN}", "11.0\N{MULTIPLICATION SIGN} or more")),
         (None, None, None, ("", "")),
     ],
@@ -322,6 +323,13 @@ def test_the_templates_of_ci_systems_run_what_vtare_takes(name: str) -> None:
     assert taken is not None
     known = {option for parameter in taken.params for option in parameter.opts}
     assert set(re.findall(r"(--[a-z]+[\w-]*)", script)) <= known
+
+
+def test_a_limit_inside_the_interval_is_no_passed_test() -> None:
+    limit = read_limit("slower by 5 %")
+    found = compared(1.05, quiet, seed=2)
+    assert (found.primary[0].word, limit.state(found.primary)) == ("slower", "open")
+    assert junit(Outcome(found, 7, MACHINE, (limit,))).count("<skipped") == 1
 
 
 def test_a_baseline_is_compared_with_on_its_own_machine_only(tmp_path: Path) -> None:

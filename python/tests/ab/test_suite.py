@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from rich.console import Console
-from simulated_trials import MACHINE, A, B, SimulatedSuite, bursts, compared_suite, noise_of, none, quiet
+from simulated_trials import MACHINE, A, B, Noise, SimulatedSuite, bursts, compared_suite, noise_of, none, quiet
 
 from vtare import stats
 from vtare.ab.base import at_base
@@ -236,11 +236,11 @@ def test_one_command_runs_at_a_commit_and_in_the_working_directory(
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("own", [partial(noise_of, spread=0.02), bursts])
-def test_suites_without_a_difference_are_rarely_flagged(own: stats.Values) -> None:
+def test_suites_without_a_difference_are_rarely_flagged(own: Noise) -> None:
     trials = 40
     slower = read_limit("slower")
     flagged = sum(
-        bool(slower.crossed(compared_suite(12, 1.0, own, seed=500 + seed, most_pairs=40).primary))  # type: ignore[arg-type]
+        bool(slower.crossed(compared_suite(12, 1.0, own, seed=500 + seed, most_pairs=40).primary))
         for seed in range(trials)
     )
     # At most 1 % is wanted, of worse or better: the exact interval of the share meets that range.

@@ -38,16 +38,16 @@ def compared_page(outcome: Outcome) -> str:
     compared = outcome.compared
     shown = written(compared)
     parts = [
-        (finding, [*_pairs(compared, finding, mark), *_shift(outcome, finding, mark)])
+        (mark, finding, [*_pairs(compared, finding, mark), *_shift(outcome, finding, mark)])
         for mark, finding in _drawn(compared)
     ]
-    first = parts[0][1] if parts else []
+    first = parts[0][2]
     headline = first.pop(0) if first else None
     commands = Notes(tuple((FigureText(name), f": `{command}`") for name, command in shown.commands), details=True)
     sections = [
         Section(f"figures-{mark}", finding.figure.name if compared.is_suite else
                 f"{letter(finding.command)} against {letter(0)}", tuple(questions))
-        for (mark, _), (finding, questions) in zip(_drawn(compared), parts, strict=True)
+        for mark, finding, questions in parts
         if questions
     ]  # fmt: skip
     machine = ", ".join(str(outcome.machine.get(key) or "unknown") for key in ("hostname", "cpu_model", "kernel"))

@@ -22,8 +22,9 @@ LEAST: Final = 5
 
 
 def beside_each_other(figures: Sequence[Figure], first: Measured) -> list[Figure]:
-    """Return the typical benchmark of a suite, and each benchmark over it; few benchmarks are left as they are.
+    """Return what to judge: the typical benchmark of a suite, then each benchmark divided by it.
 
+    Fewer than `LEAST` benchmarks are returned unchanged.
     A busy neighbour slows all benchmarks of a run by about the same share: the median of these shares, each against the
     run `first`, is the figure of the typical benchmark, by which every other is divided. A change that makes most
     benchmarks slower is one of the typical benchmark. `settle` has to follow the last run.

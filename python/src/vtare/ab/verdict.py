@@ -74,8 +74,7 @@ def change_range(low: float, high: float) -> str:
     """
     if math.isinf(high):
         # As far as the step of the figures tells.
-        low_text = f"{ratio_text(low)}" if low >= _TENFOLD else f"{100 * (low - 1):+.1f} %"
-        return wording.or_more(low_text)
+        return wording.or_more(ratio_text(low) if low >= _TENFOLD else f"{100 * (low - 1):+.1f} %")
     if high >= _TENFOLD:
         return f"{ratio_range_text(low, high)}\N{MULTIPLICATION SIGN}"
     return f"{100 * (low - 1):+.1f} to {100 * (high - 1):+.1f} %"
@@ -89,6 +88,8 @@ def change_and_range(finding: Finding, digits: int = 1) -> tuple[str, str]:
     known = [end for end in ends or () if math.isfinite(end)]
     is_tenfold = max(finding.ratio, *known, 0.0) >= _TENFOLD
     change = ratio_text(finding.ratio) if is_tenfold else f"{100 * (finding.ratio - 1):+.{digits}f} %"
+    if ends and is_tenfold and math.isinf(ends[1]):
+        return change, wording.or_more(ratio_text(ends[0]))
     return change, change_range(*ends) if ends else ""
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _MOST: Final = 4
 """Processes, so that no report takes a large machine for itself."""
 _YOUNG_OBJECTS: Final = 100_000
-"""New objects after which unreachable ones are looked for: a figure makes more than Python's 700 at every label."""
+"""New objects after which unreachable ones are looked for, instead of Python's 700."""
 
 
 @contextmanager
@@ -47,6 +47,7 @@ def drawing_processes() -> Iterator[None]:
         # Here, not above: they begin meanwhile.
         from vtare.plots.drawn import drawn_by
 
+        before = gc.get_threshold()
         gc.set_threshold(_YOUNG_OBJECTS)
         try:
             with drawn_by(executor):
@@ -54,6 +55,8 @@ def drawing_processes() -> Iterator[None]:
         except BaseException:
             executor.shutdown(wait=False, cancel_futures=True)
             raise
+        finally:
+            gc.set_threshold(*before)
 
 
 def _begin() -> None:
