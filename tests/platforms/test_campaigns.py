@@ -89,7 +89,7 @@ def kind(request: pytest.FixtureRequest, static_vtare: Path, namespaces: None, m
 
 
 def test_neighbours_work_while_a_container_measures(kind: str, static_vtare: Path, tmp_path: Path) -> None:
-    loads = '["none", "cpu", "io", { kind = "net", rate = "5 Mbit/s" }]'
+    loads = '["none", "cpu", "counter", "io", { kind = "net", rate = "5 Mbit/s" }]'
     text = PLAN + TIMERS + ROUND_TRIPS.replace("COUNT", "2").replace("LOADS", loads).replace("SIDES", '["responder"]')
     runs = run_plan(static_vtare, text.replace("KIND", f'"{kind}"'), tmp_path)
     seen = set()
@@ -105,7 +105,7 @@ def test_neighbours_work_while_a_container_measures(kind: str, static_vtare: Pat
             assert (report["operations"] > 0) == (told["load"] != "none")
         if told["load"] == "net":
             assert told["offered"]["net"]["received"]["packets"] > 0
-    assert seen == {"none", "cpu", "io", "net"}
+    assert seen == {"none", "cpu", "counter", "io", "net"}
 
 
 def test_128_containers_stand_in_the_background_of_a_run(static_vtare: Path, namespaces: None, tmp_path: Path) -> None:

@@ -1,38 +1,64 @@
-//! The CPU-bound load: threads that take square roots.
+//! The CPU-bound loads: threads that take square roots, or that count as the counter instrument does.
 
 use std::hint::black_box;
 
 use crate::LoadError;
 use crate::workers::{Counters, Crew, Shared};
 
-/// Square roots between two looks at the stop flag: about 50 us on a CPU of 3 GHz.
+/// Square roots or steps between two looks at the stop flag: at most about 50 us on a CPU of 3 GHz.
 const CHUNK: u32 = 8_192;
 
-pub(crate) fn start(crew: &mut Crew, threads: usize) -> Result<(), LoadError> {
+/// Starts threads that repeat `work`, from its last result each time.
+pub(crate) fn start<T: Copy + Send + 'static>(
+    crew: &mut Crew,
+    threads: usize,
+    first: T,
+    work: impl Fn(T) -> T + Copy + Send + 'static,
+) -> Result<(), LoadError> {
     for _ in 0..threads {
-        crew.start(threads, |shared, counters| {
-            work(shared, counters);
+        crew.start(threads, move |shared, counters| {
+            repeat(shared, counters, first, work);
             Ok(())
         })?;
     }
     Ok(())
 }
 
-fn work(shared: &Shared, counters: &Counters) {
-    let mut value = take_square_roots(2.0, CHUNK);
+fn repeat<T: Copy>(shared: &Shared, counters: &Counters, first: T, work: impl Fn(T) -> T) {
+    let mut value = work(first);
     Counters::add(&counters.operations, u64::from(CHUNK));
     shared.note_working();
     while !shared.stopping() {
-        value = take_square_roots(black_box(value), CHUNK);
+        value = work(black_box(value));
         Counters::add(&counters.operations, u64::from(CHUNK));
     }
     black_box(value);
 }
 
-/// Takes `count` square roots, each of the one before plus one, so that none can be skipped or run beside the next. The
-/// value tends to the golden ratio.
-fn take_square_roots(from: f64, count: u32) -> f64 {
-    (0..count).fold(from, |value, _| black_box(value + 1.0).sqrt())
+/// Takes square roots, each of the one before plus one, so that none can be skipped or run beside the next. The value
+/// tends to the golden ratio.
+pub(crate) fn take_square_roots(from: f64) -> f64 {
+    (0..CHUNK).fold(from, |value, _| black_box(value + 1.0).sqrt())
+}
+
+/// Steps of the counter instrument's function.
+pub(crate) fn take_steps(from: u64) -> u64 {
+    count(from, u64::from(CHUNK))
+}
+
+/// The function of the counter instrument: `steps` steps of Marsaglia's xorshift64 from `state`.
+///
+/// Each step needs the one before, so no compiler folds the loop; every language with 64-bit integers can write it in
+/// one line.
+#[inline(never)]
+#[must_use]
+pub fn count(mut state: u64, steps: u64) -> u64 {
+    for _ in 0..steps {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+    }
+    state
 }
 
 #[cfg(test)]
@@ -42,7 +68,11 @@ mod tests {
     #[test]
     fn square_roots_of_one_more_tend_to_the_golden_ratio() {
         let golden_ratio = f64::midpoint(1.0, 5.0_f64.sqrt());
-        assert!((take_square_roots(100.0, CHUNK) - golden_ratio).abs() < 1e-12);
-        assert_eq!(take_square_roots(3.0, 1).to_bits(), 2.0_f64.to_bits());
+        assert!((take_square_roots(100.0) - golden_ratio).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_piece_of_work_is_as_many_steps_as_are_reported() {
+        assert_eq!(count(take_steps(1), 3), count(1, u64::from(CHUNK) + 3));
     }
 }

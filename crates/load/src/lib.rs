@@ -1,7 +1,8 @@
 //! Background loads that report the load they really made. May touch: units, sys, clock, wire, pathsim.
 //!
 //! The kinds are those of Kirova and others (Future Internet 11:179, section 2.1.3): an idle system, a CPU-bound load
-//! of threads that take square roots, and an input/output- and network-bound load. See docs/guide/load.md.
+//! of threads that take square roots, and an input/output- and network-bound load. See docs/guide/load.md. The instances
+//! beside the tool of Lampe and others (2013) are a kind of their own: they count.
 //!
 //! [`nbd`] is the file service of the third kind outside the guest, reached over its network card.
 //!
@@ -22,6 +23,7 @@ mod report;
 mod run;
 mod workers;
 
+pub use cpu::count;
 pub use error::LoadError;
 pub use io::{BLOCK_BYTE, FILE_BYTE};
 pub use report::{IoReport, Moved, NbdMoved, NbdReport, NbdServed, Report};

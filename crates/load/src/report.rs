@@ -7,14 +7,14 @@ use vtare_sys::block::{DeviceTraffic, FileSystem};
 pub struct Report {
     /// `vtare.load/1`.
     pub schema: &'static str,
-    /// `idle`, `cpu`, `io`, `nbd` or `net`.
+    /// `idle`, `cpu`, `counter`, `io`, `nbd` or `net`.
     pub kind: &'static str,
     /// How long the load was at work, in s.
     pub elapsed_s: f64,
     /// Threads that worked.
     pub threads: usize,
-    /// What was done: square roots taken (cpu), blocks of 64 KiB stored or fetched over the socket (io), blocks
-    /// written to or read from the server (nbd), packets sent or received (net), nothing (idle).
+    /// What was done: square roots taken (cpu), steps counted (counter), blocks of 64 KiB stored or fetched over the
+    /// socket (io), blocks written to or read from the server (nbd), packets sent or received (net), nothing (idle).
     pub operations: u64,
     /// The same in a second; `None` where no time passed.
     pub operations_per_s: Option<f64>,

@@ -27,6 +27,8 @@ pub enum Kind {
     Idle,
     /// Threads that take square roots, 100 by default.
     Cpu,
+    /// Threads that count as the counter instrument does, 1 by default.
+    Counter,
     /// Threads in pairs of file server and client, 4 by default.
     Io,
     /// Clients of a file service on another machine or outside the guest, 2 by default.
@@ -43,6 +45,7 @@ impl Kind {
         match self {
             Self::Idle => "idle",
             Self::Cpu => "cpu",
+            Self::Counter => "counter",
             Self::Io => "io",
             Self::Nbd { .. } => "nbd",
         }
@@ -55,6 +58,7 @@ impl Kind {
             Self::Idle => 0,
             // Kirova 2019, section 2.1.3.
             Self::Cpu => 100,
+            Self::Counter => 1,
             Self::Io => 4,
             Self::Nbd { .. } => 2,
         }
@@ -64,7 +68,7 @@ impl Kind {
         let refuse = |wanted| Err(LoadError::Threads { kind: self.name(), found: threads, wanted });
         match self {
             Self::Idle if threads != 0 => refuse("none"),
-            Self::Cpu if !(1..=10_000).contains(&threads) => refuse("1 to 10000"),
+            Self::Cpu | Self::Counter if !(1..=10_000).contains(&threads) => refuse("1 to 10000"),
             Self::Io if !(2..=1_000).contains(&threads) || threads % 2 == 1 => {
                 refuse("an even number from 2 to 1000, a client and a server for each stream")
             }
@@ -105,7 +109,8 @@ pub fn run(options: &Options, stop: &AtomicBool, ready: impl FnOnce()) -> Result
     let (mut place, mut export) = (None, None);
     match options.kind {
         Kind::Idle => {}
-        Kind::Cpu => cpu::start(&mut crew, threads)?,
+        Kind::Cpu => cpu::start(&mut crew, threads, 2.0, cpu::take_square_roots)?,
+        Kind::Counter => cpu::start(&mut crew, threads, 1, cpu::take_steps)?,
         Kind::Nbd { server } => match nbd::client::start(&mut crew, threads, server) {
             Ok(found) => export = Some((server, found)),
             Err(error) => {

@@ -30,6 +30,8 @@ pub(crate) enum LoadKind {
     Idle,
     /// Threads that take square roots
     Cpu,
+    /// Threads that count as `vtare counter` does
+    Counter,
     /// File writes, forced writes and reads, carried over loopback sockets
     Io,
     /// Writes and reads of a file service on another machine or outside the guest, or that service
@@ -45,7 +47,7 @@ pub(crate) struct LoadArguments {
     #[arg(value_enum)]
     kind: LoadKind,
 
-    /// Threads [default: 100 for cpu, 4 for io, where two make a stream, 2 for nbd]
+    /// Threads [default: 100 for cpu, 1 for counter, 4 for io, where two make a stream, 2 for nbd]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
 
@@ -124,6 +126,7 @@ fn work(arguments: &LoadArguments) -> Result<Work, Failure> {
     let kind = match arguments.kind {
         LoadKind::Idle => Kind::Idle,
         LoadKind::Cpu => Kind::Cpu,
+        LoadKind::Counter => Kind::Counter,
         LoadKind::Io => Kind::Io,
         LoadKind::Net if arguments.threads.is_some() || arguments.dir.is_some() => {
             return refuse("load net has no --threads or --dir: leave them out");
@@ -182,8 +185,11 @@ fn sentence(report: &Report) -> String {
     let (kind, elapsed, cpu) = (report.kind, report.elapsed_s, percent(report.cpu_fraction));
     let mut text = match report.operations_per_s.filter(|_| report.operations > 0 && report.net.is_none()) {
         Some(rate) => {
-            let blocks = report.io.is_some() || report.nbd.is_some();
-            let what = if blocks { words::blocks() } else { words::square_roots() };
+            let what = match kind {
+                "io" | "nbd" => words::blocks(),
+                "counter" => words::steps(),
+                _ => words::square_roots(),
+            };
             words::did(kind, threads, elapsed, report.operations, what, format_args!("{rate:.3e}"), cpu)
         }
         None => words::ran(kind, threads, elapsed, cpu),

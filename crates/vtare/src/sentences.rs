@@ -728,6 +728,7 @@ sentences! {
         threads(threads) = "{threads} threads";
         blocks() = "blocks of 64 KiB";
         square_roots() = "square roots";
+        steps() = "steps";
 
         files(place, written, writes, read, direct, sockets) = "files{place}: {written} MiB written in {writes} forced \
             writes, {read} MiB read; {direct}; sockets: {sockets} MiB";

@@ -125,7 +125,7 @@ def test_traffic_needs_another_host() -> None:
 @pytest.mark.parametrize(
     ("found", "wanted"),
     [
-        ("disk", r"factor\[0\] is 'disk': use one of: idle, cpu, io, nbd"),
+        ("disk", r"factor\[0\] is 'disk': use one of: idle, cpu, (counter, )?io, nbd"),
         (["cpu"], "is not a load. Example:"),
         ({"kind": ["cpu"]}, r"factor\[0\]\.kind is \['cpu'\]"),
         ({"threads": 3}, r"factor\[0\]\.kind is missing"),

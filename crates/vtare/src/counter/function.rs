@@ -7,6 +7,7 @@ use vtare_units::ThreadCpu;
 
 use crate::context::Context;
 use vtare_clock::Clock;
+use vtare_load::count;
 
 /// Work between two readings of the clock.
 const CHUNK_NS: f64 = 10_000.0;
@@ -18,20 +19,6 @@ const GAP_OVER_TYPICAL: f64 = 0.1;
 const CALIBRATION_STEPS: u64 = 100_000;
 /// Timings while the index is sought, about 0.1 s; before them a quarter as many that only warm up the CPU.
 const CALIBRATION_ROUNDS: usize = 600;
-
-/// The deterministic function: `steps` steps of Marsaglia's xorshift64 from `state`.
-///
-/// Each step needs the one before, so no compiler folds the loop; every language with 64-bit integers can write it in
-/// one line.
-#[inline(never)]
-pub(super) fn count(mut state: u64, steps: u64) -> u64 {
-    for _ in 0..steps {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-    }
-    state
-}
 
 /// The state after `steps` steps from `state`, found without making them: a step is linear over GF(2), so 2^k of them
 /// are a matrix. With it a program in another language can be checked for the work that it reports.

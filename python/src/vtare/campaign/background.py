@@ -44,6 +44,7 @@ _PLACE: Final = "background"
 _OF_LOAD: Final = {
     "idle": Need(),
     "cpu": Need(memory_byte=4 << 20, processes=1),
+    "counter": Need(memory_byte=4 << 20, processes=1),
     "io": Need(memory_byte=4 << 20, processes=1, disk_byte=8 << 20),
     "nbd": Need(memory_byte=24 << 20, processes=4, disk_byte=16 << 20),
     "net": Need(memory_byte=4 << 20, processes=2),

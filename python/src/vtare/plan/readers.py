@@ -45,10 +45,10 @@ def reader(schema: Schema) -> Callable[[Callable[[Checks, Any, str], Level]], Le
 #: The level of `responder_platform` that is the platform of the sender.
 SAME: Final = "same"
 #: What a load uses, and words of earlier plans for one of these.
-LOADS: Final = ("idle", "cpu", "io", FILE_SERVICE, "net")
+LOADS: Final = ("idle", "cpu", "counter", "io", FILE_SERVICE, "net")
 _OLD_LOADS: Final = {"none": "idle"}
 #: Of which loads a key may be stated, where not of all.
-_STATED_OF: Final = {"threads": {"cpu", "io", FILE_SERVICE}, "rate": {"net"}}
+_STATED_OF: Final = {"threads": {"cpu", "counter", "io", FILE_SERVICE}, "rate": {"net"}}
 #: Streams of `vtare load nbd`.
 _MOST_STREAMS: Final = 64
 _LARGEST_CPU: Final = 8191
