@@ -60,7 +60,7 @@ REST_PARTS = lint-rust audit test-rust-rest rest-ready $(addprefix +,$(BESIDE)) 
   test-platforms
 
 .PHONY: help run build platforms s3-server kubernetes test test-rest test-all $(TEST_PARTS) $(REST_PARTS:+%=%) \
-  programs test-hypervisors test-fuzz test-miri test-sanitizers test-faults test-attacks test-release lint \
+  programs test-hypervisors fuzz-ready test-fuzz test-miri test-sanitizers test-faults test-attacks test-release lint \
   measured lock fmt bench install uninstall dist from-nothing clean need FORCE
 
 help:
@@ -228,7 +228,8 @@ programs: $(DONE)/dev
 	  'from vtare.start import main' 'if __name__ == "__main__": sys.exit(main())' >$(PROGRAMS)/bin/vtare-lab
 	@chmod +x $(PROGRAMS)/bin/vtare-lab
 
-# Properties are tried with the same cases on every machine; PROPTEST_RNG_SEED=N tries others, `make test-fuzz` new ones each time.
+# Properties are tried with the same cases on every machine; PROPTEST_RNG_SEED=N tries others, `make test-fuzz` new ones
+# each time.
 test-rust test-rust-rest: export PROPTEST_RNG_SEED := $(or $(PROPTEST_RNG_SEED),20261121)
 test-rust: programs
 	$(call say,cargo test)
@@ -302,6 +303,9 @@ test-hypervisors: $(DONE)/dev $(DONE)/installed
 test-hypervisors-%: $(DONE)/dev $(DONE)/installed
 	$(call say,pytest: guests under real $* inside an emulated machine)
 	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -q $(INSTALLED) -m hypervisors -k 'real_$*'
+
+fuzz-ready:
+	@tools/fuzz install >/dev/null 2>&1 || echo 'skipped: cargo-fuzz: it or its nightly toolchain could not be installed'
 
 test-fuzz:
 	$(call say,fuzzing)
@@ -391,5 +395,6 @@ test-release: dist $(DONE)/dev from-nothing
 	@$(BIN)/python -m pytest -q tests/test_aarch64.py tests/platforms/test_image.py
 
 clean:
-	rm -rf build dist target bench/target $(VENV) python/src/*.egg-info python/src/vtare/report/templates/charts.js .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf build dist target bench/target $(VENV) python/src/*.egg-info python/src/vtare/report/templates/charts.js \
+	  .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find bench python tests -name __pycache__ -type d -prune -exec rm -rf {} +
