@@ -4,7 +4,7 @@
 
 LICENSE;
 
-/* As crates/link/src/af_xdp lays it out. Written by the daemon before the run. */
+/* Written by the daemon before the run. */
 struct setup {
 	/* Where replies come from and where they go, as they lie in the frame. */
 	u64 peer_address;

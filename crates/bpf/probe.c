@@ -5,7 +5,7 @@
 
 LICENSE;
 
-/* As crates/link/src/xdp/probe.rs lays it out. Written by the daemon before the run but for `stop` and the two marks of
+/* Written by the daemon before the run but for `stop` and the two marks of
  * its reading. */
 struct setup {
 	u64 start_ns;

@@ -13,7 +13,7 @@ enum { UNDECIDED, THIS_PROGRAM, THE_DAEMON };
 /* The time of grace beyond a session's duration. */
 #define GRACE_NS 2000000000ull
 
-/* As crates/serve/src/kernel.rs lays them out. */
+/* What the daemon writes for all sessions. */
 struct host {
 	u64 port;
 	u64 interface_address;

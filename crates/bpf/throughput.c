@@ -11,7 +11,7 @@ enum { OCTAVE_BITS = 6, BUCKETS = (64 - OCTAVE_BITS + 1) << OCTAVE_BITS };
 /* Behind the UDP header, in this machine's byte order: the frame comes back to it. */
 enum { AT_RUN = 42, AT_FLOW = 46, AT_SEQUENCE = 48, AT_SENT = 52 };
 
-/* As crates/tester/src/shared.rs lays it out. */
+/* What the trial is, and what came of it. */
 struct setup {
 	u64 start_ns;
 	u64 packets;

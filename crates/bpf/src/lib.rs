@@ -4,6 +4,12 @@
 //! `crates/bpf/build` compiles `*.c`; the test of this crate compares the objects in the tree with a fresh build.
 #![forbid(unsafe_code)]
 
+/// Where the fields of the programs' structs lie in the values of their maps, and the constants of their enums: read
+/// from the C by this crate's `build.rs`. A field is named by its first 64-bit word, or by its byte (`_AT`).
+pub mod layout {
+    include!(concat!(env!("OUT_DIR"), "/layout.rs"));
+}
+
 /// Gives the replies of a session to an AF_XDP socket (`af_xdp.c`).
 pub const AF_XDP: &[u8] = include_bytes!("../af_xdp.bpf.o");
 /// Copies the probes at the entry and exit of an interface (`capture.c`).

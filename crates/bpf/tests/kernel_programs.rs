@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use vtare_bpf::layout::{af_xdp, capture, link_counter, probe, reflect, throughput};
 use vtare_sys::bpf::Object;
 
 /// The release whose instructions are in the tree.
@@ -51,5 +52,26 @@ fn every_object_is_what_its_source_gives() {
             assert!(same, "{}: {program}: run crates/bpf/build and commit what it makes", path.display());
         }
         assert_eq!(kept.shapes(), built.shapes(), "{}", path.display());
+    }
+}
+
+#[test]
+fn every_struct_that_a_map_holds_is_as_long_as_the_build_read_it() {
+    let of = |bytes: &[u8], map: &str| Object::parse(map, bytes).expect("it can be loaded").shapes()[map].value_byte;
+    for (bytes, map, byte) in [
+        (vtare_bpf::AF_XDP, "setup_map", af_xdp::setup::BYTE),
+        (vtare_bpf::CAPTURE, "wanted", capture::wanted::BYTE),
+        (vtare_bpf::CAPTURE, "counts", capture::counts::BYTE),
+        (vtare_bpf::LINK_COUNTER, "settings", link_counter::settings::BYTE),
+        (vtare_bpf::PROBE, "setup_map", probe::setup::BYTE),
+        (vtare_bpf::PROBE, "replies", probe::reply::BYTE),
+        (vtare_bpf::REFLECT, "host_map", reflect::host::BYTE),
+        (vtare_bpf::REFLECT, "sessions", reflect::session::BYTE),
+        (vtare_bpf::REFLECT, "buckets", reflect::bucket::BYTE),
+        (vtare_bpf::THROUGHPUT, "setup_map", throughput::setup::BYTE),
+        (vtare_bpf::THROUGHPUT, "tallies", throughput::tally::BYTE),
+        (vtare_bpf::THROUGHPUT, "flows", throughput::flow::BYTE),
+    ] {
+        assert_eq!(of(bytes, map) as usize, byte, "{map}");
     }
 }

@@ -1,17 +1,15 @@
 //! Probes at the entry and exit of an interface, by programs in the kernel (`crates/bpf/capture.c`).
 
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
+use vtare_bpf::layout::capture::{counts, record, wanted};
 use vtare_sys::bpf::{BpfError, MapView, Object, RingBuffer, TcLink, TcSide};
 
 use crate::frame::{Packet, Transport};
 use crate::probe::{self, Probe, Wanted};
 use crate::{Direction, Tally};
 
-/// Bytes of `struct record`.
-const RECORD_BYTE: usize = 96;
-const HEAD_AT: usize = 64;
 /// Bytes that one probe takes in the ring.
 pub const PROBE_BYTE: u32 = 104;
 
@@ -40,7 +38,7 @@ impl TcTap {
         for port in wanted.ports.iter().copied().chain(wanted.stamp) {
             looked_for.entry(0)[usize::from(port >> 6)].fetch_or(1 << (port & 63), Ordering::Relaxed);
         }
-        looked_for.entry(0)[ECHO_WORD].store(wanted.icmp.into(), Ordering::Relaxed);
+        looked_for.entry(0)[wanted::ECHO].store(wanted.icmp.into(), Ordering::Relaxed);
         let counts = maps.get("counts").view()?;
         let programs = [("capture_rx", TcSide::Ingress), ("capture_tx", TcSide::Egress)];
         // Both are loaded before the first is attached, so that neither side begins long before the other.
@@ -72,48 +70,55 @@ impl TcTap {
     /// What was counted so far.
     #[must_use]
     pub fn tally(&self) -> Tally {
-        let count = |at: usize| self.counts.entry(0).get(at).map_or(0, |word: &AtomicU64| word.load(Ordering::Relaxed));
+        let count = |at: usize| self.counts.entry(0)[at].load(Ordering::Relaxed);
         Tally {
-            lost: count(0),
-            cut: count(1),
-            merged: count(2),
-            fragments: count(3),
+            lost: count(counts::LOST),
+            cut: count(counts::UNREAD),
+            merged: count(counts::MERGED),
+            fragments: count(counts::FRAGMENTS),
             foreign: self.foreign,
             ..Tally::default()
         }
     }
 }
 
-/// The word behind the bits of all ports.
-const ECHO_WORD: usize = 1024;
-
 /// Reads a record: when, what, and whether it came in a large packet.
-fn read(record: &[u8; RECORD_BYTE]) -> Option<(u64, Packet<'_>, bool)> {
+fn read(record: &[u8; record::BYTE]) -> Option<(u64, Packet<'_>, bool)> {
     let long = |at: usize| u64::from_ne_bytes(octets(record, at));
     let word = |at: usize| u32::from_ne_bytes(octets(record, at));
     let half = |at: usize| u16::from_be_bytes(octets(record, at));
-    let [version, protocol, outgoing, merged, head_byte] = octets(record, 16);
+    let [version, protocol, outgoing, merged, head_byte] = octets(record, record::VERSION_AT);
     let (source, destination) = match version {
-        4 => (Ipv4Addr::from(octets::<4>(record, 24)).into(), Ipv4Addr::from(octets::<4>(record, 40)).into()),
-        _ => (Ipv6Addr::from(octets::<16>(record, 24)).into(), Ipv6Addr::from(octets::<16>(record, 40)).into()),
+        4 => (
+            Ipv4Addr::from(octets::<4>(record, record::FROM_AT)).into(),
+            Ipv4Addr::from(octets::<4>(record, record::TO_AT)).into(),
+        ),
+        _ => (
+            Ipv6Addr::from(octets::<16>(record, record::FROM_AT)).into(),
+            Ipv6Addr::from(octets::<16>(record, record::TO_AT)).into(),
+        ),
     };
     let transport = match protocol {
-        17 => Transport::Udp { source: half(56), destination: half(58) },
-        _ => Transport::Echo { reply: matches!(record[56], 0 | 129), identifier: half(60), sequence: half(62) },
+        17 => Transport::Udp { source: half(record::TRANSPORT_AT), destination: half(record::TRANSPORT_AT + 2) },
+        _ => Transport::Echo {
+            reply: matches!(record[record::TRANSPORT_AT], 0 | 129),
+            identifier: half(record::TRANSPORT_AT + 4),
+            sequence: half(record::TRANSPORT_AT + 6),
+        },
     };
     let packet = Packet {
         source,
         destination,
         transport,
-        ip_byte: word(8),
-        payload_byte: word(12),
-        payload: record.get(HEAD_AT..HEAD_AT + usize::from(head_byte))?,
+        ip_byte: word(record::IP_BYTE_AT),
+        payload_byte: word(record::PAYLOAD_BYTE_AT),
+        payload: record.get(record::HEAD_AT..record::HEAD_AT + usize::from(head_byte))?,
         direction: Some(if outgoing == 0 { Direction::Rx } else { Direction::Tx }),
         tunnel: None,
     };
-    Some((long(0), packet, merged != 0))
+    Some((long(record::STAMP_NS_AT), packet, merged != 0))
 }
 
-fn octets<const N: usize>(record: &[u8; RECORD_BYTE], at: usize) -> [u8; N] {
+fn octets<const N: usize>(record: &[u8; record::BYTE], at: usize) -> [u8; N] {
     record.get(at..at + N).and_then(|slice| slice.try_into().ok()).unwrap_or([0; N])
 }

@@ -4,46 +4,15 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
+use vtare_bpf::layout::reflect::{BUCKETS, BUCKETS_TRIED, THE_DAEMON, UNDECIDED, bucket, host, session as word};
 use vtare_link::xdp::{XdpError, secrets};
 use vtare_sys::bpf::{MapView, Object, Program, XdpLink, XdpMode};
 use vtare_sys::net::{interface, route};
 use vtare_units::{Monotonic, Timestamp};
 use vtare_wire::session::{Counters, Grant, Offload, OffloadState, Purpose, WireForm};
 
-/// As reflect.c has them.
-const BUCKETS: usize = 1 << 14;
-const BUCKETS_TRIED: usize = 8;
-const ADDRESSES: usize = 16;
-#[cfg(test)]
-const WINDOW: std::ops::Range<usize> = 32..32 + 1024;
-/// Word of `struct host`.
-const REDIRECT_TO: usize = 2;
-const UNDECIDED: u64 = 0;
-const THE_DAEMON: u64 = 2;
 /// Looks at a lock that a program holds for less than a microsecond.
 const LOCK_LOOKS: usize = 1_000_000;
-
-/// Words of `struct session` in reflect.c.
-mod word {
-    pub(super) const OPEN: usize = 0;
-    pub(super) const HANDLE: usize = 1;
-    pub(super) const SECRETS: usize = 2;
-    pub(super) const PEER: usize = 5;
-    pub(super) const FULL: usize = 6;
-    pub(super) const MOST_BYTE: usize = 7;
-    pub(super) const MOST_PACKETS: usize = 8;
-    pub(super) const DURATION_NS: usize = 9;
-    pub(super) const IDLE_NS: usize = 10;
-    pub(super) const BASE_NS: usize = 11;
-    pub(super) const INCREMENT: usize = 12;
-    pub(super) const TOLERANCE: usize = 13;
-    pub(super) const JUDGE: usize = 14;
-    pub(super) const LOCK: usize = 15;
-    pub(super) const STARTED_NS: usize = 18;
-    pub(super) const HEARD_NS: usize = 19;
-    pub(super) const COUNTERS: usize = 21;
-    pub(super) const CONTENDED: usize = 31;
-}
 
 /// Where and how the program runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
@@ -104,7 +73,7 @@ impl XdpReflector {
         }
         let (mut reflector, program) = Self::load(card, listen.port(), &addresses, sessions)?;
         let veth = facts.kind.as_deref() == Some("veth");
-        reflector.host.words()[REDIRECT_TO].store(if veth { number.into() } else { 0 }, Ordering::Relaxed);
+        reflector.host.words()[host::REDIRECT_TO].store(if veth { number.into() } else { 0 }, Ordering::Relaxed);
         let link = XdpLink::attach(&program, number)?;
         let attached = Attached {
             interface: interface.to_owned(),
@@ -129,18 +98,25 @@ impl XdpReflector {
         let memory_byte =
             object.shapes().values().map(|shape| u64::from(shape.value_byte) * u64::from(shape.most_entries)).sum();
         let maps = object.create_maps()?;
-        let host = maps.get("host_map").view()?;
+        let about = maps.get("host_map").view()?;
         let mut address = [0; 8];
         address[..6].copy_from_slice(&card);
-        host.words()[0].store(u64::from(u16::from_ne_bytes(port.to_be_bytes())), Ordering::Relaxed);
-        host.words()[1].store(u64::from_ne_bytes(address), Ordering::Relaxed);
-        for (word, address) in host.words()[3..3 + ADDRESSES].iter().zip(addresses) {
+        about.words()[host::PORT].store(u64::from(u16::from_ne_bytes(port.to_be_bytes())), Ordering::Relaxed);
+        about.words()[host::INTERFACE_ADDRESS].store(u64::from_ne_bytes(address), Ordering::Relaxed);
+        for (word, address) in about.words()[host::ADDRESSES..].iter().zip(addresses) {
             word.store(raw(*address), Ordering::Relaxed);
         }
         let program = object.load("reflect", &maps)?;
         let (sessions_view, buckets) = (maps.get("sessions").view()?, maps.get("buckets").view()?);
         Ok((
-            Self { sessions: sessions_view, buckets, taken: vec![false; sessions.into()], memory_byte, host, at: None },
+            Self {
+                sessions: sessions_view,
+                buckets,
+                taken: vec![false; sessions.into()],
+                memory_byte,
+                host: about,
+                at: None,
+            },
             program,
         ))
     }
@@ -171,7 +147,8 @@ impl Offload for XdpReflector {
     fn open(&mut self, now: Timestamp<Monotonic>, peer: IpAddr, grant: &Grant, burst_packet: u64) {
         let (IpAddr::V4(peer), Purpose::Rtt) = (peer.to_canonical(), grant.open.purpose) else { return };
         let handle = usize::from(grant.handle);
-        let Some(bucket) = self.bucket(grant.session.0, |bucket| bucket[1].load(Ordering::Relaxed) == 0) else {
+        let Some(bucket) = self.bucket(grant.session.0, |bucket| bucket[bucket::HANDLE].load(Ordering::Relaxed) == 0)
+        else {
             return;
         };
         if handle >= self.taken.len() {
@@ -199,10 +176,10 @@ impl Offload for XdpReflector {
         set(word::BASE_NS, now.as_nanos());
         set(word::INCREMENT, increment);
         set(word::TOLERANCE, increment.saturating_mul(burst_packet.saturating_sub(1)));
-        set(word::JUDGE, UNDECIDED);
+        set(word::JUDGE, UNDECIDED as u64);
         set(word::HEARD_NS, now.as_nanos());
-        bucket[0].store(secrets[2], Ordering::Relaxed);
-        bucket[1].store(u64::from(grant.handle) + 1, Ordering::Release);
+        bucket[bucket::SESSION_RAW].store(secrets[2], Ordering::Relaxed);
+        bucket[bucket::HANDLE].store(u64::from(grant.handle) + 1, Ordering::Release);
         entry[word::OPEN].store(1, Ordering::Release);
         self.taken[handle] = true;
     }
@@ -210,20 +187,19 @@ impl Offload for XdpReflector {
     fn state(&self, handle: u16) -> Option<OffloadState> {
         let entry = self.session(handle)?;
         let at = |at: usize| entry[at].load(Ordering::Acquire);
-        let counter = |index: usize| at(word::COUNTERS + index);
         let time = |ns: u64| (ns != 0).then(|| Timestamp::from_nanos(ns));
         let counters = Counters {
-            accepted: counter(0),
-            replied: counter(1),
-            duplicate: counter(2),
-            too_old: counter(3),
+            accepted: at(word::ACCEPTED),
+            replied: at(word::REPLIED),
+            duplicate: at(word::DUPLICATE),
+            too_old: at(word::TOO_OLD),
             // What no CPU got to judge in time counts as too much at once.
-            over_rate: counter(4) + at(word::CONTENDED),
-            over_limit: counter(5),
-            oversized: counter(6),
-            forged: counter(7),
-            accepted_byte: counter(8),
-            replied_byte: counter(9),
+            over_rate: at(word::OVER_RATE) + at(word::CONTENDED),
+            over_limit: at(word::OVER_LIMIT),
+            oversized: at(word::OVERSIZED),
+            forged: at(word::FORGED),
+            accepted_byte: at(word::ACCEPTED_BYTE),
+            replied_byte: at(word::REPLIED_BYTE),
             unsent: 0,
             // No socket is asked, and no trains are sent back from here.
             socket_drops: None,
@@ -243,9 +219,9 @@ impl Offload for XdpReflector {
     fn claim_for_userspace(&self, handle: u16) -> bool {
         let Some(entry) = self.session(handle) else { return true };
         let judge = &entry[word::JUDGE];
-        match judge.compare_exchange(UNDECIDED, THE_DAEMON, Ordering::AcqRel, Ordering::Acquire) {
+        match judge.compare_exchange(UNDECIDED as u64, THE_DAEMON as u64, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => true,
-            Err(found) => found == THE_DAEMON,
+            Err(found) => found == THE_DAEMON as u64,
         }
     }
 
@@ -263,10 +239,11 @@ impl Offload for XdpReflector {
         let name_raw = entry[word::SECRETS + 2].load(Ordering::Relaxed);
         let name = u64::from_be_bytes(name_raw.to_ne_bytes());
         let own = |bucket: &[AtomicU64]| {
-            bucket[0].load(Ordering::Relaxed) == name_raw && bucket[1].load(Ordering::Relaxed) == u64::from(handle) + 1
+            bucket[bucket::SESSION_RAW].load(Ordering::Relaxed) == name_raw
+                && bucket[bucket::HANDLE].load(Ordering::Relaxed) == u64::from(handle) + 1
         };
         if let Some(bucket) = self.bucket(name, own) {
-            bucket[1].store(0, Ordering::Release);
+            bucket[bucket::HANDLE].store(0, Ordering::Release);
         }
         // Key and window shall not outlive the session.
         for word in &entry[word::SECRETS..word::SECRETS + 3] {
@@ -274,18 +251,5 @@ impl Offload for XdpReflector {
         }
         self.taken[usize::from(handle)] = false;
         last
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_session_is_laid_out_as_the_program_has_it() {
-        let object = Object::parse("reflect.bpf.o", vtare_bpf::REFLECT).expect("it is in the tree");
-        assert_eq!(object.shapes()["sessions"].value_byte as usize, WINDOW.end * 8);
-        assert_eq!(object.shapes()["buckets"].most_entries as usize, BUCKETS);
-        assert_eq!(object.shapes()["host_map"].value_byte as usize, (3 + ADDRESSES) * 8);
     }
 }

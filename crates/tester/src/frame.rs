@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
+use vtare_bpf::layout::throughput::{AT_FLOW, AT_RUN, AT_SENT, AT_SEQUENCE};
 use vtare_wire::{UDP_FRAME_HEADERS_BYTE, udp_frame_headers};
 
 use crate::options::Flow;
@@ -11,10 +12,6 @@ use crate::size::{ETHERNET_BYTE, FCS_BYTE};
 pub const HEADERS_BYTE: usize = UDP_FRAME_HEADERS_BYTE;
 /// Source and destination port: those of the test, and by the second one that of vtare's responder.
 pub(crate) const PORTS: [u16; 2] = [8_463, 8_462];
-const AT_RUN: usize = 42;
-const AT_FLOW: usize = 46;
-const AT_SEQUENCE: usize = 48;
-const AT_SENT: usize = 52;
 /// Bytes up to the end of the tag.
 pub const TAGGED_BYTE: usize = 60;
 /// The same from the IP header on.

@@ -12,9 +12,10 @@ use crate::error::TesterError;
 use crate::frame;
 use crate::options::{Engine, Offer, TesterOptions};
 use crate::port::Port;
-use crate::shared::{SLICE_NS, Shared, word};
+use crate::shared::{SLICE_NS, Shared};
 use crate::trial_result::TrialResult;
 use crate::user::UserSender;
+use vtare_bpf::layout::throughput::setup as word;
 
 /// How often the calling thread looks whether it is over.
 const LOOK_EVERY: Span = Span::from_millis(2);

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use vtare_bpf::layout::throughput::{BUCKETS, OCTAVE_BITS, setup as word, tally};
 use vtare_sys::bpf::{BpfError, MapView, Maps, Object, Program};
 use vtare_sys::clocks;
 use vtare_units::Monotonic;
@@ -20,55 +21,6 @@ pub(crate) const SLICE_NS: u64 = 50_000;
 /// From the call to the first frame: a thread begins, and the kernel lays frames ready where a program sends.
 const LEAD_IN_NS: u64 = 10_000_000;
 const LEAD_IN_OF_PROGRAM_NS: u64 = 40_000_000;
-const OCTAVE_BITS: usize = 6;
-const BUCKETS: usize = (64 - OCTAVE_BITS + 1) << OCTAVE_BITS;
-
-/// Words of `struct setup`.
-pub(crate) mod word {
-    pub(crate) const START_NS: usize = 0;
-    pub(crate) const PACKETS: usize = 1;
-    pub(crate) const PACE_NS: usize = 2;
-    pub(crate) const PACE_PACKETS: usize = 3;
-    pub(crate) const CATCH_UP_NS: usize = 4;
-    pub(crate) const SLICE_NS: usize = 5;
-    pub(crate) const INTERFACE: usize = 6;
-    pub(crate) const FLOWS: usize = 7;
-    pub(crate) const SLOTS: usize = 8;
-    pub(crate) const RUN: usize = 9;
-    pub(crate) const TAGGED: usize = 10;
-    pub(crate) const GAP_NS: usize = 11;
-    pub(crate) const STOP: usize = 12;
-    pub(crate) const STEP: usize = 13;
-    pub(crate) const STEP_NS: usize = 14;
-    pub(crate) const STEP_PACKETS: usize = 15;
-    pub(crate) const NEXT: usize = 16;
-    pub(crate) const SKIPPED: usize = 17;
-    pub(crate) const LOOKED_NS: usize = 18;
-    pub(crate) const LOST_NS: usize = 19;
-    pub(crate) const LONGEST_NS: usize = 20;
-    pub(crate) const RECEIVED: usize = 24;
-    pub(crate) const STALE: usize = 25;
-    pub(crate) const WRONG: usize = 26;
-    pub(crate) const TAGGED_NS: usize = 27;
-    pub(crate) const EARLY: usize = 28;
-    /// Up to here from [`NEXT`] on all counts of the last trial.
-    pub(crate) const END: usize = 32;
-}
-
-/// Words of `struct tally`.
-mod tally {
-    pub(crate) const RECEIVED: usize = 0;
-    pub(crate) const DUPLICATES: usize = 1;
-    pub(crate) const REORDERED: usize = 2;
-    pub(crate) const ABOVE: usize = 3;
-    pub(crate) const SUM_NS: usize = 4;
-    pub(crate) const MOST_NS: usize = 5;
-    pub(crate) const LEAST_NS: usize = 6;
-}
-
-/// Words of `struct setup`, and of `struct tally`.
-const SETUP_WORDS: usize = word::END;
-const TALLY_WORDS: usize = 8;
 
 /// Words that several threads, or the kernel too, read and write.
 #[derive(Debug)]
@@ -137,9 +89,9 @@ impl Shared {
         let flows = options.flows.len().max(1);
         let shared = Self {
             programs: None,
-            setup: Words::own(1, SETUP_WORDS),
+            setup: Words::own(1, word::WORDS),
             sent: Words::own(flows, 1),
-            tallies: Words::own(flows, TALLY_WORDS),
+            tallies: Words::own(flows, tally::WORDS),
             latencies: Words::own(flows * BUCKETS, 1),
             seen: Words::own(options.most_frames.div_ceil(64).max(1) as usize, 1),
             headers: headers(options, tx),
@@ -262,7 +214,7 @@ impl Shared {
         // First: frames that still come belong to no trial from now on.
         set(word::RUN, run.into());
         set(word::PACKETS, 0);
-        (word::NEXT..word::END).for_each(|at| set(at, 0));
+        (word::NEXT..word::WORDS).for_each(|at| set(at, 0));
         set(word::TAGGED_NS, u64::MAX);
         let clear = |view: &Words| view.words().iter().for_each(|word| word.store(0, Ordering::Relaxed));
         clear(&self.sent);

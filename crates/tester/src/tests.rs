@@ -7,9 +7,10 @@ use proptest::prelude::*;
 use vtare_sys::bpf::{BpfError, Program};
 use vtare_units::Pace;
 
-use super::shared::{ReceivedFrame, Shared, bucket_of, least_of, word};
+use super::shared::{ReceivedFrame, Shared, bucket_of, least_of};
 use super::*;
 use crate::port::Port;
+use vtare_bpf::layout::throughput::setup as word;
 
 const DROP: u32 = 1;
 const PASS: u32 = 2;

@@ -15,7 +15,8 @@ use crate::error::TesterError;
 use crate::frame;
 use crate::options::{Engine, Offer, TesterOptions};
 use crate::port::Port;
-use crate::shared::{Shared, word};
+use crate::shared::Shared;
+use vtare_bpf::layout::throughput::setup as word;
 
 /// Frames of one call.
 const BATCH: usize = 64;

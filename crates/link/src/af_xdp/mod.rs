@@ -9,6 +9,7 @@ use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering;
 
+use vtare_bpf::layout::af_xdp::setup as word;
 use vtare_clock::Clock;
 use vtare_probe::link::{
     Burst, Capabilities, Departure, Facts, Incoming, LinkError, LocalDrops, Outgoing, ProbeLink, Refusal, Stamp,
@@ -41,17 +42,6 @@ const TOGETHER: usize = 8;
 const MOST_OF_A_LOOK: usize = 64;
 /// Before a deadline nothing is looked for in this time: what came would be worked on beyond it.
 const QUIET: Span = Span::from_nanos(250);
-
-/// Words of `struct setup` in af_xdp.c.
-mod word {
-    pub(super) const PEER_ADDRESS: usize = 0;
-    pub(super) const LOCAL_ADDRESS: usize = 1;
-    pub(super) const PEER_PORT: usize = 2;
-    pub(super) const LOCAL_PORT: usize = 3;
-    pub(super) const QUEUE: usize = 4;
-    pub(super) const ELSEWHERE: usize = 8;
-    pub(super) const UNSTAMPED: usize = 9;
-}
 
 /// What is wanted of an AF_XDP link.
 #[derive(Clone, Debug, PartialEq, Eq)]

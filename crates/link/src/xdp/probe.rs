@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use vtare_bpf::layout::probe::setup as word;
 use vtare_probe::link::Facts;
 use vtare_sys::bpf::{BpfError, Interrupt, LiveRun, MapView, Object, Program, XdpLink};
 use vtare_sys::{clocks, sched};
@@ -24,32 +25,6 @@ const READ_EVERY: Span = Span::from_millis(1);
 /// How often, and how long each time, it is tried whether sent frames arrive.
 const REACHABILITY_TRIES: usize = 5;
 const REACHABILITY_PATIENCE: Span = Span::from_millis(100);
-
-/// Words of `struct setup` in probe.c.
-mod word {
-    pub(super) const START_NS: usize = 0;
-    pub(super) const PACKETS: usize = 1;
-    pub(super) const PACE_NS: usize = 2;
-    pub(super) const PACE_PACKETS: usize = 3;
-    pub(super) const CATCH_UP_NS: usize = 4;
-    pub(super) const SLICE_NS: usize = 5;
-    pub(super) const INTERFACE: usize = 6;
-    pub(super) const SIZE_BYTE: usize = 7;
-    pub(super) const FULL: usize = 8;
-    pub(super) const HANDLE: usize = 9;
-    pub(super) const SECRETS: usize = 10;
-    pub(super) const HEADERS: usize = 13;
-    pub(super) const SENDS_MASK: usize = 19;
-    pub(super) const REPLIES_MASK: usize = 20;
-    pub(super) const STOP: usize = 21;
-    pub(super) const SENDS_READ: usize = 22;
-    pub(super) const REPLIES_READ: usize = 23;
-    pub(super) const NEXT: usize = 32;
-    pub(super) const REPLIES: usize = 40;
-    pub(super) const OVERRUN: usize = 41;
-    pub(super) const FOREIGN: usize = 42;
-    pub(super) const ANSWERED_ARP: usize = 43;
-}
 
 /// Whom to probe, and how the probes look.
 #[derive(Clone, Debug)]

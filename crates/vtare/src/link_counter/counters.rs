@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::thread;
 
+use vtare_bpf::layout::link_counter::settings as word;
 use vtare_sys::bpf::{BpfError, MapView, Object, TcLink, TcSide};
 use vtare_sys::clocks;
 use vtare_sys::net::{frames, namespace};
@@ -95,9 +96,11 @@ impl Counter {
                 octets
             });
             let between = u64::from_ne_bytes(between);
-            for (word, value) in settings.entry(0).iter().zip([from_ns, bin_ns, port.into(), between]) {
-                word.store(value, Ordering::Relaxed);
-            }
+            let set = |at: usize, value: u64| settings.entry(0)[at].store(value, Ordering::Relaxed);
+            set(word::FROM_NS, from_ns);
+            set(word::BIN_NS, bin_ns);
+            set(word::PORT, port.into());
+            set(word::BETWEEN, between);
             Ok((object.load("count_ingress", &maps)?, maps.get("bins").view()?))
         };
         let (program, bins) = load().map_err(|error| error.to_string())?;
