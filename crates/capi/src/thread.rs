@@ -281,7 +281,7 @@ impl VtareSleepOptions {
     };
 
     fn for_sleeper(self) -> SleepOptions {
-        let span = |nanos: u64| Span::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX));
+        let span = |nanos: u64| Span::from_unsigned_nanos(nanos);
         #[allow(clippy::needless_update, reason = "options to come keep their defaults")]
         SleepOptions {
             cpu_share: f64::from(self.cpu_share_ppm) / 1e6,

@@ -263,7 +263,7 @@ mod tests {
         let mut wall = ClockOffset::wall(2, now);
         let (before, stamp, after) = (now(), clocks::now::<Wall>().as_nanos(), now());
         wall.renew(ClockOffset::wall(2, now));
-        let error = Span::from_nanos(wall.error_ns().cast_signed());
+        let error = Span::from_unsigned_nanos(wall.error_ns());
         let there = wall.convert(stamp).expect("wall time is later than the machine's start");
         // Where wall time was set between the two, nothing can be shown.
         if wall.steps() == 0 {

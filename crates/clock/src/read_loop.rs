@@ -43,7 +43,7 @@ mod tests {
         let found = reads_per_loop(4_096, |reads| {
             tries += 1;
             let lost = if tries % 3 == 0 { Span::from_millis(40) } else { Span::ZERO };
-            Span::from_nanos((reads * 331).cast_signed()) + lost
+            Span::from_unsigned_nanos(reads * 331) + lost
         });
         assert_eq!(found, 128);
     }

@@ -311,7 +311,7 @@ impl<'c> Emulator<'c> {
         let unseen = if hurried { u64::MAX } else { since + least_delay - AHEAD_NS };
         let far = since + LOOK.as_nanos_unsigned();
         let duty = next.unwrap_or(u64::MAX);
-        let ahead = |at: u64| Span::from_nanos(at.saturating_sub(since).min(i64::MAX as u64).cast_signed());
+        let ahead = |at: u64| Span::from_unsigned_nanos(at.saturating_sub(since));
         let margin = self.margin.margin(ahead(duty.min(far)));
         let until = duty.saturating_sub(margin.as_nanos_unsigned()).min(unseen).min(far);
         // A sleep shorter than this costs more than it saves.

@@ -47,6 +47,6 @@ impl StallDetector {
     /// The longest gap; `None` where nothing was watched.
     #[must_use]
     pub fn longest(&self) -> Option<Span> {
-        (self.watched_ns > 0).then(|| Span::from_nanos(self.longest_ns.min(i64::MAX as u64).cast_signed()))
+        (self.watched_ns > 0).then(|| Span::from_unsigned_nanos(self.longest_ns))
     }
 }

@@ -42,10 +42,10 @@ pub fn run<L: ProbeLink + ?Sized>(
     let mut sequence = 0;
     while options.packets.is_none_or(|most| sequence < most) {
         let now = link.now();
-        if now - started > nanos(options.duration_ns) {
+        if now - started > Span::from_unsigned_nanos(options.duration_ns) {
             break;
         }
-        if now - turned >= nanos(options.turn_ns) {
+        if now - turned >= Span::from_unsigned_nanos(options.turn_ns) {
             turned = now;
             link.departures(&mut |departure| broken |= observer.observe(Event::Departed(departure)).is_break())?;
             broken |= observer.observe(Event::Turn(now)).is_break();
@@ -62,7 +62,7 @@ pub fn run<L: ProbeLink + ?Sized>(
             Event::NoRoom { slot, scheduled }
         };
         broken |= observer.observe(event).is_break();
-        let give_up = burst.after + nanos(options.patience_ns);
+        let give_up = burst.after + Span::from_unsigned_nanos(options.patience_ns);
         let mut answered = false;
         while !answered && !broken && link.now() < give_up {
             link.receive(Timestamp::ZERO, &mut |incoming| {
@@ -74,17 +74,13 @@ pub fn run<L: ProbeLink + ?Sized>(
             break;
         }
     }
-    let end = link.now() + nanos(options.linger_ns);
+    let end = link.now() + Span::from_unsigned_nanos(options.linger_ns);
     while !broken && link.now() < end {
-        let slice = end.min(link.now() + nanos(options.turn_ns.max(1)));
+        let slice = end.min(link.now() + Span::from_unsigned_nanos(options.turn_ns.max(1)));
         link.receive(slice, &mut |incoming| broken |= observer.observe(Event::Arrived(incoming)).is_break())?;
         link.departures(&mut |departure| broken |= observer.observe(Event::Departed(departure)).is_break())?;
         broken |= observer.observe(Event::Turn(link.now())).is_break();
     }
     link.departures(&mut |departure| broken |= observer.observe(Event::Departed(departure)).is_break())?;
     Ok(Ended { started, ended: link.now(), broken_off: broken })
-}
-
-fn nanos(ns: u64) -> Span {
-    Span::from_nanos(i64::try_from(ns).unwrap_or(i64::MAX))
 }

@@ -252,7 +252,7 @@ impl Facts {
     /// How well kernel stamps are placed on the monotonic clock; zero where they are taken on it.
     #[must_use]
     pub fn stamp_error(&self) -> Span {
-        Span::from_nanos(self.stamp_error_ns.unwrap_or(0).min(i64::MAX as u64).cast_signed())
+        Span::from_unsigned_nanos(self.stamp_error_ns.unwrap_or(0))
     }
 }
 

@@ -137,12 +137,17 @@ pub fn run<L: ProbeLink + ?Sized>(
 ) -> Result<Ended, LinkError> {
     // Half of the lead is for gathering what one call hands over, half to be late in.
     let (ahead, wake) = options.launch.map_or((Span::ZERO, Span::ZERO), |lead| {
-        let keep = nanos(lead.least_ns);
-        (nanos(lead.ahead_ns), keep + (nanos(lead.ahead_ns) - keep) / 2)
+        let keep = Span::from_unsigned_nanos(lead.least_ns);
+        (Span::from_unsigned_nanos(lead.ahead_ns), keep + (Span::from_unsigned_nanos(lead.ahead_ns) - keep) / 2)
     });
-    let started = link.now() + nanos(options.lead_in_ns) + ahead;
-    let mut state =
-        State { link, observer, turn: nanos(options.turn_ns.max(1)), last_turn: Timestamp::ZERO, broken: false };
+    let started = link.now() + Span::from_unsigned_nanos(options.lead_in_ns) + ahead;
+    let mut state = State {
+        link,
+        observer,
+        turn: Span::from_unsigned_nanos(options.turn_ns.max(1)),
+        last_turn: Timestamp::ZERO,
+        broken: false,
+    };
     let mut slots = slots.into_iter().peekable();
     let mut batch = Batch::default();
     while let Some(slot) = slots.peek().copied() {
@@ -157,7 +162,7 @@ pub fn run<L: ProbeLink + ?Sized>(
             slots.next_if(|slot| started + slot.due <= now + ahead && batch.slots.len() < options.batch.max(1))
         {
             let scheduled = started + slot.due;
-            if now - scheduled > nanos(options.catch_up_ns) {
+            if now - scheduled > Span::from_unsigned_nanos(options.catch_up_ns) {
                 state.observe(Event::TooLate { slot, scheduled });
                 skipped += 1;
                 // Catching up may take long: the observer must be able to end it. Many at once: where one read of the
@@ -167,7 +172,7 @@ pub fn run<L: ProbeLink + ?Sized>(
                 }
                 continue;
             }
-            let launch = options.launch.map(|lead| scheduled.max(now + nanos(lead.least_ns)));
+            let launch = options.launch.map(|lead| scheduled.max(now + Span::from_unsigned_nanos(lead.least_ns)));
             batch.add(slot, launch, |datagram| state.observer.fill(&slot, launch.unwrap_or(now), datagram));
         }
         batch.send(&mut state, started)?;
@@ -176,7 +181,7 @@ pub fn run<L: ProbeLink + ?Sized>(
         }
     }
     if !state.broken {
-        let end = state.link.now() + ahead + nanos(options.linger_ns);
+        let end = state.link.now() + ahead + Span::from_unsigned_nanos(options.linger_ns);
         state.wait(end)?;
     }
     state.departures()?;
@@ -277,8 +282,4 @@ impl Batch {
         }
         Ok(())
     }
-}
-
-fn nanos(ns: u64) -> Span {
-    Span::from_nanos(i64::try_from(ns).unwrap_or(i64::MAX))
 }

@@ -45,7 +45,7 @@ impl SharedRate {
         self.byte.fetch_add(byte as u64, Ordering::Relaxed);
         let ns = (byte as u64).saturating_mul(8_000_000_000) / self.bit_per_s;
         let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
-        *due = (*due).max(at - CREDIT) + Span::from_nanos(ns.cast_signed());
+        *due = (*due).max(at - CREDIT) + Span::from_unsigned_nanos(ns);
         Duration::from_nanos((*due - at).as_nanos().max(0).cast_unsigned())
     }
 }

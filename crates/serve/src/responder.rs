@@ -155,7 +155,7 @@ impl Responder {
     pub fn run(self, stop: &AtomicBool, write: impl FnMut(&Line) + Send) -> Result<Summary, ServeError> {
         let Self { options, listener, poll, mut watch, probes, stamp, xdp, .. } = self;
         let silent = options.limits.tcp.unwrap_or_default().silent_ns;
-        let (sink_handle, sink) = watch.split(Span::from_nanos(i64::try_from(silent).unwrap_or(i64::MAX)));
+        let (sink_handle, sink) = watch.split(Span::from_unsigned_nanos(silent));
         let table = Table::new(options.limits);
         let table = Mutex::new(match xdp {
             Some(xdp) => table.with_offload(Box::new(xdp)),

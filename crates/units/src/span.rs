@@ -31,6 +31,12 @@ impl Span {
         Self(nanos)
     }
 
+    /// Length in ns of something that cannot be negative; the longest span for more than that (292 years).
+    #[must_use]
+    pub const fn from_unsigned_nanos(nanos: u64) -> Self {
+        if nanos > i64::MAX as u64 { Self::MAX } else { Self(nanos.cast_signed()) }
+    }
+
     /// A span of `micros` microseconds; saturates.
     #[must_use]
     pub const fn from_micros(micros: i64) -> Self {

@@ -141,7 +141,6 @@ impl NetArguments {
 
     fn work(&self, limit: Option<Span>) -> Result<Work, Failure> {
         check_cpu(self.cpu)?;
-        let span = |ns: u64| Span::from_nanos(i64::try_from(ns).unwrap_or(i64::MAX));
         let least = 10_000;
         if self.bin < least {
             return Err(Failure::value("--bin", format_args!("{} ns", self.bin), format_args!("{least} ns or more")));
@@ -167,14 +166,16 @@ impl NetArguments {
                     arrivals,
                     seed: self.seed.unwrap_or_else(fresh_seed),
                     limit,
-                    tolerance: span(self.tolerance),
-                    catch_up: span(self.catch_up),
+                    tolerance: Span::from_unsigned_nanos(self.tolerance),
+                    catch_up: Span::from_unsigned_nanos(self.catch_up),
                     segments: !self.no_gso,
                     cpu: self.cpu,
-                    bin: span(self.bin),
+                    bin: Span::from_unsigned_nanos(self.bin),
                 }))
             }
-            (None, Some(at)) => Ok(Work::Count(SinkOptions { at, limit, cpu: self.cpu, bin: span(self.bin) })),
+            (None, Some(at)) => {
+                Ok(Work::Count(SinkOptions { at, limit, cpu: self.cpu, bin: Span::from_unsigned_nanos(self.bin) }))
+            }
             _ => Err(Failure::Input(
                 "load net needs an address: use --to ADDR:PORT to send, or --sink ADDR:PORT to count".to_owned(),
             )),

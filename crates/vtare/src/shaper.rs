@@ -71,7 +71,7 @@ pub(crate) fn command(arguments: &ShaperArguments, context: &Context) -> Result<
         if number == 0 {
             message!("ready");
         }
-        due = due + Span::from_nanos(i64::try_from(step.duration_ns.get()).unwrap_or(i64::MAX));
+        due = due + Span::from_unsigned_nanos(step.duration_ns.get());
         while !context.stop_requested() && clocks::now::<Monotonic>() < due {
             clocks::sleep_until(due)?;
         }

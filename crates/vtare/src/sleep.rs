@@ -121,7 +121,7 @@ fn take_turns(
                 let share = round as f64 / ROUNDS as f64;
                 let goal = (u128::from(parameters.samples) * u128::from(round)).div_ceil(u128::from(ROUNDS)) as u64;
                 let order = Order {
-                    target: Span::from_nanos(cell.target_ns.cast_signed()),
+                    target: Span::from_unsigned_nanos(cell.target_ns),
                     sleeps: goal.saturating_sub(cell.readings.len() as u64),
                     time: parameters
                         .seconds

@@ -116,7 +116,7 @@ impl Shape {
                     *due as u64
                 }
             };
-            Span::from_nanos(i64::try_from(ns).unwrap_or(i64::MAX))
+            Span::from_unsigned_nanos(ns)
         })
     }
 

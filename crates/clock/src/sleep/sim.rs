@@ -154,12 +154,11 @@ impl<'t> SimKernel<'t> {
             if in_kernel {
                 let overshoot = self.overshoot();
                 awake = target - margin + overshoot;
-                policy.learn(duration, Span::from_nanos(overshoot.cast_signed()));
+                policy.learn(duration, Span::from_unsigned_nanos(overshoot));
             }
             let (spin, longest) = if awake < target { self.spin(target - awake) } else { (0, 0) };
             let miss = awake + spin - target;
-            let [miss_span, longest_gap, spin_span] =
-                [miss, longest, spin].map(|ns| Span::from_nanos(ns.cast_signed()));
+            let [miss_span, longest_gap, spin_span] = [miss, longest, spin].map(Span::from_unsigned_nanos);
             policy.ended(End {
                 lasted: duration + miss_span,
                 miss: miss_span,

@@ -125,7 +125,7 @@ fn attempt(
             source: std::io::Error::other(refusal.reason.clone()),
         });
     }
-    let early = Span::from_nanos(i64::try_from(keeper.early_ns).unwrap_or(i64::MAX));
+    let early = Span::from_unsigned_nanos(keeper.early_ns);
     let first = link.now() + lead + early;
     let launches: [Timestamp<Monotonic>; PACKETS] = std::array::from_fn(|at| first + GAP * at as i64);
     let datagrams: [Outgoing<'_>; PACKETS] =

@@ -245,7 +245,7 @@ impl XdpProbe {
             )));
         }
         self.facts.capabilities.batch = plan.batch as usize;
-        let started = clocks::now::<Monotonic>() + nanos(plan.lead_in_ns);
+        let started = clocks::now::<Monotonic>() + Span::from_unsigned_nanos(plan.lead_in_ns);
         let word = |at: usize| &self.programs.setup.words()[at];
         self.programs.plan(plan, started);
         let (this, over) = (&*self, AtomicBool::new(false));
@@ -280,7 +280,7 @@ impl XdpProbe {
                     sender.iter().for_each(|sender: &Interrupt| sender.send());
                 }
                 if done && all {
-                    let until = *quiet_until.get_or_insert(now + nanos(plan.linger_ns));
+                    let until = *quiet_until.get_or_insert(now + Span::from_unsigned_nanos(plan.linger_ns));
                     if stopped || complete || now >= until {
                         break;
                     }
@@ -310,7 +310,8 @@ impl XdpProbe {
     /// The sending thread: in the kernel until all slots have passed.
     fn generate(&self, plan: &Plan, started: Timestamp<Monotonic>) -> Result<(), BpfError> {
         let word = |at: usize| self.programs.setup.words()[at].load(Ordering::Acquire);
-        let last = started + nanos(plan.packets.saturating_mul(plan.pace.span_ns) / plan.pace.packets);
+        let last =
+            started + Span::from_unsigned_nanos(plan.packets.saturating_mul(plan.pace.span_ns) / plan.pace.packets);
         loop {
             let next = word(word::NEXT);
             if next >= plan.packets || word(word::STOP) != 0 {
@@ -376,7 +377,7 @@ impl<'p> Reader<'p> {
         let mask = word(word::SENDS_MASK).load(Ordering::Relaxed);
         let pace = self.pace;
         for sequence in self.told..next {
-            let scheduled = self.started + nanos(sequence * pace.span_ns / pace.packets);
+            let scheduled = self.started + Span::from_unsigned_nanos(sequence * pace.span_ns / pace.packets);
             let sent_ns = self.programs.sends.words()[(sequence & mask) as usize].load(Ordering::Relaxed);
             let sent = (sent_ns != 0).then(|| Timestamp::from_nanos(sent_ns));
             observe(Event::Slot { sequence, scheduled, sent });
@@ -430,7 +431,7 @@ impl Target {
                     sequence: reply.probe.sequence,
                     arrived,
                     far_end: Some((received, replied, far.accepted)),
-                    turnaround: replied.checked_sub(received).map(nanos),
+                    turnaround: replied.checked_sub(received).map(Span::from_unsigned_nanos),
                 })
             }
             Form::Short => {
@@ -442,8 +443,4 @@ impl Target {
             }
         }
     }
-}
-
-fn nanos(ns: u64) -> Span {
-    Span::from_nanos(i64::try_from(ns).unwrap_or(i64::MAX))
 }

@@ -52,7 +52,7 @@ pub fn send(
     ready();
     loop {
         let mut now = clock.now();
-        let due = source.peek().map(|at| start + span(at));
+        let due = source.peek().map(|at| start + Span::from_unsigned_nanos(at));
         // Beyond the end of time (292 years) there are no packets: only the end is waited for.
         let until = due.unwrap_or(Timestamp::from_nanos(u64::MAX)).min(now + LOOK);
         let until = end.map_or(until, |end| end.min(until));
@@ -67,7 +67,7 @@ pub fn send(
         while count < BATCH
             && let Some((at, _)) = source.take_until((limit - start).as_nanos_unsigned())
         {
-            if now - (start + span(at)) > options.catch_up {
+            if now - (start + Span::from_unsigned_nanos(at)) > options.catch_up {
                 outlet.counted.skipped += 1;
             } else {
                 count += 1;
@@ -86,10 +86,6 @@ pub fn send(
     let after = Reading::bare(now, process::cpu_time());
     bins.close_all(now, each);
     Ok(net_report(&before, &after, outlet.report(options, now - start)))
-}
-
-fn span(ns: u64) -> Span {
-    Span::from_nanos(i64::try_from(ns).unwrap_or(i64::MAX))
 }
 
 /// The socket and what went through it.

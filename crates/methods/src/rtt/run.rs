@@ -210,7 +210,7 @@ impl Run {
     /// The actual send time of a packet is known.
     fn left(&mut self, scheduled: Timestamp<Monotonic>, sent: Timestamp<Monotonic>) {
         let error = sent - scheduled;
-        self.tally.sent_late += u64::from(error > nanos(self.options.late_send_ns));
+        self.tally.sent_late += u64::from(error > Span::from_unsigned_nanos(self.options.late_send_ns));
         self.pacing_error.add(error.as_nanos());
         self.sent_at = Some(self.sent_at.map_or((sent, sent), |(first, last)| (first.min(sent), last.max(sent))));
     }
@@ -227,7 +227,7 @@ impl Run {
     /// A reply came.
     pub fn answered(&mut self, answer: &Answer) -> ReplyKind {
         let sequence = answer.sequence;
-        let timeout = nanos(self.options.timeout_ns);
+        let timeout = Span::from_unsigned_nanos(self.options.timeout_ns);
         let launched = self.options.launched;
         let newest = self.newest_answered;
         let heard = match self.answered.get(sequence) {
@@ -288,7 +288,7 @@ impl Run {
     /// Gives all records of which nothing more is expected to `sink`, in order: those scheduled more than twice the
     /// timeout before `now`. (A reply that comes even later is counted as late; its record has been given as lost.)
     pub fn settle(&mut self, now: Timestamp<Monotonic>, sink: &mut dyn FnMut(&Record)) {
-        let keep = nanos(self.options.timeout_ns.saturating_mul(2));
+        let keep = Span::from_unsigned_nanos(self.options.timeout_ns.saturating_mul(2));
         while let Some((record, _)) = self.window.front()
             && now - record.sent.unwrap_or(record.scheduled) > keep
         {
@@ -397,8 +397,4 @@ impl Run {
     pub(super) fn sent_span(&self) -> Option<(u64, Span)> {
         self.sent_at.map(|(first, last)| (self.tally.sent, last - first))
     }
-}
-
-fn nanos(ns: u64) -> Span {
-    Span::from_nanos(i64::try_from(ns).unwrap_or(i64::MAX))
 }

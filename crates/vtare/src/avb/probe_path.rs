@@ -348,7 +348,7 @@ impl<'c> ProbePath<'c> {
 
     /// Passes the silence that is to be before a train.
     fn rest(&mut self, idle_ns: u64) -> Result<(), Broken> {
-        let due = self.quiet + Span::from_nanos(idle_ns.min(i64::MAX as u64).cast_signed());
+        let due = self.quiet + Span::from_unsigned_nanos(idle_ns);
         if idle_ns > 0 && due > self.now() {
             self.session.pause(due)?;
         }

@@ -146,7 +146,7 @@ pub(super) fn measure(parameters: &Parameters, session: &mut Session<'_>) -> Res
         foreign: true,
         ..AvbCell::default()
     };
-    let longest = parameters.most_ns.map_or(LONGEST, |ns| Span::from_nanos(ns.min(i64::MAX as u64).cast_signed()));
+    let longest = parameters.most_ns.map_or(LONGEST, Span::from_unsigned_nanos);
     let context = session.context;
     repeat(parameters, session, cell, notes, &mut |_| {
         let began = clocks::now::<Monotonic>();

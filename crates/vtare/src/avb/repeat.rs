@@ -57,12 +57,9 @@ pub(super) fn repeat(
                 break;
             }
         }
-        let pause = Span::from_nanos(parameters.pause_ns.min(i64::MAX as u64).cast_signed());
-        let next = if parameters.follow {
-            timed.began + Span::from_nanos(FOLLOW_NS.cast_signed())
-        } else {
-            clocks::now() + pause
-        };
+        let pause = Span::from_unsigned_nanos(parameters.pause_ns);
+        let next =
+            if parameters.follow { timed.began + Span::from_unsigned_nanos(FOLLOW_NS) } else { clocks::now() + pause };
         let last = number + 1 == wanted || ends.is_some_and(|ends| next >= ends);
         if interrupted || last || session.peer_lost.is_some() {
             break;

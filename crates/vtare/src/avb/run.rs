@@ -93,10 +93,9 @@ pub(super) fn estimates(
             EstimateEnd::Stopped => return Ok(Ended { stopped: true, ..Ended::default() }),
             EstimateEnd::Broken(broken) => return Ok(Ended::of(broken)),
         }
-        let pause = Span::from_nanos(parameters.pause_ns.min(i64::MAX as u64).cast_signed());
+        let pause = Span::from_unsigned_nanos(parameters.pause_ns);
         // A method that does not follow by itself is asked anew each second.
-        let next =
-            if parameters.follow { began + Span::from_nanos(FOLLOW_NS.cast_signed()) } else { path.now() + pause };
+        let next = if parameters.follow { began + Span::from_unsigned_nanos(FOLLOW_NS) } else { path.now() + pause };
         if number + 1 == wanted || ends.is_some_and(|ends| next >= ends) {
             return Ok(Ended::default());
         }
@@ -155,7 +154,7 @@ fn one(
                 if ends.is_some_and(|ends| path.now() >= ends) {
                     return EstimateEnd::Done;
                 }
-                match wait(path, Span::from_nanos(ns.min(i64::MAX as u64).cast_signed()), context) {
+                match wait(path, Span::from_unsigned_nanos(ns), context) {
                     EstimateEnd::Broken(broken) => Some(broken),
                     EstimateEnd::Done | EstimateEnd::Enough | EstimateEnd::Stopped => None,
                 }

@@ -103,7 +103,7 @@ impl Test<'_> {
     /// Time of sending.
     fn lasts(&self) -> Span {
         let planned = Span::from_nanos((self.settings.seconds * 1e9) as i64);
-        let most = self.parameters.most_ns.map(|ns| Span::from_nanos(ns.min(i64::MAX as u64).cast_signed()));
+        let most = self.parameters.most_ns.map(Span::from_unsigned_nanos);
         most.map_or(planned, |most| most.min(planned))
     }
 

@@ -64,7 +64,7 @@ impl Counters {
 
     /// The last bin can be read so long after it began.
     pub(super) fn lag(&self) -> Span {
-        Span::from_nanos(i64::try_from(LAG_NS + self.ring.bin_ns).unwrap_or(i64::MAX))
+        Span::from_unsigned_nanos(LAG_NS + self.ring.bin_ns)
     }
 
     /// Adds the bins that are over and were not read before.

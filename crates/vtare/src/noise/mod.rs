@@ -108,7 +108,7 @@ impl Instrument for Noise {
     fn measure(parameters: &Self::Parameters, session: &mut Session<'_>) -> Result<Outcome<Self::Cell>, Failure> {
         let cpus = parameters.cpu.as_deref().unwrap_or_default();
         let limit = Span::try_from_secs_f64(parameters.seconds).unwrap_or(Span::MAX);
-        let threshold = Span::from_nanos(parameters.threshold_ns.cast_signed());
+        let threshold = Span::from_unsigned_nanos(parameters.threshold_ns);
         let progress = session.context.progress("noise", cpus.len() as u64 * limit.as_nanos_unsigned());
         let (mut cells, mut notes, mut interrupted) = (Vec::new(), Vec::new(), false);
         for (index, cpu) in cpus.iter().enumerate() {

@@ -112,7 +112,7 @@ impl Instrument for Path {
             let carried_ns = (DIRECTION_SHARE * all_ns as f64) as u64;
             let budget = PathBudget { most_byte: most, carried_ns, carried_byte, most_ns: share_ns.min(left_ns) };
             let up_until = path.opened() + Span::from_nanos((UP_TIME * parameters.most_ns as f64) as i64);
-            let until = if name == "down" { path.now() + Span::from_nanos(left_ns.cast_signed()) } else { up_until };
+            let until = if name == "down" { path.now() + Span::from_unsigned_nanos(left_ns) } else { up_until };
             path.earn_until(until);
             match one(&mut path, session, name == "down", budget, until) {
                 End::Ended(probe, last) => {
@@ -158,7 +158,7 @@ impl Instrument for Path {
             && session.peer_lost.is_none()
         {
             let idle = Idle { least_delay_ns: figures.least_delay_ns, rtt_ns: idle_ns };
-            let lasts = Span::from_nanos(ns.cast_signed());
+            let lasts = Span::from_unsigned_nanos(ns);
             up.saturated = saturate(&mut path, parameters, (&idle, lasts), (session.context, &mut notes))?;
         }
         if session.peer_lost.is_none() && path.close().is_err() {
@@ -296,7 +296,7 @@ fn one(
                     probe.observe(&if lost { with_lost(seen) } else { seen });
                 })
             }
-            PathStep::Wait(ns) => path.pause(Span::from_nanos(ns.min(i64::MAX as u64).cast_signed())),
+            PathStep::Wait(ns) => path.pause(Span::from_unsigned_nanos(ns)),
             PathStep::Last(train) => return End::Ended(probe, Some(train)),
             PathStep::Done(_) => return End::Ended(probe, None),
         };
@@ -311,7 +311,7 @@ fn one(
 /// The train if it arrives within `left` where the path carries `near`, bit/s; a burst may be cut for that.
 fn in_time(train: Train, left: Span, near: Option<f64>) -> Option<Train> {
     let Some(near) = near else { return Some(train) };
-    let left = left - Span::from_nanos(train.idle_before_ns.min(i64::MAX as u64).cast_signed());
+    let left = left - Span::from_unsigned_nanos(train.idle_before_ns);
     let packets = fits(left, train.size_byte, near);
     if packets >= train.packets {
         return Some(train);

@@ -110,7 +110,7 @@ impl Codec {
                         let counted = requests.contains(&Request::Direct);
                         let accepted = counted.then(|| stamp::accepted(key.as_ref(), payload)).flatten();
                         let error = packet.reflection.error;
-                        let utc_error = error.synchronized.then(|| Span::from_nanos(error.as_ns().cast_signed()));
+                        let utc_error = error.synchronized.then(|| Span::from_unsigned_nanos(error.as_ns()));
                         let (received, replied) = (Timestamp::from_nanos(received), Timestamp::from_nanos(replied));
                         FarEnd { utc_error, ..FarEnd::stamped(received, replied, accepted) }
                     }

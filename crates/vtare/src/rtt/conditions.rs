@@ -50,7 +50,7 @@ fn stopped_each_second() -> Option<Span> {
 
 /// Holds `/dev/cpu_dma_latency` where that is asked for.
 pub(crate) fn hold_latency(latency_ns: Option<u64>, notes: &mut Vec<Note>) -> Option<DmaLatency> {
-    let latency = Span::from_nanos(latency_ns?.min(i64::MAX as u64).cast_signed());
+    let latency = Span::from_unsigned_nanos(latency_ns?);
     match DmaLatency::hold(latency) {
         Ok(held) => Some(held),
         Err(error) => {

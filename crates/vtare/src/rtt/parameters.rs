@@ -420,7 +420,7 @@ impl Parameters {
     pub(super) fn schedule(&self, peers: u64, seed: u64) -> Schedule {
         let one = self.gap_ns.map_or_else(
             || Pace::of_rate(PacketRate::from_packet_per_s(self.rate_packet_per_s)),
-            |gap| Pace::of_gap(Span::from_nanos(gap.cast_signed())),
+            |gap| Pace::of_gap(Span::from_unsigned_nanos(gap)),
         );
         let pace = Pace { packets: one.packets * peers, ..one };
         let pattern = if self.poisson { Pattern::Poisson { pace } } else { Pattern::Constant { pace } };

@@ -30,7 +30,7 @@ pub(super) fn sound(
     if asked_byte <= small_byte {
         return None;
     }
-    let end = link.now() + Span::from_nanos(LONGEST_NS.cast_signed());
+    let end = link.now() + Span::from_unsigned_nanos(LONGEST_NS);
     let mut sounding = Sounding { link, codec, next, wait: FIRST_WAIT, end };
     let found = sounding.arrives(small_byte).and_then(|arrives| {
         arrives.then(|| largest_arriving(small_byte, asked_byte, |size| sounding.arrives(size))).transpose()

@@ -120,7 +120,7 @@ fn set_up(clock: &Clock, method: Method, settings: Settings) -> Result<(Sleeper<
     if let Some(cpu) = settings.cpu {
         sched::pin_to(&[cpu])?;
     }
-    let slack = settings.slack_ns.map(|slack| sched::set_timer_slack(Span::from_nanos(slack.cast_signed())));
+    let slack = settings.slack_ns.map(|slack| sched::set_timer_slack(Span::from_unsigned_nanos(slack)));
     // Here and not by the sleeper, which sets its thread up at its first sleep in the kernel: spinning never gets
     // there.
     let class = settings.fifo.map(|priority| sched::set_class(sched::Class::Fifo(priority.into())));
@@ -128,10 +128,10 @@ fn set_up(clock: &Clock, method: Method, settings: Settings) -> Result<(Sleeper<
         |answer: Option<Result<(), vtare_sys::SysError>>| answer.and_then(Result::err).map(|error| error.to_string());
     let refused = Refused { fifo: reason(class), slack: reason(slack), slice: false };
     let default = SleepOptions::default();
-    let nanos = |ns: u64| Span::from_nanos(ns.cast_signed());
     // The methods that learn set the slack themselves, unless the run sets it.
-    let slack = settings.slack_ns.map(nanos).or(default.slack);
-    let (lambda, tolerance) = (nanos(settings.lambda_ns), nanos(settings.tolerance_ns));
+    let slack = settings.slack_ns.map(Span::from_unsigned_nanos).or(default.slack);
+    let (lambda, tolerance) =
+        (Span::from_unsigned_nanos(settings.lambda_ns), Span::from_unsigned_nanos(settings.tolerance_ns));
     let options = SleepOptions { cpu_share: settings.cpu_share, lambda, tolerance, slack, ..default };
     Ok((Sleeper::new(clock, method, options), refused))
 }

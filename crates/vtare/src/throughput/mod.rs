@@ -337,7 +337,7 @@ fn search(
     let all: Result<_, Failure> = (0..parameters.searches).map(|_| searching(parameters, range)).collect();
     let mut turns = Interleaved::new(all?);
     let began = vtare_sys::clocks::now::<Monotonic>();
-    let ends = parameters.most_ns.map(|most| began + Span::from_nanos(most.cast_signed()));
+    let ends = parameters.most_ns.map(|most| began + Span::from_unsigned_nanos(most));
     loop {
         let (number, trial) = match turns.step() {
             NextTrial::Over => return Ok(()),
@@ -349,7 +349,7 @@ fn search(
                 continue;
             }
         };
-        let over = vtare_sys::clocks::now::<Monotonic>() + Span::from_nanos(trial.duration_ns.cast_signed());
+        let over = vtare_sys::clocks::now::<Monotonic>() + Span::from_unsigned_nanos(trial.duration_ns);
         if ends.is_some_and(|ends| over > ends) {
             for (number, answer) in turns.break_off() {
                 rows.answer(&mut session.samples, number as u64, &answer)?;

@@ -80,7 +80,7 @@ mod tests {
             let busy = reads * cost_ns + 20;
             let turns = (ran + busy) / 3_000_000 - ran / 3_000_000;
             ran += busy;
-            Timed { span: Span::from_nanos((busy + turns * 57_000_000).cast_signed()), preempted: turns > 0 }
+            Timed { span: Span::from_unsigned_nanos(busy + turns * 57_000_000), preempted: turns > 0 }
         }
     }
 

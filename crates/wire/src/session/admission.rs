@@ -51,13 +51,13 @@ pub(super) const fn slack(rate_packet_per_s: u64) -> u64 {
 
 impl Session {
     pub(super) fn ends(&self) -> Timestamp<Monotonic> {
-        let silent = self.last_received + nanos(self.grant.idle_ns);
+        let silent = self.last_received + Span::from_unsigned_nanos(self.grant.idle_ns);
         self.over().map_or(silent, |over| (over + GRACE).min(silent))
     }
 
     /// When the granted time is used up.
     fn over(&self) -> Option<Timestamp<Monotonic>> {
-        self.started.map(|started| started + nanos(self.grant.open.duration_ns))
+        self.started.map(|started| started + Span::from_unsigned_nanos(self.grant.open.duration_ns))
     }
 
     /// Judges a datagram whose tag is right, and counts it where it is accepted.
@@ -82,8 +82,8 @@ impl Session {
             Fresh::Duplicate => return Err(Cause::Duplicate),
             Fresh::TooOld => return Err(Cause::TooOld),
         }
-        let late =
-            self.over().is_some_and(|over| now > over + GRACE) || now >= self.last_received + nanos(self.grant.idle_ns);
+        let late = self.over().is_some_and(|over| now > over + GRACE)
+            || now >= self.last_received + Span::from_unsigned_nanos(self.grant.idle_ns);
         if self.counters.accepted >= open.packets || late {
             return Err(Cause::OverLimit);
         }
@@ -180,8 +180,4 @@ impl Session {
         *counter += 1;
         cause
     }
-}
-
-fn nanos(ns: u64) -> Span {
-    Span::from_nanos(i64::try_from(ns).unwrap_or(i64::MAX))
 }

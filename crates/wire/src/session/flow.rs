@@ -129,7 +129,7 @@ impl Flows {
     pub(super) fn new(plan: FlowPlan, duration_ns: u64) -> Self {
         Self(Arc::new(Mutex::new(FlowCounts {
             plan,
-            duration: Span::from_nanos(i64::try_from(duration_ns).unwrap_or(i64::MAX)),
+            duration: Span::from_unsigned_nanos(duration_ns),
             joined: vec![false; plan.streams.into()],
             open: 0,
             byte: 0,

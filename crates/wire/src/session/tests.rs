@@ -342,12 +342,12 @@ fn a_session_for_tcp_lives_as_long_as_its_streams_bring_bytes() {
     let elsewhere = "192.0.2.77".parse().expect("an address");
     assert_eq!(table.join(at(0), elsewhere, &hello).err(), Some(super::FlowCause::WrongAddress));
     let stream = table.join(at(0), PEER, &hello).expect("granted");
-    let idle = Span::from_nanos(grant.idle_ns.cast_signed());
+    let idle = Span::from_unsigned_nanos(grant.idle_ns);
     let just_before = at(0) + idle - Span::from_millis(1);
     stream.count(just_before, 10).expect("within all");
     assert!(table.expire(at(0) + idle).is_empty(), "bytes came");
     assert!(!stream.is_over());
-    let over = just_before + Span::from_nanos(wanted.duration_ns.cast_signed()) + idle;
+    let over = just_before + Span::from_unsigned_nanos(wanted.duration_ns) + idle;
     assert_eq!(table.expire(over).len(), 1);
     assert!(stream.is_over());
     assert_eq!(opened_without_streams(&mut table), Err(super::FlowCause::Purpose));

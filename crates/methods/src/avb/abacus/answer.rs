@@ -1,9 +1,11 @@
 //! When the measurement ends, and its answer.
 
+use vtare_units::Span;
+
 use super::account::Bounds;
 use super::evidence::Evidence;
 use super::plan::{self, Left};
-use super::{Abacus, Stage, policer, span, tuning as t};
+use super::{Abacus, Stage, policer, tuning as t};
 use crate::avb::classic::sound;
 use crate::avb::{Estimate, Step, Stopped};
 
@@ -69,7 +71,7 @@ impl Abacus {
         // One value each so often, counted from start to start; where a round gave none the next begins sooner.
         let pause_ns = if value.is_some() { follow_ns } else { (follow_ns / 4).max(self.settings.retry_ns) };
         let since = if value.is_some() { self.round.due.unwrap_or(now) } else { now };
-        self.round.next = since.checked_add(span(pause_ns)).map(|next| next.max(now));
+        self.round.next = since.checked_add(Span::from_unsigned_nanos(pause_ns)).map(|next| next.max(now));
         self.settled = None;
         if value.is_some() {
             self.round.due = None;

@@ -64,7 +64,7 @@ mod settings;
 mod tight;
 mod tuning;
 
-use vtare_units::{Monotonic, Span, Timestamp};
+use vtare_units::{Monotonic, Timestamp};
 
 use super::classic::sound;
 use super::{Budget, Estimate, Method, Observation, Setup, Spacing, Spent, Step, Stopped, Train};
@@ -148,10 +148,6 @@ pub struct Abacus {
     /// The last value of a run that follows, bit/s.
     settled: Option<f64>,
     done: Option<Box<Estimate>>,
-}
-
-fn span(ns: u64) -> Span {
-    Span::from_nanos(ns.min(i64::MAX as u64).cast_signed())
 }
 
 fn fresh(without: Option<Case>) -> History {

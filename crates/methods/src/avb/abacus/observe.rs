@@ -1,10 +1,12 @@
 //! What a train shows, put into the history; and the stage that follows.
 
+use vtare_units::Span;
+
 use super::account::Bounds;
 use super::cases::Case;
 use super::evidence::{Evidence, Record};
 use super::points::{Epoch, Point, points};
-use super::{Abacus, Stage, anomalies, capacity, policer, span, tuning as t};
+use super::{Abacus, Stage, anomalies, capacity, policer, tuning as t};
 use crate::avb::{Observation, Packet, Stopped};
 
 impl Abacus {
@@ -12,7 +14,7 @@ impl Abacus {
         // Arrivals of what was never sent are no answer.
         if !observation.packets.iter().any(|packet| packet.left().is_some() && packet.received.is_some()) {
             self.faults.silent += 1;
-            self.round.rest = observation.finished.checked_add(span(self.settings.retry_ns));
+            self.round.rest = observation.finished.checked_add(Span::from_unsigned_nanos(self.settings.retry_ns));
             return;
         }
         self.faults.silent = 0;
@@ -131,7 +133,7 @@ impl Abacus {
         if held {
             self.faults.held_whole += 1;
             self.faults.spoiled += 1;
-            self.round.rest = observation.finished.checked_add(span(self.settings.rest_ns));
+            self.round.rest = observation.finished.checked_add(Span::from_unsigned_nanos(self.settings.rest_ns));
         }
         held
     }
@@ -229,7 +231,8 @@ impl Abacus {
         }
         self.stage = Stage::Primed { measures: false };
         // What delayed the first train does not delay the next one. But a token bucket would fill again.
-        self.round.rest = observation.finished.checked_add(span(self.settings.rest_ns)).filter(|_| !bucket);
+        self.round.rest =
+            observation.finished.checked_add(Span::from_unsigned_nanos(self.settings.rest_ns)).filter(|_| !bucket);
     }
 
     /// How far apart in time arrivals are stamped.
