@@ -1,7 +1,7 @@
 //! `vtare`, the instruments: one static binary that measures and writes samples. May touch: all
 //! crates but capi, preload and responsiveness.
 //!
-//! Each subcommand is one file. `instrument.rs` is what they share: parameters in, cells and samples out.
+//! Each subcommand is one module. `instrument.rs` is what they share: parameters in, cells and samples out.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
