@@ -12,6 +12,7 @@
 
 pub mod af_xdp;
 pub mod launch;
+pub mod rate;
 pub mod socket;
 mod stall_detector;
 mod wait;

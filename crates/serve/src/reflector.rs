@@ -213,7 +213,7 @@ impl<'a> Reflector<'a> {
 
 /// From this rate on replies may leave as large sends: single ones could not keep up. The client's own sends change
 /// there, too.
-const DENSE_PACKET_PER_S: u64 = 100_000;
+const DENSE_PACKET_PER_S: u64 = vtare_link::rate::BUNCHED_ABOVE;
 
 /// How dense the traffic is, from counts over at least [`Density::SPAN`].
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,7 @@
 use std::net::SocketAddr;
 
 use crate::launch::Keeper;
+use crate::rate::RatePolicy;
 use crate::wait::Wait;
 
 /// What is wanted of a socket link. What was obtained is in [`vtare_probe::link::Facts`].
@@ -55,20 +56,11 @@ impl Default for SocketOptions {
     }
 }
 
-/// Above this rate one departure in [`SPARSE_TX_STAMPS`] is stamped: reading each stamp costs a system call.
-const DENSE_TX_STAMPS_UP_TO: u64 = 20_000;
-const SPARSE_TX_STAMPS: u32 = 64;
-/// From this rate on packets leave and arrive in bunches anyway.
-const BUNCHED_FROM: u64 = 100_000;
-
 impl SocketOptions {
-    /// The options that suit a rate, in packets a second.
+    /// The options that suit a rate.
     #[must_use]
-    pub fn for_rate(packet_per_s: u64) -> Self {
-        let tx_stamp_every = if packet_per_s > DENSE_TX_STAMPS_UP_TO { SPARSE_TX_STAMPS } else { 1 };
-        let bunched = packet_per_s >= BUNCHED_FROM;
-        // A large send is one packet to queues and filters on its way, which then drop all of it: not below the rates
-        // that need it.
+    pub fn for_rate(policy: RatePolicy) -> Self {
+        let RatePolicy { tx_stamp_every, bunched, .. } = policy;
         Self { tx_stamp_every, gso: bunched, gro: bunched, ..Self::default() }
     }
 }

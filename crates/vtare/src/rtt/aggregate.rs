@@ -5,6 +5,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
 use vtare_clock::Clock;
+use vtare_link::rate::RatePolicy;
 use vtare_methods::rtt::{
     Fate, LocalDrops, Options, OutOfOrder, Record, Report, ResponderCounters, Run, Series, Unsent,
 };
@@ -17,8 +18,6 @@ use crate::samples::{Samples, SamplesError};
 
 /// Pages that may lie unread while a fast run goes on: 0.5 GB.
 const MOST_UNREAD: usize = 160;
-/// Up to this rate of all peers together pages are read as they come; above, reading would take the responder's CPU.
-const READ_AT_ONCE_UP_TO: f64 = 50_000.0;
 
 /// One packet.
 pub(super) struct PacketRow<'a> {
@@ -147,7 +146,7 @@ impl<'s> Aggregate<'s> {
             started: None,
             failed: None,
             unread: VecDeque::new(),
-            defer: rate.is_none_or(|rate| rate > READ_AT_ONCE_UP_TO),
+            defer: rate.is_none_or(|rate| RatePolicy::of(rate).dense),
             seen: (0, 0),
         }
     }

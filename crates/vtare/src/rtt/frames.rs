@@ -6,19 +6,13 @@ use vtare_clock::Clock;
 use vtare_control::client::OpenedSession;
 use vtare_link::Wait;
 use vtare_link::af_xdp::{AfXdpLink, AfXdpOptions};
+use vtare_link::rate::Carrier;
 use vtare_link::socket::SocketOptions;
 use vtare_link::xdp::XdpError;
 use vtare_probe::link::Refusal;
 
-use super::in_kernel;
 use super::parameters::{Engine, Parameters};
 use crate::failure::Failure;
-
-/// In these rates this engine is chosen by `auto`: its calls cost less than those of UDP sockets, so it
-/// holds the gaps and answers come back sooner. Beyond them a responder on sockets is overtaxed by single packets, and
-/// large sends of UDP sockets, which it merges, are the next best.
-const CHOSEN_ABOVE_PACKET_PER_S: f64 = 100_000.0;
-const CHOSEN_UP_TO_PACKET_PER_S: f64 = in_kernel::CHOSEN_ABOVE_PACKET_PER_S;
 
 /// Opens a link where this engine is asked for or best; else gives the reason, where it would have been.
 ///
@@ -33,9 +27,7 @@ pub(super) fn open<'c>(
     let asked = parameters.engine == Engine::AfXdp;
     let best = parameters.engine == Engine::Auto
         && parameters.beyond_frames().is_none()
-        && !parameters.flood
-        && parameters.rate() > CHOSEN_ABOVE_PACKET_PER_S
-        && parameters.rate() <= CHOSEN_UP_TO_PACKET_PER_S;
+        && parameters.policy().carrier == Carrier::Frames;
     let Some(session) = session.filter(|_| asked || best) else { return Ok((None, None)) };
     let because = if asked {
         "asked for with --engine af_xdp".to_owned()

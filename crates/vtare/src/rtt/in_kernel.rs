@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use vtare_control::client::OpenedSession;
+use vtare_link::rate::Carrier;
 use vtare_link::xdp::XdpError;
 use vtare_link::xdp::probe::{Target, XdpProbe};
 use vtare_probe::link::Refusal;
@@ -12,8 +13,6 @@ use vtare_wire::session::WireForm;
 use super::parameters::{Engine, Parameters};
 use crate::failure::Failure;
 
-/// Above this rate programs are chosen by `auto`: sockets of one thread end not far above it.
-pub(super) const CHOSEN_ABOVE_PACKET_PER_S: f64 = 200_000.0;
 /// Makes the programs ready where they are asked for or best; else gives the reason, where they would have been.
 ///
 /// # Errors
@@ -26,7 +25,7 @@ pub(super) fn open(
     let asked = parameters.engine == Engine::Xdp;
     let best = parameters.engine == Engine::Auto
         && parameters.beyond_programs().is_none()
-        && parameters.rate() > CHOSEN_ABOVE_PACKET_PER_S;
+        && parameters.policy().carrier == Carrier::Programs;
     let Some(session) = session.filter(|_| asked || best) else { return Ok((None, None)) };
     let because = if asked {
         "asked for with --engine xdp".to_owned()

@@ -16,11 +16,6 @@ use super::sending::{LEAD_IN_NS, SendingEnded};
 use crate::context::Context;
 use crate::failure::Failure;
 
-/// Up to this rate each frame leaves at once; above, the price of a departure is shared by several.
-const SINGLE_UP_TO_PACKET_PER_S: f64 = 600_000.0;
-/// Frames that leave together above that.
-const BATCH: u32 = 2;
-
 /// Runs the programs, and takes down what they did.
 pub(super) fn send<'c>(
     parameters: &Parameters,
@@ -40,7 +35,7 @@ pub(super) fn send<'c>(
         lead_in_ns: LEAD_IN_NS,
         catch_up_ns: parameters.catch_up_ns(),
         linger_ns: parameters.timeout_ns(),
-        batch: if parameters.rate() > SINGLE_UP_TO_PACKET_PER_S { BATCH } else { 1 },
+        batch: parameters.policy().together,
     };
     let mut recorder = Recorder::new(codecs, std::rc::Rc::default(), log, &stop, Some(plan.packets));
     let (mut notes, mut stopped) = (Vec::new(), false);

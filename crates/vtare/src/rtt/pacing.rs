@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use serde::Serialize;
 use vtare_clock::Clock;
 use vtare_link::launch::{self, Check, Judged, Keeper};
+use vtare_link::rate::Carrier;
 use vtare_methods::rtt::Launches;
 use vtare_probe::open_loop::Lead;
 use vtare_sys::net::{queue, route};
@@ -13,9 +14,6 @@ use vtare_sys::net::{queue, route};
 use super::parameters::{self, Parameters};
 use crate::failure::Failure;
 use crate::table::time;
-
-/// Above this rate not every departure is stamped, so that the actual send time of many packets would not be known.
-const CHOSEN_UP_TO_PACKET_PER_S: f64 = 20_000.0;
 
 /// What held packets until they were due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
@@ -128,17 +126,6 @@ impl PacingFacts {
     }
 }
 
-/// What carries the probes, as far as it decides who paces them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Carrier {
-    /// Sockets.
-    Socket,
-    /// Frames of this program's own.
-    Frames,
-    /// Programs in the kernel.
-    Programs,
-}
-
 /// What the machine offers of launch times towards a peer.
 pub(super) type Offer = Result<(Keeper, Check), String>;
 
@@ -179,7 +166,7 @@ fn decide(
         parameters::Pacing::Auto if !parameters.blocking => {
             return plain(own, "a spinning thread is as punctual as the kernel's queue, and knows when it sent");
         }
-        parameters::Pacing::Auto if parameters.rate() > CHOSEN_UP_TO_PACKET_PER_S => {
+        parameters::Pacing::Auto if parameters.policy().tx_stamp_every > 1 => {
             return plain(own, "at this rate not every departure is stamped, so a queue's would not be known");
         }
         parameters::Pacing::Auto => false,

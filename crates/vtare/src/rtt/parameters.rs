@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use vtare_link::rate::RatePolicy;
 use vtare_probe::schedule::{Pattern, Schedule};
 use vtare_sys::named_file;
 use vtare_units::{Pace, PacketRate, Span};
@@ -21,8 +22,6 @@ use crate::run_file;
 
 /// Packets of one run at most.
 const MOST_PACKETS: u64 = 3_600_000_000;
-/// From this rate on the default timeout is shorter: every packet that may still be answered takes 200 B of memory.
-const DENSE_PACKET_PER_S: f64 = 50_000.0;
 
 /// Arguments of `vtare rtt`.
 #[derive(Clone, Debug, clap::Args)]
@@ -303,7 +302,7 @@ impl Parameters {
         if self.seconds.is_none() && self.packets.is_none() {
             return Err(Failure::Input("seconds and packets are missing: use one of the two".to_owned()));
         }
-        let dense = self.flood || self.rate() * self.peer.len() as f64 > DENSE_PACKET_PER_S;
+        let dense = self.flood || RatePolicy::of(self.rate() * self.peer.len() as f64).dense;
         self.timeout_ns.get_or_insert(if dense { 500_000_000 } else { 2_000_000_000 });
         instrument::check_cpu(self.cpu)?;
         if self.peer.len() > 1 && (self.blocking || self.flood) {
@@ -386,6 +385,11 @@ impl Parameters {
     /// Packets a second to each peer, as asked.
     pub(super) fn rate(&self) -> f64 {
         self.gap_ns.map_or(self.rate_packet_per_s as f64, |gap| 1e9 / gap as f64)
+    }
+
+    /// What suits that rate.
+    pub(super) fn policy(&self) -> RatePolicy {
+        if self.flood { RatePolicy::of_flood() } else { RatePolicy::of(self.rate()) }
     }
 
     pub(super) fn timeout_ns(&self) -> u64 {

@@ -8,6 +8,7 @@ use vtare_control::client::{self, OpenedSession};
 use vtare_link::StallDetector;
 use vtare_link::Wait;
 use vtare_link::af_xdp::AfXdpLink;
+use vtare_link::rate::Carrier;
 use vtare_link::socket::{SocketLink, SocketOptions};
 use vtare_link::xdp::probe::XdpProbe;
 use vtare_methods::rtt::ResponderCounters;
@@ -17,7 +18,7 @@ use vtare_wire::session::{Counters, Open, Purpose, WireForm};
 use vtare_wire::{DEFAULT_PORT, SessionId, SessionKey};
 
 use super::codec::Codec;
-use super::pacing::{self, Carrier, PacingFacts};
+use super::pacing::{self, PacingFacts};
 use super::parameters::{Mode, Parameters};
 use super::{frames, in_kernel, stamp, vanishing};
 use crate::failure::Failure;
@@ -27,8 +28,6 @@ use crate::sentences::rtt as words;
 
 /// The port of STAMP reflectors (RFC 8762).
 const STAMP_PORT: u16 = 862;
-/// The rate by which the options of a flood are chosen: stamps of departures are sampled, sends are single.
-const FLOOD_PACKET_PER_S: u64 = 50_000;
 
 /// What carries the probes of one peer, where programs in the kernel do not.
 #[derive(Debug)]
@@ -139,8 +138,7 @@ pub(super) fn open<'c>(
         largest_byte: parameters.size_byte.into(),
         class: parameters.dscp.map(|dscp| dscp << 2),
         busy_poll_us: parameters.busy_poll_ns.map(|ns| u32::try_from(ns.div_ceil(1_000)).unwrap_or(u32::MAX)),
-        // A flood has one packet on its way at a time, and no rate that is known before.
-        ..SocketOptions::for_rate(if parameters.flood { FLOOD_PACKET_PER_S } else { parameters.rate() as u64 })
+        ..SocketOptions::for_rate(parameters.policy())
     };
     options.gso &= parameters.gso;
     options.gro &= parameters.gso;
