@@ -3,7 +3,7 @@
 //!
 //! Two native forms of datagrams (`docs/internals/wire.md` is their specification): [`full`], 60 B and more, carries
 //! everything; [`short`], 18 B and more, is what a 64 B Ethernet frame has room for under IPv4 and UDP. [`stamp`] is
-//! RFC 8762 in its unauthenticated mode. [`preamble`] and [`hello`] are the first bytes of TCP connections, [`session`]
+//! RFC 8762, [`heartbeat`] what a witness states of UTC. [`preamble`] and [`hello`] are the first bytes of TCP connections, [`session`]
 //! is who may send how much for how long, [`connections`] is who may be connected.
 //!
 //! Decoders are total: any bytes give a value or a [`WireError`], and nothing is allocated. A decoded header is
@@ -18,6 +18,7 @@ mod error;
 mod form;
 mod format;
 pub mod full;
+pub mod heartbeat;
 pub mod hello;
 mod key;
 mod peer_group;
