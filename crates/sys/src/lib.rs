@@ -22,6 +22,7 @@ pub mod proc;
 pub mod process;
 pub mod sched;
 pub mod secret;
+pub mod shared_page;
 pub mod standard_output;
 pub mod vmclock;
 pub mod vvar;

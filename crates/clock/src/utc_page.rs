@@ -1,0 +1,185 @@
+//! The line that a daemon keeps, as all processes of the machine read it: words that one process writes and any number
+//! read.
+
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use vtare_units::Timestamp;
+
+use crate::clock::Clock;
+use crate::keeper::UtcLine;
+use crate::source::TimeSource;
+use crate::utc::{UtcInterval, UtcStatus};
+
+/// Words of a page.
+pub const PAGE_WORDS: usize = 13;
+
+/// "vtareUT" and the version of the page.
+const MAGIC: u64 = u64::from_be_bytes(*b"vtareUT\x01");
+/// Rates are written as their distance from 1, in 2^-40.
+const RATE_UNITS: f64 = (1_u64 << 40) as f64;
+/// Looks at a page that is being written.
+const TRIES: usize = 64;
+
+/// The page, and what this process knows of it.
+#[derive(Debug, Default)]
+pub struct UtcPage {
+    /// The generation of this process's own clock.
+    seen: AtomicU64,
+    /// Rounds that must have ended before the line holds for this process.
+    holds_from: AtomicU64,
+}
+
+impl UtcPage {
+    /// Writes the line. One process at a time does so.
+    pub fn write(words: &[AtomicU64; PAGE_WORDS], line: &UtcLine) {
+        // Odd while it is written, also where an earlier writer ended in the middle.
+        let sequence = words[1].load(Ordering::Relaxed) | 1;
+        words[1].store(sequence, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let rate = |rate: f64| (((rate - 1.0) * RATE_UNITS) as i64).cast_unsigned();
+        let status = match line.status {
+            UtcStatus::Synchronized => 0,
+            UtcStatus::FreeRunning => 1,
+            UtcStatus::Disrupted => 2,
+            UtcStatus::Unknown => 3,
+        };
+        let values = [
+            line.begun.as_nanos(),
+            line.at.as_nanos(),
+            line.earliest.as_nanos(),
+            line.latest.as_nanos(),
+            // Rounded towards 0 above: one more unit in either direction.
+            rate(line.slowest).wrapping_sub(1),
+            rate(line.fastest).wrapping_add(1),
+            line.until.as_nanos(),
+            status,
+            line.generation,
+            line.rounds,
+        ];
+        words[2..12].iter().zip(values).for_each(|(word, value)| word.store(value, Ordering::Relaxed));
+        words[0].store(MAGIC, Ordering::Relaxed);
+        words[1].store(sequence.wrapping_add(1), Ordering::Release);
+    }
+
+    /// The line; `None` where there is none, or it is being written.
+    #[inline]
+    #[must_use]
+    pub fn load(words: &[AtomicU64; PAGE_WORDS]) -> Option<UtcLine> {
+        (0..TRIES).find_map(|_| {
+            let sequence = words[1].load(Ordering::Acquire);
+            let word = |at: usize| words[at].load(Ordering::Relaxed);
+            let rate = |at: usize| 1.0 + word(at).cast_signed() as f64 / RATE_UNITS;
+            let line = UtcLine {
+                begun: Timestamp::from_nanos(word(2)),
+                at: Timestamp::from_nanos(word(3)),
+                earliest: Timestamp::from_nanos(word(4)),
+                latest: Timestamp::from_nanos(word(5)),
+                slowest: rate(6),
+                fastest: rate(7),
+                until: Timestamp::from_nanos(word(8)),
+                status: match word(9) {
+                    0 => UtcStatus::Synchronized,
+                    1 => UtcStatus::FreeRunning,
+                    2 => UtcStatus::Disrupted,
+                    _ => UtcStatus::Unknown,
+                },
+                generation: word(10),
+                rounds: word(11),
+            };
+            let known = word(0) == MAGIC;
+            fence(Ordering::Acquire);
+            let whole = sequence & 1 == 0 && words[1].load(Ordering::Relaxed) == sequence;
+            if whole { Some(known.then_some(line)) } else { None }
+        })?
+    }
+
+    /// UTC now by the page. One reading of the clock, and `words`, which another process may write meanwhile.
+    #[inline]
+    #[must_use]
+    pub fn interval<S: TimeSource>(&self, clock: &Clock<S>, words: &[AtomicU64; PAGE_WORDS]) -> UtcInterval {
+        let line = Self::load(words).unwrap_or_default();
+        let now = clock.now_checked();
+        let found = line.interval(now);
+        if self.seen.load(Ordering::Relaxed) != now.generation {
+            self.disrupted(&line, now.generation);
+        }
+        // A disruption that this process has seen itself: the round under way may have begun before it.
+        if line.rounds < self.holds_from.load(Ordering::Relaxed) {
+            return UtcInterval {
+                earliest: Timestamp::ZERO,
+                latest: Timestamp::MAX,
+                status: UtcStatus::Disrupted,
+                ..found
+            };
+        }
+        found
+    }
+
+    #[cold]
+    fn disrupted(&self, line: &UtcLine, generation: u64) {
+        if self.seen.swap(generation, Ordering::Relaxed) != 0 {
+            self.holds_from.store(line.rounds + 2, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::on_sim::on;
+    use crate::sim::SimClock;
+    use vtare_units::Span;
+
+    fn words() -> [AtomicU64; PAGE_WORDS] {
+        std::array::from_fn(|_| AtomicU64::new(0))
+    }
+
+    fn line(clock: &Clock<SimClock>, rounds: u64) -> UtcLine {
+        let at = clock.now_checked().at;
+        UtcLine {
+            begun: at,
+            at,
+            earliest: Timestamp::from_nanos(1_000_000_000),
+            latest: Timestamp::from_nanos(1_001_000_000),
+            slowest: 0.999,
+            fastest: 1.001,
+            until: at + Span::from_millis(200),
+            status: UtcStatus::Synchronized,
+            generation: 7,
+            rounds,
+        }
+    }
+
+    #[test]
+    fn a_line_is_read_as_it_was_written_with_rates_that_allow_no_less() {
+        let (clock, page, words) = (on(SimClock::new(2_596_118)), UtcPage::default(), words());
+        assert_eq!(page.interval(&clock, &words).status, UtcStatus::Unknown);
+        let written = line(&clock, 3);
+        UtcPage::write(&words, &written);
+        let read = UtcPage::load(&words).expect("it is whole");
+        assert!(read.slowest <= written.slowest && read.fastest >= written.fastest);
+        assert_eq!(UtcLine { slowest: written.slowest, fastest: written.fastest, ..read }, written);
+        clock.source().advance_ns(100e6);
+        let found = page.interval(&clock, &words);
+        assert_eq!((found.status, found.generation), (UtcStatus::Synchronized, 8));
+        assert!((1_099_890_000..1_099_901_000).contains(&found.earliest.as_nanos()), "{found:?}");
+        assert!((1_101_100_000..1_101_110_000).contains(&found.latest.as_nanos()), "{found:?}");
+        clock.source().advance_ns(101e6);
+        assert_eq!(page.interval(&clock, &words).status, UtcStatus::Unknown, "nobody wrote for two heartbeats");
+        words[1].store(5, Ordering::Relaxed);
+        assert_eq!(UtcPage::load(&words), None, "it is being written");
+    }
+
+    #[test]
+    fn a_disruption_that_the_process_sees_itself_ends_the_line_until_two_rounds_later() {
+        let (clock, page, words) = (on(SimClock::new(2_596_118)), UtcPage::default(), words());
+        UtcPage::write(&words, &line(&clock, 3));
+        assert_eq!(page.interval(&clock, &words).status, UtcStatus::Synchronized);
+        clock.source().stop(Span::from_millis(5));
+        assert_eq!(page.interval(&clock, &words).status, UtcStatus::Disrupted, "a VMClock shows it at once");
+        UtcPage::write(&words, &line(&clock, 4));
+        assert_eq!(page.interval(&clock, &words).status, UtcStatus::Disrupted);
+        UtcPage::write(&words, &line(&clock, 5));
+        assert_eq!(page.interval(&clock, &words).status, UtcStatus::Synchronized);
+    }
+}
