@@ -20,6 +20,7 @@ mod outside;
 pub mod phc;
 pub mod proc;
 pub mod process;
+pub mod random;
 pub mod sched;
 pub mod secret;
 pub mod shared_page;
