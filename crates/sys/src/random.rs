@@ -1,6 +1,6 @@
 //! The CPU's own random numbers.
 
-/// 64 bits of the CPU's random source (RDRAND), which a snapshot does not restore; `None` where it has none, or it fails.
+/// 64 bits of the CPU's random source (RDRAND), which no snapshot restores; `None` where there is none, or it fails.
 #[must_use]
 pub fn of_cpu() -> Option<u64> {
     #[cfg(target_arch = "x86_64")]
