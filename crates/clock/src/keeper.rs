@@ -140,8 +140,8 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// A keeper on the machine `own_host` (0: not known), for rounds at this distance. It goes on with the counts of the
-    /// line that another one kept `before`.
+    /// A keeper on the machine `own_host` (0: not known), for rounds at this distance. It goes on with the counts of
+    /// the line that another one kept `before`.
     #[must_use]
     pub fn new(own_host: u64, heartbeat: Span, before: &UtcLine) -> Self {
         let generation = before.generation + u64::from(before.rounds > 0);

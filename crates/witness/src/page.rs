@@ -61,6 +61,11 @@ impl PageWriter {
         Ok(Self { page: SharedPage::write(path)? })
     }
 
+    /// Writes a line.
+    pub fn write(&self, line: &UtcLine) {
+        UtcPage::write(self.page.words(), line);
+    }
+
     /// Asks the witnesses once a heartbeat until `ended`, and writes what they confirm; `report` gets each round.
     ///
     /// # Errors
@@ -79,7 +84,7 @@ impl PageWriter {
             let round = witnesses.ask(clock, &socket, HEARTBEAT)?;
             let next = round.begun + HEARTBEAT;
             let (line, found) = keeper.next(round);
-            UtcPage::write(self.page.words(), &line);
+            self.write(&line);
             report(&line, &found);
             // A clock that was set back must not be waited for longer than that.
             let now = clocks::now::<Monotonic>();

@@ -277,7 +277,7 @@ def now_utc_confirmed() -> UtcConfirmed:
     """UTC as witnesses confirm it, in one round trip: right whatever happened to this machine before.
 
     Raises:
-        ClockError: No witnesses (EINVAL), too few of them stated UTC (ETIMEDOUT), or they contradict each other (EAGAIN).
+        ClockError: No witnesses (EINVAL), too few that stated UTC (ETIMEDOUT), or they contradict each other (EAGAIN).
     """
     found = _read("vtare_utc_confirmed", lib.vtare_now_utc_confirmed)
     names = ("earliest_ns", "latest_ns", "hosts", "liars", "same_host", "stoppable", "round_trip_ns", "generation")
