@@ -90,7 +90,7 @@ impl UtcLine {
         if now.at < self.begun {
             return nothing(UtcStatus::Disrupted);
         }
-        if now.at > self.until {
+        if now.at >= self.until {
             return nothing(UtcStatus::Unknown);
         }
         let (earliest, latest) = self.bounds(now.at);
