@@ -61,6 +61,12 @@ impl UtcPage {
         words[1].store(sequence.wrapping_add(1), Ordering::Release);
     }
 
+    /// Whether nothing was ever written, or a writer ended in the middle.
+    #[must_use]
+    pub fn is_new(words: &[AtomicU64; PAGE_WORDS]) -> bool {
+        words[0].load(Ordering::Relaxed) == 0 || words[1].load(Ordering::Relaxed) & 1 == 1
+    }
+
     /// The line; `None` where there is none, or it is being written.
     #[inline]
     #[must_use]

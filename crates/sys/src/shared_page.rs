@@ -47,9 +47,17 @@ impl<const N: usize> SharedPage<N> {
         let mut options = File::options();
         let file =
             options.read(true).write(true).create(true).truncate(false).mode(0o644).custom_flags(flags).open(path)?;
+        let facts = file.metadata()?;
+        // What is something else is left as it is.
+        if !facts.is_file() || ![0, LENGTH as u64].contains(&facts.len()) {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no page of vtare clock"));
+        }
         // SAFETY: a live descriptor.
         if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
-            return Err(io::Error::last_os_error());
+            return Err(match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::WouldBlock => io::Error::other("another vtare clock keeps it"),
+                error => error,
+            });
         }
         file.set_len(LENGTH as u64)?;
         check(&file)?;
@@ -129,6 +137,8 @@ mod tests {
         assert!(SharedPage::<4>::read(&link).is_err());
         std::fs::write(&path, "short").expect("it is ours");
         assert!(SharedPage::<4>::read(&path).is_err());
+        assert!(SharedPage::<4>::write(&path).is_err());
+        assert_eq!(std::fs::read(&path).expect("it is ours"), b"short", "a file of somebody's is left as it is");
         std::fs::remove_file(&path).expect("it is ours");
         std::fs::remove_file(&link).expect("it is ours");
     }

@@ -40,7 +40,9 @@ pub(crate) fn command(arguments: &ClockArguments, context: &Context) -> Result<E
     let path = arguments.page.clone().unwrap_or_else(page_path);
     let page = PageWriter::open(&path).map_err(|error| {
         let path = path.display();
-        Failure::Machine(format!("cannot keep the page {path}: {error}. Use --page FILE, or end the other vtare clock"))
+        Failure::Input(format!(
+            "cannot keep the page {path}: {error}. Use --page FILE with a new file in a directory of yours"
+        ))
     })?;
     let mut shown = String::new();
     let stop = context.stop_flag();

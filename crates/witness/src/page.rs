@@ -58,7 +58,11 @@ impl PageWriter {
         if let Some(directory) = path.parent().filter(|directory| !directory.exists()) {
             std::fs::create_dir(directory)?;
         }
-        Ok(Self { page: SharedPage::write(path)? })
+        let page = SharedPage::write(path)?;
+        if !UtcPage::is_new(page.words()) && UtcPage::load(page.words()).is_none() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no page of vtare clock"));
+        }
+        Ok(Self { page })
     }
 
     /// Writes a line.
