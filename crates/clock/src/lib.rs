@@ -24,6 +24,7 @@ mod options;
 mod read_loop;
 pub mod renew;
 pub mod sim;
+pub mod simulated;
 pub mod sleep;
 pub mod source;
 mod steered_line;
@@ -32,7 +33,6 @@ mod utc;
 mod utc_page;
 pub mod vvar;
 mod watch;
-pub mod witness_sim;
 
 pub use clock::Clock;
 pub use confirm::{Confirmed, Patience, Unconfirmed, WitnessAnswer, confirm, liars_of};

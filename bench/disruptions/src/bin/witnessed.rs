@@ -1,11 +1,10 @@
-//! Guests whose time is confirmed by witnesses: the first and only program of such a guest, the witnesses beside it, and
-//! the simulation of both.
+//! Guests whose time is confirmed by witnesses: the first and only program of such a guest, the witnesses beside it,
+//! and the simulation of both.
 //!
-//! `witnessed simulate N SEED`: scenarios, and planted faults. `witnessed witness HOST BOUND_US`: answers heartbeats on a
-//! port of its own, which it prints, as one of several hosts; this host's CLOCK_REALTIME is UTC. `witnessed cost`: what
-//! readings cost. As init: `witnesses=HOST:PORT,...` on the kernel's command line; lines in on the serial line: `read`,
-//! `confirm`, `step NS`, `rate TICK` (adjtimex); out: `STATUS EARLIEST_NS LATEST_NS GENERATION`, of `confirm` the
-//! same, or the reason, and the round trip.
+//! `witnessed simulate N SEED`: scenarios, and planted faults. `witnessed witness HOST BOUND_US`: answers heartbeats on
+//! a port of its own, which it prints, as one of several hosts; this host's CLOCK_REALTIME is UTC. `witnessed cost`:
+//! what readings cost. As init: `witnesses=HOST:PORT,...` on the kernel's command line; lines in on the serial line:
+//! `read`, `confirm`, `step NS`, `rate TICK` (adjtimex); out: `STATUS EARLIEST_NS LATEST_NS GENERATION ROUND_TRIP_NS`.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -14,7 +13,7 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use vtare_clock::witness_sim::{Counts, Planted, scenario};
+use vtare_clock::simulated::{Counts, Planted, scenario};
 use vtare_clock::{Clock, ClockOptions, UtcLine};
 use vtare_control::PresharedKey;
 use vtare_sys::{clocks, net};
@@ -38,8 +37,8 @@ fn simulate(scenarios: u64, seed: u64) {
     let show = |name: &str, all: &Counts| {
         println!(
             "{{\"name\": \"{name}\", \"disruptions\": {}, \"confirmed\": {}, \"wrong_confirmed\": {}, \"unconfirmed\": \
-             {}, \"readings\": {}, \"vouched\": {}, \"wrong_early\": {}, \"wrong_late\": {}, \"false_disruptions\": {}, \
-             \"widest_beyond_ns\": {}}}",
+             {}, \"readings\": {}, \"vouched\": {}, \"wrong_early\": {}, \"wrong_late\": {}, \
+             \"false_disruptions\": {}, \"widest_beyond_ns\": {}}}",
             all.disruptions,
             all.confirmed,
             all.wrong_confirmed,
