@@ -15,6 +15,8 @@ use crate::watch::Checked;
 /// The usual time between two rounds.
 pub const HEARTBEAT: Span = Span::from_millis(100);
 
+/// Fractions are in units of this.
+const FRACTION: f64 = (1_u64 << 32) as f64;
 /// A line is vouched for until so many heartbeats have passed since its round began.
 const HOLDS_HEARTBEATS: i64 = 2;
 /// Two rounds are compared if so many heartbeats lie between them at most.
@@ -44,10 +46,10 @@ pub struct UtcLine {
     pub earliest: Timestamp<Wall>,
     /// No earlier.
     pub latest: Timestamp<Wall>,
-    /// How fast true time passes against this machine's clock, at least.
-    pub slowest: f64,
-    /// And at most.
-    pub fastest: f64,
+    /// By how much true time may pass slower than this machine's clock, as a fraction of 2^32.
+    pub slower: u64,
+    /// And by how much faster.
+    pub faster: u64,
     /// Until when it is vouched for, on this machine's clock.
     pub until: Timestamp<Monotonic>,
     /// `Synchronized`: it is vouched for; `Disrupted`: time was disrupted and one more round has to agree; `Unknown`:
@@ -66,8 +68,8 @@ impl Default for UtcLine {
             at: Timestamp::ZERO,
             earliest: Timestamp::ZERO,
             latest: Timestamp::MAX,
-            slowest: 1.0,
-            fastest: 1.0,
+            slower: 0,
+            faster: 0,
             until: Timestamp::ZERO,
             status: UtcStatus::Unknown,
             generation: 0,
@@ -99,12 +101,20 @@ impl UtcLine {
 
     #[inline]
     fn bounds(&self, now: Timestamp<Monotonic>) -> (Timestamp<Wall>, Timestamp<Wall>) {
-        let age_ns = (now - self.at).as_nanos() as f64;
-        // A reading from just before the round ended has a negative age.
-        let (least, most) = if age_ns < 0.0 { (self.fastest, 0.0) } else { (self.slowest, self.fastest) };
-        let after = |from: Timestamp<Wall>, ns: f64| from + Span::from_nanos(ns as i64);
-        let step_ns = STEP_NS as f64;
-        (after(self.earliest, age_ns * least - step_ns), after(self.latest, age_ns * most + step_ns))
+        let (now, at) = (now.as_nanos(), self.at.as_nanos());
+        let age = now.abs_diff(at);
+        let part = |fraction: u64| ((u128::from(age) * u128::from(fraction)) >> 32) as u64;
+        let (earliest, latest) = (self.earliest.as_nanos(), self.latest.as_nanos());
+        let ends = if now >= at {
+            (
+                earliest.saturating_add(age).saturating_sub(part(self.slower)),
+                latest.saturating_add(age + part(self.faster)),
+            )
+        } else {
+            // A reading from just before the round ended.
+            (earliest.saturating_sub(age + part(self.faster)), latest)
+        };
+        (Timestamp::from_nanos(ends.0.saturating_sub(STEP_NS)), Timestamp::from_nanos(ends.1.saturating_add(STEP_NS)))
     }
 }
 
@@ -122,11 +132,10 @@ impl Rate {
         self.slowest > 1.0 + DRIFT || self.fastest < 1.0 - DRIFT
     }
 
-    /// How fast it may pass from now on. A rate that changed between the two rounds shows in a part of the time between
+    /// By how much slower and faster it may pass from now on. A rate that changed between the two rounds shows in a part of the time between
     /// them only: in one heartbeat, where it is that long ago.
     fn bounds(&self) -> (f64, f64) {
-        let from_now = |off: f64| 1.0 + off * self.base;
-        (from_now((self.slowest - 1.0).min(0.0)), from_now((self.fastest - 1.0).max(0.0)))
+        ((1.0 - self.slowest).max(0.0) * self.base, (self.fastest - 1.0).max(0.0) * self.base)
     }
 }
 
@@ -159,20 +168,20 @@ impl Keeper {
     pub fn next(&mut self, round: Round) -> (UtcLine, Result<Confirmed, Unconfirmed>) {
         let votes = Votes::of(round.answers.iter().flatten(), round.answers.len(), self.own_host);
         let rate = self.last.as_ref().and_then(|last| self.rate(last, &round, &votes));
-        let fastest = rate.map_or(1.0 + DRIFT, |rate| rate.bounds().1);
+        let fastest = rate.map_or(1.0 + DRIFT, |rate| 1.0 + rate.bounds().1);
         let found = confirm_votes(&votes, round.ended.at, fastest);
         let disrupted = self.is_disrupted(&round, rate, &found);
         let rounds = self.line.rounds + 1;
         self.line = match (found, rate.map(|rate| rate.bounds())) {
             // Nothing new: the line goes on until it is no longer vouched for.
             (Err(Unconfirmed::Silent { .. }), _) if !disrupted => UtcLine { rounds, ..self.line },
-            (Ok(confirmed), Some((slowest, fastest))) if !disrupted => UtcLine {
+            (Ok(confirmed), Some((slower, faster))) if !disrupted => UtcLine {
                 begun: round.begun,
                 at: round.ended.at,
                 earliest: confirmed.earliest,
                 latest: confirmed.latest,
-                slowest,
-                fastest,
+                slower: (slower * FRACTION).ceil() as u64,
+                faster: (faster * FRACTION).ceil() as u64,
                 until: round.begun + self.heartbeat * HOLDS_HEARTBEATS,
                 status: UtcStatus::Synchronized,
                 rounds,

@@ -15,8 +15,6 @@ pub const PAGE_WORDS: usize = 13;
 
 /// "vtareUT" and the version of the page.
 const MAGIC: u64 = u64::from_be_bytes(*b"vtareUT\x01");
-/// Rates are written as their distance from 1, in 2^-40.
-const RATE_UNITS: f64 = (1_u64 << 40) as f64;
 /// Looks at a page that is being written.
 const TRIES: usize = 64;
 
@@ -36,7 +34,6 @@ impl UtcPage {
         let sequence = words[1].load(Ordering::Relaxed) | 1;
         words[1].store(sequence, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        let rate = |rate: f64| (((rate - 1.0) * RATE_UNITS) as i64).cast_unsigned();
         let status = match line.status {
             UtcStatus::Synchronized => 0,
             UtcStatus::FreeRunning => 1,
@@ -48,9 +45,8 @@ impl UtcPage {
             line.at.as_nanos(),
             line.earliest.as_nanos(),
             line.latest.as_nanos(),
-            // Rounded towards 0 above: one more unit in either direction.
-            rate(line.slowest).wrapping_sub(1),
-            rate(line.fastest).wrapping_add(1),
+            line.slower,
+            line.faster,
             line.until.as_nanos(),
             status,
             line.generation,
@@ -71,17 +67,16 @@ impl UtcPage {
     #[inline]
     #[must_use]
     pub fn load(words: &[AtomicU64; PAGE_WORDS]) -> Option<UtcLine> {
-        (0..TRIES).find_map(|_| {
+        for _ in 0..TRIES {
             let sequence = words[1].load(Ordering::Acquire);
             let word = |at: usize| words[at].load(Ordering::Relaxed);
-            let rate = |at: usize| 1.0 + word(at).cast_signed() as f64 / RATE_UNITS;
             let line = UtcLine {
                 begun: Timestamp::from_nanos(word(2)),
                 at: Timestamp::from_nanos(word(3)),
                 earliest: Timestamp::from_nanos(word(4)),
                 latest: Timestamp::from_nanos(word(5)),
-                slowest: rate(6),
-                fastest: rate(7),
+                slower: word(6),
+                faster: word(7),
                 until: Timestamp::from_nanos(word(8)),
                 status: match word(9) {
                     0 => UtcStatus::Synchronized,
@@ -94,9 +89,11 @@ impl UtcPage {
             };
             let known = word(0) == MAGIC;
             fence(Ordering::Acquire);
-            let whole = sequence & 1 == 0 && words[1].load(Ordering::Relaxed) == sequence;
-            if whole { Some(known.then_some(line)) } else { None }
-        })?
+            if sequence & 1 == 0 && words[1].load(Ordering::Relaxed) == sequence {
+                return known.then_some(line);
+            }
+        }
+        None
     }
 
     /// UTC now by the page. One reading of the clock, and `words`, which another process may write meanwhile.
@@ -147,8 +144,8 @@ mod tests {
             at,
             earliest: Timestamp::from_nanos(1_000_000_000),
             latest: Timestamp::from_nanos(1_001_000_000),
-            slowest: 0.999,
-            fastest: 1.001,
+            slower: (1 << 32) / 1_000,
+            faster: (1 << 32) / 1_000,
             until: at + Span::from_millis(200),
             status: UtcStatus::Synchronized,
             generation: 7,
@@ -157,14 +154,13 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_read_as_it_was_written_with_rates_that_allow_no_less() {
+    fn a_line_is_read_as_it_was_written_and_holds_for_two_heartbeats() {
         let (clock, page, words) = (on(SimClock::new(2_596_118)), UtcPage::default(), words());
         assert_eq!(page.interval(&clock, &words).status, UtcStatus::Unknown);
         let written = line(&clock, 3);
         UtcPage::write(&words, &written);
         let read = UtcPage::load(&words).expect("it is whole");
-        assert!(read.slowest <= written.slowest && read.fastest >= written.fastest);
-        assert_eq!(UtcLine { slowest: written.slowest, fastest: written.fastest, ..read }, written);
+        assert_eq!(read, written);
         clock.source().advance_ns(100e6);
         let found = page.interval(&clock, &words);
         assert_eq!((found.status, found.generation), (UtcStatus::Synchronized, 8));
