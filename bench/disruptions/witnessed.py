@@ -22,6 +22,8 @@ from figures import figure
 
 #: A heartbeat, and the longest round.
 LATE_S = 0.2
+#: How long a page is kept on this host.
+KEPT_S = 60
 #: What a witness states as its own error.
 BOUND_US = 200
 KINDS = ("stop", "snapshot", "migration", "step", "rate 1 %", "rate 7 %", "none")
@@ -219,11 +221,25 @@ def disrupt(arguments: argparse.Namespace, program: Path, machine: Any) -> None:
                 hours = (time.monotonic() - begun) / 3600
             finally:
                 guest.machine.end()
+            show(guest.counts, hours)
+            beside_threads(program, ",".join(f"127.0.0.1:{port}" for port in ports))
         finally:
             for witness in witnesses:
                 witness.kill()
                 witness.wait()
-    show(guest.counts, hours)
+
+
+def beside_threads(program: Path, addresses: str) -> None:
+    """A page on this host: CPU time alone, and false disruptions beside 100 busy threads."""
+    for threads in (0, 100):
+        words = [program, "keep", str(KEPT_S), str(threads), addresses]
+        found = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
+        name = f"page beside {threads} threads"
+        cpu = figure(f"{name}/CPU", found["cpu"])
+        stated = figure(f"{name}/false disruptions", found["disruptions"])
+        vouched = figure(f"{name}/rounds vouched for", found["vouched"] / found["rounds"])
+        shares = f"{100 * vouched:.1f} % vouched for, {100 * cpu:.2f} % of a CPU"
+        print(f"  {name}: {stated} disruptions in {KEPT_S} s, {shares}")
 
 
 def show(counts: dict[str, Counts], hours: float) -> None:

@@ -3,21 +3,22 @@
 //!
 //! `witnessed simulate N SEED`: scenarios, and planted faults. `witnessed witness HOST BOUND_US`: answers heartbeats on
 //! a port of its own, which it prints, as one of several hosts; this host's CLOCK_REALTIME is UTC. `witnessed cost`:
-//! what readings cost. As init: `witnesses=HOST:PORT,...` on the kernel's command line; lines in on the serial line:
-//! `read`, `confirm`, `step NS`, `rate TICK` (adjtimex); out: `STATUS EARLIEST_NS LATEST_NS GENERATION ROUND_TRIP_NS`.
+//! what readings cost. `witnessed keep SECONDS THREADS LIST`: a page beside busy threads. As init:
+//! `witnesses=HOST:PORT,...` on the kernel's command line; lines in on the serial line: `read`, `confirm`, `step NS`,
+//! `rate TICK` (adjtimex); out: `STATUS EARLIEST_NS LATEST_NS GENERATION ROUND_TRIP_NS`.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::process::Command;
 
 use vtare_clock::simulated::{Counts, Planted, scenario};
 use vtare_clock::{Clock, ClockOptions, UtcLine};
 use vtare_control::PresharedKey;
-use vtare_sys::{clocks, net};
-use vtare_units::{Monotonic, Wall};
+use vtare_sys::{clocks, net, process};
+use vtare_units::{Monotonic, Span, Wall};
 use vtare_wire::heartbeat::{self, Statement};
 use vtare_witness::{PageReader, PageWriter, Witnesses};
 
@@ -91,7 +92,7 @@ fn cost() -> io::Result<()> {
     writer.write(&UtcLine {
         begun: at,
         at,
-        until: at + vtare_units::Span::from_secs(3_600),
+        until: at + Span::from_secs(3_600),
         earliest: clocks::now(),
         latest: clocks::now(),
         status: vtare_clock::UtcStatus::Synchronized,
@@ -102,9 +103,9 @@ fn cost() -> io::Result<()> {
     fs::remove_file(&path)?;
     let least = |read: &dyn Fn()| {
         let batch = || {
-            let begun = Instant::now();
+            let begun = clocks::now::<Monotonic>();
             (0..100_000).for_each(|_| read());
-            begun.elapsed().as_nanos() as f64 / 1e5
+            (clocks::now::<Monotonic>() - begun).as_nanos() as f64 / 1e5
         };
         (0..20).map(|_| batch()).fold(f64::INFINITY, f64::min)
     };
@@ -119,6 +120,35 @@ fn cost() -> io::Result<()> {
         println!("{{\"name\": \"{name}\", \"ns\": {ns:.1}, \"counters\": {:.2}}}", ns / counter);
     }
     Ok(())
+}
+
+/// Keeps a page on this host beside busy threads: disruptions stated, rounds, and the share of a CPU.
+fn keep(seconds: u64, threads: u64, list: &str) -> io::Result<()> {
+    let witnesses = Witnesses::new(list, Some(&key())).map_err(io::Error::other)?;
+    let clock = Clock::start(&ClockOptions::fast());
+    let path = std::env::temp_dir().join(format!("vtare-keep-{}", std::process::id()));
+    let writer = PageWriter::open(&path)?;
+    fs::remove_file(&path)?;
+    let busy: Vec<_> =
+        (0..threads).filter_map(|_| Command::new("sh").args(["-c", "while :; do :; done"]).spawn().ok()).collect();
+    let until = clocks::now::<Monotonic>() + Span::from_secs(seconds.cast_signed());
+    let (mut rounds, mut vouched, mut stated) = (0_u64, 0_u64, 0);
+    let begun = process::cpu_time();
+    let kept = writer.keep(&witnesses, &clock, &|| clocks::now::<Monotonic>() >= until, |line, _| {
+        rounds += 1;
+        vouched += u64::from(line.status == vtare_clock::UtcStatus::Synchronized);
+        stated = line.generation;
+    });
+    let used_s = (process::cpu_time() - begun).as_secs_f64();
+    for mut child in busy {
+        child.kill()?;
+        child.wait()?;
+    }
+    println!(
+        "{{\"rounds\": {rounds}, \"vouched\": {vouched}, \"disruptions\": {stated}, \"cpu\": {}}}",
+        used_s / seconds as f64
+    );
+    kept.map_err(io::Error::other)
 }
 
 fn mount(kind: &str, at: &str) -> io::Result<()> {
@@ -139,10 +169,10 @@ fn bring_up() -> io::Result<()> {
             return Err(io::Error::other(format!("{path}: {}", io::Error::last_os_error())));
         }
     }
-    let until = Instant::now() + Duration::from_secs(10);
+    let until = clocks::now::<Monotonic>() + Span::from_secs(10);
     let place = Path::new("/sys/class/net/eth0/ifindex");
-    while !place.exists() && Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(20));
+    while !place.exists() && clocks::now::<Monotonic>() < until {
+        let _ = clocks::sleep_until(clocks::now::<Monotonic>() + Span::from_millis(20));
     }
     let index = fs::read_to_string(place)?.trim().parse().map_err(io::Error::other)?;
     net::configure::give_address(index, Ipv4Addr::new(10, 0, 2, 15), 24).map_err(io::Error::other)?;
@@ -263,7 +293,8 @@ fn main() -> io::Result<()> {
         Some("simulate") => simulate(number(1), number(2)),
         Some("witness") => witness(number(1), number(2))?,
         Some("cost") => cost()?,
-        other => println!("{other:?} is no part of this benchmark: use simulate, witness or cost"),
+        Some("keep") => keep(number(1), number(2), words.get(3).map_or("", String::as_str))?,
+        other => println!("{other:?} is no part of this benchmark: use simulate, witness, cost or keep"),
     }
     Ok(())
 }
