@@ -232,7 +232,7 @@ def disrupt(arguments: argparse.Namespace, program: Path, machine: Any) -> None:
 def beside_threads(program: Path, addresses: str) -> None:
     """A page on this host: CPU time alone, and false disruptions beside 100 busy threads."""
     for threads in (0, 100):
-        words = [program, "keep", str(KEPT_S), str(threads), addresses]
+        words = [str(program), "keep", str(KEPT_S), str(threads), addresses]
         found = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
         name = f"page beside {threads} threads"
         cpu = figure(f"{name}/CPU", found["cpu"])

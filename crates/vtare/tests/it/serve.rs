@@ -271,10 +271,10 @@ fn it_answers_heartbeats_of_holders_of_the_key_and_of_nobody_else() {
 #[test]
 fn a_clock_without_witnesses_without_a_key_or_with_somebody_elses_file_is_refused() {
     let place = Place::new();
-    let file = place.with("letter", "dear reader");
+    let file = place.with("letter", "a letter");
     vtare(["clock"]).refused(2, &["--witness", "0 witnesses"]);
     vtare(["clock", "--witness", "192.0.2.1"]).refused(2, &["192.0.2.1", "VTARE_KEY"]);
     let arguments = ["clock", "--witness", "127.0.0.1:9", "--page", path(&file)];
     vtare(arguments).refused(2, &["letter", "no page", "--page"]);
-    assert_eq!(std::fs::read_to_string(&file).expect("it is there"), "dear reader");
+    assert_eq!(std::fs::read_to_string(&file).expect("it is there"), "a letter");
 }
