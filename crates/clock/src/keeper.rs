@@ -132,8 +132,8 @@ impl Rate {
         self.slowest > 1.0 + DRIFT || self.fastest < 1.0 - DRIFT
     }
 
-    /// By how much slower and faster it may pass from now on. A rate that changed between the two rounds shows in a part of the time between
-    /// them only: in one heartbeat, where it is that long ago.
+    /// By how much slower and faster it may pass from now on. A rate that changed between the two rounds shows in a
+    /// part of the time between them only: in one heartbeat, where it is that long ago.
     fn bounds(&self) -> (f64, f64) {
         ((1.0 - self.slowest).max(0.0) * self.base, (self.fastest - 1.0).max(0.0) * self.base)
     }
@@ -244,3 +244,7 @@ impl Keeper {
         fastest.is_finite().then_some(Rate { slowest, fastest, base: base.max(1.0) })
     }
 }
+
+#[cfg(test)]
+#[path = "keeper_tests.rs"]
+mod tests;
