@@ -1,8 +1,9 @@
 //! UTC as witnesses confirm it, for C.
 
 use core::ffi::{CStr, c_char, c_int};
+use core::ptr;
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::path::Path;
-use std::sync::{Mutex, OnceLock, PoisonError};
 
 use clock::{Unconfirmed, UtcInterval, UtcStatus};
 use vtare_control::PresharedKey;
@@ -36,7 +37,11 @@ pub struct VtareUtcConfirmed {
     pub reserved: u32,
 }
 
-static WITNESSES: Mutex<Option<Witnesses>> = Mutex::new(None);
+// No locks: a child that is forked while another thread holds one would wait for ever. What is replaced stays in
+// memory, since others may be using it.
+static WITNESSES: AtomicPtr<Witnesses> = AtomicPtr::new(ptr::null_mut());
+static PAGE: AtomicPtr<PageReader> = AtomicPtr::new(ptr::null_mut());
+static PAGE_IS_LOOKED_FOR: AtomicBool = AtomicBool::new(false);
 
 /// The key of a file, or else of the environment.
 fn key(file: Option<&Path>) -> Result<Option<PresharedKey>, String> {
@@ -45,16 +50,18 @@ fn key(file: Option<&Path>) -> Result<Option<PresharedKey>, String> {
     file.map_or_else(of_variable, |path| PresharedKey::read(path).map(Some)).map_err(|error| error.to_string())
 }
 
-fn set(list: &str, file: Option<&Path>) -> Result<Witnesses, String> {
+fn set(list: &str, file: Option<&Path>) -> Result<&'static Witnesses, String> {
     let key = key(file)?;
-    let found = Witnesses::new(list, key.as_ref()).map_err(|error| error.to_string())?;
-    *WITNESSES.lock().unwrap_or_else(PoisonError::into_inner) = Some(found.clone());
+    let found: &'static mut Witnesses =
+        Box::leak(Box::new(Witnesses::new(list, key.as_ref()).map_err(|error| error.to_string())?));
+    WITNESSES.store(found, Ordering::Release);
     Ok(found)
 }
 
 /// The witnesses of this process; those of the environment where none were set.
-fn witnesses() -> Result<Witnesses, String> {
-    if let Some(found) = WITNESSES.lock().unwrap_or_else(PoisonError::into_inner).clone() {
+fn witnesses() -> Result<&'static Witnesses, String> {
+    // SAFETY: the pointer is null, or it was leaked in `set` and is never freed.
+    if let Some(found) = unsafe { WITNESSES.load(Ordering::Acquire).as_ref() } {
         return Ok(found);
     }
     match std::env::var(WITNESSES_VARIABLE) {
@@ -136,9 +143,25 @@ pub unsafe extern "C" fn vtare_now_utc_confirmed(confirmed: *mut VtareUtcConfirm
 /// UTC by the page that `vtare clock` keeps; `None` where there is no page, or nobody keeps it.
 #[inline]
 pub(crate) fn of_page(clock: &clock::Clock) -> Option<UtcInterval> {
-    static PAGE: OnceLock<Option<PageReader>> = OnceLock::new();
-    let page = PAGE.get_or_init(|| PageReader::open(&page_path()).ok()).as_ref()?;
+    // SAFETY: the pointer is null, or it was leaked in `look_for_page` and is never freed.
+    let page = match unsafe { PAGE.load(Ordering::Acquire).as_ref() } {
+        None if PAGE_IS_LOOKED_FOR.load(Ordering::Acquire) => return None,
+        None => look_for_page()?,
+        Some(page) => page,
+    };
     Some(page.interval(clock)).filter(|found| found.status != UtcStatus::Unknown)
+}
+
+/// Opens the page. Threads that come at once each do.
+#[cold]
+fn look_for_page() -> Option<&'static PageReader> {
+    let found = PageReader::open(&page_path()).ok().map(|page| Box::leak(Box::new(page)));
+    if let Some(page) = found {
+        PAGE.store(page, Ordering::Release);
+    }
+    PAGE_IS_LOOKED_FOR.store(true, Ordering::Release);
+    // SAFETY: as in `of_page`.
+    unsafe { PAGE.load(Ordering::Acquire).as_ref() }
 }
 
 #[cfg(test)]

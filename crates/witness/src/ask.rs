@@ -17,7 +17,7 @@ const CALL_LIMIT: Span = Span::from_secs(1);
 /// A witness that has not answered is asked again after this time.
 const ASK_AGAIN: Span = Span::from_millis(100);
 /// The longest wait for one datagram.
-const WAIT: Span = Span::from_millis(5);
+const WAIT: Duration = Duration::from_millis(5);
 /// Status of an interval of which the witness can vouch for its ends, and of none at all.
 const FREE_RUNNING: u8 = 1;
 const DISRUPTED: u8 = 2;
@@ -118,7 +118,9 @@ impl Witnesses {
         let all_ipv4 = self.addresses.iter().all(|address| address.ip().to_canonical().is_ipv4());
         let any: SocketAddr =
             if all_ipv4 { (Ipv4Addr::UNSPECIFIED, 0).into() } else { (Ipv6Addr::UNSPECIFIED, 0).into() };
-        UdpSocket::bind(any).map_err(WitnessError::System)
+        let socket = UdpSocket::bind(any).map_err(WitnessError::System)?;
+        socket.set_read_timeout(Some(WAIT)).map_err(WitnessError::System)?;
+        Ok(socket)
     }
 
     /// Asks them until they confirm UTC, for a second at most. One round trip, whatever happened before.
@@ -144,11 +146,12 @@ impl Witnesses {
         }
     }
 
-    /// One round of questions, for `limit` at most.
+    /// One round of questions over such a socket, for `limit` at most.
     ///
     /// # Errors
     /// [`WitnessError::System`].
     pub fn ask(&self, clock: &Clock, socket: &UdpSocket, limit: Span) -> Result<Round, WitnessError> {
+        let over_ipv6 = socket.local_addr().map_err(WitnessError::System)?.is_ipv6();
         let begun = clock.now_ordered();
         let mut answers: Vec<Option<WitnessAnswer>> = vec![None; self.addresses.len()];
         let mut asked: Vec<(Nonce, usize, Timestamp<_>)> = Vec::new();
@@ -168,12 +171,9 @@ impl Witnesses {
                     let nonce = new_nonce().map_err(WitnessError::System)?;
                     asked.push((nonce, place, clock.now_ordered()));
                     // A witness that cannot be reached is one that does not answer.
-                    let _ = self.send(socket, place, &heartbeat::request(&self.key, &nonce));
+                    let _ = self.send(socket, over_ipv6, place, &heartbeat::request(&self.key, &nonce));
                 }
             }
-            let wait = [limit - passed, ask_again - passed, WAIT].into_iter().min().unwrap_or(WAIT);
-            let wait = Duration::from_nanos(wait.as_nanos_unsigned().max(1_000));
-            socket.set_read_timeout(Some(wait)).map_err(WitnessError::System)?;
             let mut datagram = [0; HEARTBEAT_BYTE + 1];
             // No reply yet, or a refusal that the kernel reports: the limit ends it.
             let Ok(length) = socket.recv(&mut datagram) else { continue };
@@ -187,9 +187,8 @@ impl Witnesses {
         }
     }
 
-    fn send(&self, socket: &UdpSocket, place: usize, request: &[u8]) -> std::io::Result<usize> {
+    fn send(&self, socket: &UdpSocket, over_ipv6: bool, place: usize, request: &[u8]) -> std::io::Result<usize> {
         let to = self.addresses[place];
-        let over_ipv6 = socket.local_addr()?.is_ipv6();
         match to.ip().to_canonical() {
             std::net::IpAddr::V4(ip) if over_ipv6 => socket.send_to(request, (ip.to_ipv6_mapped(), to.port())),
             std::net::IpAddr::V4(ip) => socket.send_to(request, (ip, to.port())),
