@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use vtare_units::Timestamp;
 
 use crate::clock::Clock;
+use crate::confirm::STEP_NS;
 use crate::keeper::UtcLine;
 use crate::source::TimeSource;
 use crate::utc::{UtcInterval, UtcStatus};
+use crate::watch::Checked;
 
 /// Words of a page.
 pub const PAGE_WORDS: usize = 13;
@@ -100,8 +102,37 @@ impl UtcPage {
     #[inline]
     #[must_use]
     pub fn interval<S: TimeSource>(&self, clock: &Clock<S>, words: &[AtomicU64; PAGE_WORDS]) -> UtcInterval {
-        let line = Self::load(words).unwrap_or_default();
+        let sequence = words[1].load(Ordering::Acquire);
+        let word = |at: usize| words[at].load(Ordering::Relaxed);
+        let (at, earliest, latest, slower, faster) = (word(3), word(4), word(5), word(6), word(7));
+        let (until, status, generation, rounds) = (word(8), word(9), word(10), word(11));
         let now = clock.now_checked();
+        fence(Ordering::Acquire);
+        let age = now.at.as_nanos().wrapping_sub(at);
+        if sequence & 1 != 0
+            || word(1) != sequence
+            || status != 0
+            || age >= until.wrapping_sub(at)
+            || self.seen.load(Ordering::Relaxed) != now.generation
+            || rounds < self.holds_from.load(Ordering::Relaxed)
+        {
+            return self.interval_slow(words, now);
+        }
+        // As `UtcLine::interval` has it, for a reading after the round.
+        let part = |fraction: u64| ((u128::from(age) * u128::from(fraction)) >> 32) as u64;
+        UtcInterval {
+            earliest: Timestamp::from_nanos(earliest.wrapping_add(age).saturating_sub(part(slower) + STEP_NS)),
+            latest: Timestamp::from_nanos(latest.wrapping_add(age).saturating_add(part(faster) + STEP_NS)),
+            status: UtcStatus::Synchronized,
+            generation: generation.wrapping_add(now.generation),
+        }
+    }
+
+    /// A reading for which the line does not hold, or not yet.
+    #[cold]
+    #[inline(never)]
+    fn interval_slow(&self, words: &[AtomicU64; PAGE_WORDS], now: Checked) -> UtcInterval {
+        let line = Self::load(words).unwrap_or_default();
         let found = line.interval(now);
         if self.seen.load(Ordering::Relaxed) != now.generation {
             self.disrupted(&line, now.generation);
@@ -118,7 +149,6 @@ impl UtcPage {
         found
     }
 
-    #[cold]
     fn disrupted(&self, line: &UtcLine, generation: u64) {
         if self.seen.swap(generation, Ordering::Relaxed) != 0 {
             self.holds_from.store(line.rounds + 2, Ordering::Relaxed);
@@ -166,6 +196,8 @@ mod tests {
         assert_eq!((found.status, found.generation), (UtcStatus::Synchronized, 8));
         assert!((1_099_890_000..1_099_901_000).contains(&found.earliest.as_nanos()), "{found:?}");
         assert!((1_101_100_000..1_101_110_000).contains(&found.latest.as_nanos()), "{found:?}");
+        let after = read.interval(clock.now_checked());
+        assert!((after.latest - found.latest).as_nanos() < 10_000 && after.earliest >= found.earliest, "{after:?}");
         clock.source().advance_ns(101e6);
         assert_eq!(page.interval(&clock, &words).status, UtcStatus::Unknown, "nobody wrote for two heartbeats");
         words[1].store(5, Ordering::Relaxed);
