@@ -37,7 +37,8 @@ def simulate(scenarios: int, seed: int, program: Path) -> None:
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     ours, planted = rows[0], rows[1:]
     print(f"{scenarios} scenarios from seed {seed}: {ours['disruptions']} disruptions")
-    for key in ("confirmed", "wrong_confirmed", "unconfirmed", "readings", "vouched", "wrong_early", "wrong_late"):
+    names = ("confirmed", "wrong_confirmed", "unconfirmed", "readings", "vouched", "wrong_early", "wrong_late")
+    for key in (*names, "false_disruptions"):
         print(f"  {key.replace('_', ' '):>17} {figure(f'simulated/{key}', ours[key])}")
     beyond = figure("simulated/width beyond round trip, drift and statement", ours["widest_beyond_ns"], "ns")
     print(f"  widest confirmed interval beyond round trip, drift and the witnesses' own: {beyond:.0f} ns")
