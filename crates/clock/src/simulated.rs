@@ -4,7 +4,7 @@
 
 use vtare_units::{Random, Timestamp};
 
-use crate::confirm::{Patience, WitnessAnswer, confirm};
+use crate::confirm::{Patience, Unconfirmed, WitnessAnswer, confirm};
 use crate::keeper::{HEARTBEAT, Keeper, Round, UtcLine};
 use crate::utc::UtcStatus;
 use crate::watch::Checked;
@@ -403,14 +403,17 @@ impl World {
     fn end_round(&mut self, asked: Asked) {
         let before = self.guest.keeper.line().generation;
         let ended = Checked { at: self.local(), generation: 1 };
-        let (line, _) = self.guest.keeper.next(Round { begun: asked.begun, ended, answers: asked.answers });
+        let (line, found) = self.guest.keeper.next(Round { begun: asked.begun, ended, answers: asked.answers });
         if asked.called_ns >= self.disrupted_ns {
             self.unsettled = self.unsettled.saturating_sub(1);
         }
         // The rate may be wrong for long, and each round finds that; a witness that stood still is one disruption.
         let excused = self.expected > 0 || (self.rate - 1.0).abs() > 1e-9 || self.witnesses.len() < 3;
         self.counts.false_disruptions += u64::from(line.generation > before && !excused);
-        self.expected = self.expected.saturating_sub(1);
+        // A round that nobody answers finds nothing; the next one may.
+        if !matches!(found, Err(Unconfirmed::Silent { .. })) {
+            self.expected = self.expected.saturating_sub(1);
+        }
     }
 
     fn end_call(&mut self, asked: &Asked) {
