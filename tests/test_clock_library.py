@@ -6,10 +6,12 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from native import Installed, need, run
+from witnesses import witnesses
 
 pytestmark = pytest.mark.e2e
 
@@ -87,6 +89,30 @@ def test_the_python_example_agrees_with_the_system_clock(root: Path, installed: 
     pytest.importorskip("cffi")
     command = [sys.executable, str(root / "examples/python/agree.py")]
     agreed(run(command, PYTHONPATH=str(root / "python/src"), VTARE_CLOCK_LIBRARY=str(installed.library)))
+
+
+@pytest.mark.parametrize("language", ["c", "python"])
+def test_a_lease_and_a_commit_hold_beside_a_witness_that_lies(
+    root: Path, installed: Installed, tmp_path: Path, language: str
+) -> None:
+    command = [sys.executable, str(root / "examples/python/lease.py")]
+    environment = {"PYTHONPATH": str(root / "python/src"), "VTARE_CLOCK_LIBRARY": str(installed.library)}
+    if language == "c":
+        command = [str(installed.build(root / "examples/c/lease.c", tmp_path, static=False))]
+        environment = {"LD_LIBRARY_PATH": str(installed.lib)}
+    with witnesses(0, 0, -3_600_000_000_000) as addresses:
+        before_ns = time.time_ns()
+        done = run(command, VTARE_WITNESSES=addresses, **environment)
+        after_ns = time.time_ns()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "3 hosts, of which 1 may be wrong" in done.stdout
+    assert "the lease held" in done.stdout
+    committed_ns = int(done.stdout.partition("committed at ")[2].split()[0])
+    assert before_ns <= committed_ns <= after_ns
+    # Nobody is left to ask.
+    alone = run(command, VTARE_WITNESSES=addresses, **environment)
+    assert alone.returncode != 0
+    assert "hosts stated UTC" in alone.stderr
 
 
 @pytest.fixture(scope="module")

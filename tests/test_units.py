@@ -15,6 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 UNITS = {name: ROOT / f"examples/{name}/vtare-{name}.service" for name in ("serve", "watch")}
+UNITS["clock"] = ROOT / "examples/serve/vtare-clock.service"
 #: Of /usr, what is not this machine's own.
 USR = ("bin", "lib", "lib64", "sbin", "share")
 PROGRAM = "/usr/local/bin/vtare"

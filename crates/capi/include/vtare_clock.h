@@ -79,8 +79,37 @@ struct vtare_utc_interval {
     uint64_t generation;  /* as of vtare_now_checked */
 };
 
-/* UTC now, as an interval; asks the kernel (adjtimex) at most ten times a second. EINVAL: NULL, or size too small. */
+/* UTC now, as an interval. Where `vtare clock` keeps a page (/run/vtare/utc, or VTARE_UTC_PAGE; looked for at the first
+ * call), it comes from there without a system call, and turns VTARE_UTC_DISRUPTED within a heartbeat (100 ms) and a
+ * round trip of any stop, step, restore, move or change of rate that is longer than the round trips. Otherwise it asks
+ * the kernel (adjtimex) at most ten times a second. EINVAL: NULL, or size too small. */
 int vtare_now_utc_interval(struct vtare_utc_interval *interval);
+
+/* UTC as witnesses confirm it: it was in the interval at an instant between the call and the return. */
+struct vtare_utc_confirmed {
+    uint32_t size;          /* in: sizeof(struct vtare_utc_confirmed); out: bytes filled in */
+    uint32_t hosts;         /* hosts whose statements count */
+    uint64_t earliest_ns;   /* ns since 1970: no later than UTC at the return, whatever happened */
+    uint64_t latest_ns;     /* no earlier than UTC at the call, whatever happened; nor than UTC at the return, unless
+                               this machine was stopped during the call */
+    uint64_t generation;    /* as of vtare_now_checked, at the return */
+    uint64_t round_trip_ns; /* how long the call took */
+    uint32_t liars;         /* hosts that may be wrong: 1 of 3; with 2 hosts one can widen the interval without limit,
+                               with 1 host none may be wrong */
+    uint32_t same_host;     /* witnesses that do not count: on a host with another one, or on this machine */
+    uint32_t stoppable;     /* hosts that can be stopped without seeing it (guests without a VMClock) */
+    uint32_t reserved;      /* 0 */
+};
+
+/* Names the witnesses, hosts that run `vtare serve`: "HOST:PORT,HOST:PORT,HOST:PORT"; NULL: VTARE_WITNESSES. Their key
+ * is in key_file; NULL: VTARE_KEY. Without this call both come from the environment. Takes memory and looks names up.
+ * EINVAL: no witness, no address, no key. */
+int vtare_clock_witness(const char *witnesses, const char *key_file);
+
+/* Asks the witnesses: one round trip to enough of them, for a second at most, and right whatever happened to this
+ * machine before. Takes memory and a socket. EINVAL: NULL, size too small, or no witnesses; ETIMEDOUT: too few hosts
+ * stated UTC; EAGAIN: their statements contradict each other. */
+int vtare_now_utc_confirmed(struct vtare_utc_confirmed *confirmed);
 
 /* Which clock to read. */
 enum vtare_source {

@@ -84,6 +84,16 @@ struct checked {
     return interval;
 }
 
+/* UTC as witnesses confirm it, in one round trip. Throws vtare::error. */
+[[nodiscard]] inline struct vtare_utc_confirmed now_utc_confirmed() {
+    struct vtare_utc_confirmed confirmed = {};
+    confirmed.size = sizeof confirmed;
+    if (vtare_now_utc_confirmed(&confirmed) != 0) {
+        throw error();
+    }
+    return confirmed;
+}
+
 namespace detail {
 
 /* Whole nanoseconds, up: a sleep is never shorter than asked. Negative is 0; what does not fit is the longest. */

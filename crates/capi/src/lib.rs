@@ -1,4 +1,5 @@
-//! The clock and its sleeps for C and all that can call C: `libvtare_clock`. May touch: units, sys, clock.
+//! The clock and its sleeps for C and all that can call C: `libvtare_clock`. May touch: units, sys, clock,
+//! control, witness.
 //!
 //! `include/vtare_clock.h` is the interface's text; what stands there is not repeated here. Every exported function is
 //! thin: the clock ([`process`]) and the sleeper of a thread ([`thread`]) come from `vtare-clock`, and no decision
@@ -10,6 +11,7 @@
 #![allow(unsafe_code, reason = "the room for it: each block holds one operation and its proof")]
 
 mod cancellable;
+mod confirmed;
 mod errno;
 mod info;
 mod pending;
@@ -22,6 +24,7 @@ mod thread;
 mod ticker;
 mod utc;
 
+pub use confirmed::{VtareUtcConfirmed, vtare_clock_witness, vtare_now_utc_confirmed};
 pub use info::{VtareClockInfo, vtare_clock_info, vtare_clock_info_json};
 pub use read::{
     vtare_now_checked, vtare_now_ns, vtare_now_ordered_ns, vtare_tick, vtare_tick_start, vtare_tick_stop,

@@ -4,7 +4,7 @@ use core::ffi::c_int;
 
 use clock::UtcStatus;
 
-use crate::{process, thread};
+use crate::{confirmed, process, thread};
 
 /// `struct vtare_utc_interval`.
 #[repr(C)]
@@ -47,7 +47,8 @@ pub unsafe extern "C" fn vtare_now_utc_interval(interval: *mut VtareUtcInterval)
         );
         return thread::fail(libc::EINVAL, text);
     }
-    let found = process::ready().now_utc_interval();
+    let clock = process::ready();
+    let found = confirmed::of_page(clock).unwrap_or_else(|| clock.now_utc_interval());
     let filled = VtareUtcInterval {
         size: wanted as u32,
         status: status_code(found.status),

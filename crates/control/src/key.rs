@@ -7,6 +7,7 @@ use std::sync::Arc;
 use vtare_sys::named_file::{open_at_once, other_kind};
 use vtare_sys::secret::LockedBytes;
 use vtare_sys::whole_file::WholeFile;
+use vtare_wire::heartbeat::HeartbeatKey;
 use vtare_wire::stamp::StampKey;
 
 const KEY_BYTE: usize = 32;
@@ -215,6 +216,12 @@ impl PresharedKey {
     #[must_use]
     pub fn for_stamp(&self) -> StampKey {
         StampKey::new(*Self::bytes_or_public(Some(self)))
+    }
+
+    /// The key of time heartbeats; without a key one that anybody knows, for witnesses on this host only.
+    #[must_use]
+    pub fn for_heartbeats(key: Option<&Self>) -> HeartbeatKey {
+        HeartbeatKey::derive(&StampKey::new(*Self::bytes_or_public(key)))
     }
 
     /// The bytes for the handshake.

@@ -18,6 +18,7 @@ mod journal_text;
 pub mod kernel;
 mod options;
 mod probe_socket;
+mod rates;
 mod reflector;
 mod replies;
 mod responder;
@@ -25,6 +26,7 @@ mod reverse;
 mod sink;
 mod stamp;
 mod tally;
+mod witness;
 
 pub use error::ServeError;
 pub use options::{ConnectionLimits, Options};

@@ -8,12 +8,13 @@ use vtare_sys::net::{ReceiveBatch, Socket};
 use vtare_sys::{clocks, sched};
 use vtare_units::{Monotonic, Span, Timestamp};
 use vtare_wire::session::{Arrival, Cause, Table, Verdict};
-use vtare_wire::{WireError, full};
+use vtare_wire::{WireError, full, heartbeat};
 
 use crate::error::ServeError;
 use crate::probe_socket::{BATCH, is_fatal, on_the_wire};
 use crate::replies::Replies;
 use crate::tally::{self, BUFFER_FULL, Drops, KINDS, Tally};
+use crate::witness::Witness;
 
 /// How often the wall clock and the monotonic clock are laid beside each other.
 const ALIGN_EVERY: Span = Span::from_millis(10);
@@ -44,6 +45,7 @@ pub(super) struct Reflector<'a> {
     /// Whether the kernel merges what comes together: while a session has trains.
     merging: bool,
     replies: Replies,
+    witness: Witness,
     drops: [Drops; KINDS.len()],
     /// How far wall time, on which the kernel's stamps are, is ahead.
     wall: Option<ClockOffset>,
@@ -53,7 +55,13 @@ pub(super) struct Reflector<'a> {
 }
 
 impl<'a> Reflector<'a> {
-    pub(super) fn new(socket: &'a Socket, table: &'a Mutex<Table>, tally: &'a Tally, segments: bool) -> Self {
+    pub(super) fn new(
+        socket: &'a Socket,
+        table: &'a Mutex<Table>,
+        tally: &'a Tally,
+        segments: bool,
+        witness: Witness,
+    ) -> Self {
         let replies = Replies::new(BATCH, segments && socket.probe_segmentation().is_ok());
         Self {
             socket,
@@ -63,6 +71,7 @@ impl<'a> Reflector<'a> {
             merged: None,
             merging: false,
             replies,
+            witness,
             drops: [Drops::default(); KINDS.len()],
             wall: None,
             density: Density::default(),
@@ -160,6 +169,11 @@ impl<'a> Reflector<'a> {
                 let verdict = if datagram.cut {
                     let found_byte = vtare_wire::LARGEST_BYTE + 1;
                     Verdict::Drop(Cause::Garbage(WireError::TooLong { found_byte }))
+                } else if heartbeat::is_request(bytes) {
+                    match self.witness.answer(from.ip(), bytes, now) {
+                        Ok(()) => Verdict::Reply(bytes),
+                        Err(cause) => Verdict::Drop(cause),
+                    }
                 } else {
                     table.judge(from, bytes, &arrival, || on_the_wire(clocks::now()))
                 };

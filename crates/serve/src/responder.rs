@@ -20,6 +20,7 @@ use crate::reverse;
 use crate::sink::Watch;
 use crate::stamp::{self, StampOptions, StampSocket};
 use crate::tally::Tally;
+use crate::witness::Witness;
 
 /// Asked of the kernel for the probes' receive buffer: 20,000 datagrams of 64 B, 20 ms at 1 Mpps.
 const BUFFER_BYTE: i32 = 16 << 20;
@@ -70,6 +71,7 @@ pub struct Responder {
     probes: Socket,
     address: SocketAddr,
     obtained: Obtained,
+    witness: Witness,
     stamp: Option<StampSocket>,
     xdp: Option<XdpReflector>,
 }
@@ -106,7 +108,9 @@ impl Responder {
             .map_err(|source| ServeError::Io { doing: "letting the probes' socket wait", source })?;
         let poll = control_server::watch_listener(&mut listener)?;
         let watch = Watch::new()?;
-        Ok(Self { options, listener, poll, watch, probes, address, obtained, stamp: None, xdp: None })
+        // Its clock reads files that cannot be opened later.
+        let witness = Witness::new(&options.keys);
+        Ok(Self { options, listener, poll, watch, probes, address, obtained, witness, stamp: None, xdp: None })
     }
 
     /// Offers a STAMP reflector (RFC 8762) at `listen`, too, and gives its address. It answers each packet with as many
@@ -153,7 +157,7 @@ impl Responder {
     /// # Errors
     /// Where a thread cannot be started or pinned, or the kernel fails a socket.
     pub fn run(self, stop: &AtomicBool, write: impl FnMut(&Line) + Send) -> Result<Summary, ServeError> {
-        let Self { options, listener, poll, mut watch, probes, stamp, xdp, .. } = self;
+        let Self { options, listener, poll, mut watch, probes, witness, stamp, xdp, .. } = self;
         let silent = options.limits.tcp.unwrap_or_default().silent_ns;
         let (sink_handle, sink) = watch.split(Span::from_unsigned_nanos(silent));
         let table = Table::new(options.limits);
@@ -187,9 +191,8 @@ impl Responder {
             });
             let stamped = named("stamp").spawn_scoped(scope, move || stamp::run(stamp.as_ref(), tally, over, ended));
             let reflected = match (&control, &reverse, &stamped, &drained) {
-                (Ok(_), Ok(_), Ok(_), Ok(_)) => {
-                    Reflector::new(probes, table, tally, options.segments).reflect(options.spin, options.cpu, ended)
-                }
+                (Ok(_), Ok(_), Ok(_), Ok(_)) => Reflector::new(probes, table, tally, options.segments, witness)
+                    .reflect(options.spin, options.cpu, ended),
                 _ => Ok(reflector::Counts::default()),
             };
             over.store(true, Ordering::Relaxed);

@@ -33,6 +33,12 @@ pub fn text(path: impl AsRef<Path>) -> Option<String> {
     bytes(path).map(|content| String::from_utf8_lossy(&content).into_owned())
 }
 
+/// The name of this boot of the kernel, another after each.
+#[must_use]
+pub fn boot_id() -> Option<String> {
+    text("/proc/sys/kernel/random/boot_id").map(|line| line.trim().to_owned()).filter(|name| !name.is_empty())
+}
+
 /// Whether `/proc` is mounted.
 #[must_use]
 pub fn has_proc() -> bool {

@@ -33,6 +33,9 @@ const PERIOD_ERROR_AT: usize = 64;
 const SECONDS_AT: usize = 72;
 const FRACTION_AT: usize = 80;
 const ERROR_AT: usize = 96;
+const RESTORED_AT: usize = 104;
+/// Without this flag there is no count of restores.
+const RESTORED_IS_COUNTED: u64 = 1 << 8;
 
 /// The counter that this machine's programs read, by the specification's number.
 const COUNTER_KIND: u64 = if cfg!(target_arch = "aarch64") { 0 } else { 1 };
@@ -85,10 +88,13 @@ impl Page {
         // for a change.
         for _ in 0..16 {
             let sequence = self.half(SEQUENCE_AT).load(Ordering::Acquire);
-            let marker = self.word(MARKER_AT).load(Ordering::Relaxed);
+            let marker = u64::from_le(self.word(MARKER_AT).load(Ordering::Relaxed));
+            let counted = u64::from_le(self.word(FLAGS_AT).load(Ordering::Relaxed)) & RESTORED_IS_COUNTED != 0;
+            let restored = if counted { u64::from_le(self.word(RESTORED_AT).load(Ordering::Relaxed)) } else { 0 };
             fence(Ordering::Acquire);
             if u32::from_le(sequence) & 1 == 0 && self.half(SEQUENCE_AT).load(Ordering::Relaxed) == sequence {
-                return Some(u64::from_le(marker));
+                // Of two numbers that are compared with their last values only, another sum for either change.
+                return Some(marker.wrapping_add(restored.rotate_left(32)));
             }
         }
         None
@@ -151,7 +157,8 @@ pub fn open() {
     PAGE.get_or_init(Page::map);
 }
 
-/// The disruption marker: another value than before means that the guest was moved or restored. `None` where there is
+/// The disruption marker and the count of restores: another value than before means that the guest was moved or
+/// restored. `None` where there is
 /// no VMClock, or [`open`] was not called. Takes no memory, no lock and no system call.
 #[inline(always)]
 #[must_use]
@@ -179,6 +186,11 @@ mod tests {
         let marker = |words: &'static [AtomicU64; 512]| Page { address: core::ptr::from_ref(words) as usize }.marker();
         assert_eq!(marker(&QUIET), Some(77));
         assert_eq!(marker(&WRITING), None);
+        static RESTORED: [AtomicU64; 512] = page(4);
+        RESTORED[13].store(3, Ordering::Relaxed);
+        assert_eq!(marker(&RESTORED), Some(77), "not flagged as there");
+        RESTORED[3].store(RESTORED_IS_COUNTED, Ordering::Relaxed);
+        assert_eq!(marker(&RESTORED), Some(77 + (3 << 32)));
     }
 
     /// 2 s of 2.5 GHz after the page was written, at 1.7e9 s and a quarter, within 1,000 ns and 1 ppm.

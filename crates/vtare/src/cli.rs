@@ -18,8 +18,8 @@ use crate::rpm::Rpm;
 use crate::sleep::Sleep;
 use crate::throughput::Throughput;
 use crate::{
-    agent, avb, check, commands, completions, examples, exec, generate, help, instrument, lab, link, link_counter,
-    load_command, measure, rpm, rtt, schema, selftest, serve, shaper, torture, trials,
+    agent, avb, check, clock, commands, completions, examples, exec, generate, help, instrument, lab, link,
+    link_counter, load_command, measure, rpm, rtt, schema, selftest, serve, shaper, torture, trials,
 };
 
 /// The command line of instrument `I`.
@@ -58,6 +58,7 @@ enum Command {
     Load(Box<load_command::LoadArguments>),
     Link(Box<link::LinkArguments>),
     Serve(serve::ServeArguments),
+    Clock(clock::ClockArguments),
     #[command(hide = true)]
     RpmServe(rpm::serve::RpmServeArguments),
     #[command(hide = true)]
@@ -209,6 +210,7 @@ fn dispatch(command: &Command, quiet: bool) -> Result<Exit, Failure> {
         Command::Load(arguments) => load_command::command(arguments, &context()?),
         Command::Link(arguments) => link::command(arguments, &context()?),
         Command::Serve(arguments) => serve::command(arguments, &context()?),
+        Command::Clock(arguments) => clock::command(arguments, &context()?),
         Command::RpmServe(arguments) => rpm::serve::command(arguments),
         Command::Torture(arguments) => torture::command(arguments, &context()?),
         Command::Selftest(arguments) => selftest::command(arguments, &context()?),

@@ -6,7 +6,7 @@ use clap::Command;
 type Examples = (&'static str, [(&'static str, &'static str); 2]);
 
 /// In the order of the help. The commands of the lab have theirs in the lab.
-const EXAMPLES: [Examples; 23] = [
+const EXAMPLES: [Examples; 24] = [
     (
         "check",
         [
@@ -106,6 +106,16 @@ const EXAMPLES: [Examples; 23] = [
         [
             ("serve", "make a key and show the line to type on the other machine"),
             ("serve --key-file key --cpu 1 --spin", "answer without wake-ups, on a CPU of its own"),
+        ],
+    ),
+    (
+        "clock",
+        [
+            (
+                "clock --witness 10.0.0.2,10.0.0.3,10.0.0.4 --key-file key",
+                "three `vtare serve`, of which one may be wrong",
+            ),
+            ("clock --witness 10.0.0.2 --page utc", "one witness, and a page of your own: set VTARE_UTC_PAGE=utc"),
         ],
     ),
     (

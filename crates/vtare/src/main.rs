@@ -18,6 +18,7 @@ mod black_hole;
 mod capture;
 mod check;
 mod cli;
+mod clock;
 mod commands;
 mod completions;
 mod context;

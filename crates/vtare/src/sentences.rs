@@ -774,4 +774,14 @@ sentences! {
             copy the file to the clients over a way you trust (scp), and give it to them with --key-file.";
         new_key() = "A new key, valid until this program ends. On the other machine:";
     }
+
+    /// What `vtare clock` states of the page.
+    clock {
+        begun() = "UTC is confirmed once; one more heartbeat has to agree.";
+        confirmed(hosts, liars, same_host) = "UTC is confirmed by {hosts} hosts, {liars} of which may be wrong; \
+            {same_host} witnesses share a host and do not count.";
+        disrupted(times) = "Time was disrupted ({times} times so far): this machine was stopped, moved or restored, or \
+            its clock runs at a wrong rate.";
+        unconfirmed(reason) = "UTC is not confirmed: {reason}.";
+    }
 }

@@ -3,8 +3,9 @@
 //!
 //! Two native forms of datagrams (`docs/internals/wire.md` is their specification): [`full`], 60 B and more, carries
 //! everything; [`short`], 18 B and more, is what a 64 B Ethernet frame has room for under IPv4 and UDP. [`stamp`] is
-//! RFC 8762 in both its modes. [`preamble`] and [`hello`] are the first bytes of TCP connections, [`session`]
-//! is who may send how much for how long, [`connections`] is who may be connected.
+//! RFC 8762 in both its modes, [`heartbeat`] what a witness states of UTC. [`preamble`] and [`hello`] are the first
+//! bytes of TCP connections, [`session`] is who may send how much for how long, [`connections`] is who may be
+//! connected.
 //!
 //! Decoders are total: any bytes give a value or a [`WireError`], and nothing is allocated. A decoded header is
 //! *unverified* until its tag has been checked against the key of the session it names; only then does it give its
@@ -18,6 +19,7 @@ mod error;
 mod form;
 mod format;
 pub mod full;
+pub mod heartbeat;
 pub mod hello;
 mod key;
 mod peer_group;

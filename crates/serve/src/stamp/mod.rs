@@ -2,7 +2,6 @@
 //! without one whoever asks; so it is off unless asked for, and bounded. Each session has a count of its own
 //! (stateful), as long as there is room.
 
-mod rates;
 mod sessions;
 
 use std::net::SocketAddr;
@@ -19,10 +18,10 @@ use vtare_wire::stamp::{
 };
 use vtare_wire::{LARGEST_BYTE, WireError};
 
-use self::rates::Rates;
 use self::sessions::{Name, Sessions};
 use crate::error::ServeError;
 use crate::probe_socket::{BATCH, is_fatal};
+use crate::rates::Rates;
 use crate::replies::Replies;
 use crate::tally::{Drops, KINDS, STAMP_GARBAGE, STAMP_OVER_RATE, Tally};
 

@@ -1,6 +1,7 @@
 //! Any bytes through each decoder.
 
 use vtare_units::{Span, Timestamp};
+use vtare_wire::heartbeat::{self, HeartbeatKey};
 use vtare_wire::stamp::{self, StampKey};
 use vtare_wire::{SessionId, SessionKey, full, peek, short};
 
@@ -55,6 +56,34 @@ pub(crate) fn run(bytes: &[u8]) {
     for key in [None, Some(&STAMP_KEY)] {
         stamp_packets(key, bytes);
     }
+    heartbeats(bytes);
+}
+
+/// Heartbeats: any bytes, and replies made of them.
+fn heartbeats(bytes: &[u8]) {
+    let key = HeartbeatKey::derive(&STAMP_KEY);
+    let keys = std::slice::from_ref(&key);
+    if let Ok((nonce, _)) = heartbeat::read_request(keys, bytes) {
+        assert_eq!(heartbeat::request(&key, &nonce), bytes);
+    }
+    if let Ok((nonce, statement)) = heartbeat::read_reply(&key, bytes) {
+        assert_eq!(heartbeat::reply(&key, &nonce, &statement), bytes);
+    }
+    let number = |at| bytes.get(at..at + 8).and_then(|eight| eight.try_into().ok()).map_or(0, u64::from_be_bytes);
+    let nonce = [bytes.len() as u8; 16];
+    let statement = heartbeat::Statement {
+        status: bytes.first().map_or(0, |first| first & 3),
+        earliest_ns: number(1),
+        latest_ns: number(9),
+        generation: number(17),
+        stamp_ns: number(25),
+        host: number(33),
+    };
+    let mut sealed = heartbeat::reply(&key, &nonce, &statement);
+    assert_eq!(heartbeat::read_reply(&key, &sealed), Ok((nonce, statement)));
+    assert!(heartbeat::read_request(keys, &sealed).is_err() && peek(&sealed).is_err(), "nothing else is one");
+    sealed[bytes.len() % sealed.len()] ^= 1;
+    assert!(heartbeat::read_reply(&key, &sealed).is_err());
 }
 
 /// STAMP: a code fits by accident once in 2^128, so a sealed copy of the bytes is decoded, too.

@@ -21,6 +21,7 @@ fn the_help_is_as_agreed() {
         ("measure --help", "help_measure"),
         ("schema --help", "help_schema"),
         ("serve --help", "help_serve"),
+        ("clock --help", "help_clock"),
         ("throughput --help", "help_throughput"),
         ("agent --help", "help_agent"),
     ] {

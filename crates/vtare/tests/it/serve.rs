@@ -241,3 +241,40 @@ fn an_address_that_is_taken_is_named() {
     let address = taken.local_addr().expect("it is bound").to_string();
     vtare(["serve", "--listen", &address]).refused(3, &["cannot listen on", &address, "in use"]);
 }
+
+/// A heartbeat as a client sends it, and the whole way back.
+#[test]
+fn it_answers_heartbeats_of_holders_of_the_key_and_of_nobody_else() {
+    use vtare_wire::heartbeat;
+    let text = "0f".repeat(32);
+    let key = vtare_control::PresharedKey::parse("test", &text).expect("64 digits");
+    let (child, document) = ready(&["--listen", "127.0.0.1:0"], Some(&text));
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+    socket.connect(document["listen"].as_str().expect("an address")).expect("loopback");
+    socket.set_read_timeout(Some(std::time::Duration::from_millis(300))).expect("a timeout");
+    let mut reply = [0; 200];
+    let heartbeats = vtare_control::PresharedKey::for_heartbeats(Some(&key));
+    let mut ask = |request: &[u8]| {
+        socket.send(request).expect("loopback");
+        socket.recv(&mut reply).ok().map(|length| heartbeat::read_reply(&heartbeats, &reply[..length]))
+    };
+    let asked = heartbeat::request(&heartbeats, &[5; 16]);
+    let (nonce, first) = ask(&asked).expect("an answer").expect("of this key");
+    let (_, second) = ask(&asked).expect("an answer").expect("of this key");
+    assert!(nonce == [5; 16] && first.stamp_ns > 0 && first.stamp_ns < second.stamp_ns && first.host == second.host);
+    let strangers = heartbeat::request(&vtare_control::PresharedKey::for_heartbeats(None), &[5; 16]);
+    assert!(ask(&strangers).is_none() && ask(&asked[1..]).is_none());
+    let (code, log) = end(child);
+    assert!(code == Some(0) && log.contains("wrong_tag"), "{log}");
+}
+
+#[test]
+fn a_clock_without_witnesses_without_a_key_or_with_somebody_elses_file_is_refused() {
+    let place = Place::new();
+    let file = place.with("letter", "a letter");
+    vtare(["clock"]).refused(2, &["--witness", "0 witnesses"]);
+    vtare(["clock", "--witness", "192.0.2.1"]).refused(2, &["192.0.2.1", "VTARE_KEY"]);
+    let arguments = ["clock", "--witness", "127.0.0.1:9", "--page", path(&file)];
+    vtare(arguments).refused(2, &["letter", "no page", "--page"]);
+    assert_eq!(std::fs::read_to_string(&file).expect("it is there"), "a letter");
+}

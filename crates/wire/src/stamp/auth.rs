@@ -23,15 +23,19 @@ impl StampKey {
     }
 
     /// The code over `parts`, one behind the other.
-    pub(super) fn code(&self, parts: &[&[u8]]) -> [u8; CODE_BYTE] {
-        let whole = self.mac(parts).finalize().into_bytes();
+    pub(crate) fn code(&self, parts: &[&[u8]]) -> [u8; CODE_BYTE] {
         let mut code = [0; CODE_BYTE];
-        code.copy_from_slice(&whole[..CODE_BYTE]);
+        code.copy_from_slice(&self.whole_code(parts)[..CODE_BYTE]);
         code
     }
 
+    /// All 256 bits of it.
+    pub(crate) fn whole_code(&self, parts: &[&[u8]]) -> [u8; 32] {
+        self.mac(parts).finalize().into_bytes().into()
+    }
+
     /// Whether `code` is the code over `parts`; takes the same time wherever they differ.
-    pub(super) fn fits(&self, parts: &[&[u8]], code: &[u8]) -> bool {
+    pub(crate) fn fits(&self, parts: &[&[u8]], code: &[u8]) -> bool {
         code.len() == CODE_BYTE && self.mac(parts).verify_truncated_left(code).is_ok()
     }
 

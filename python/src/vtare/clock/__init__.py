@@ -36,12 +36,14 @@ __all__ = [
     "SleepOptions",
     "SleepResult",
     "Ticker",
+    "UtcConfirmed",
     "UtcInterval",
     "info",
     "last_sleep",
     "now_checked",
     "now_ns",
     "now_ordered_ns",
+    "now_utc_confirmed",
     "now_utc_interval",
     "set_sleep_options",
     "set_sleep_policy",
@@ -55,6 +57,7 @@ __all__ = [
     "tick_stop",
     "ticker",
     "ticks_to_ns",
+    "witness",
 ]
 
 SLEEP_POLICIES: Final = (
@@ -159,6 +162,31 @@ class UtcInterval:
 
 
 @dataclass(frozen=True, slots=True)
+class UtcConfirmed:
+    """UTC as witnesses confirm it: it was in the interval at an instant between the call and the return.
+
+    Attributes:
+        earliest_ns: No later than UTC at the return, in ns since 1970.
+        latest_ns: No earlier than UTC at the call.
+        hosts: Hosts whose statements count.
+        liars: How many of them may be wrong.
+        same_host: Witnesses that do not count: on a host with another one, or on this machine.
+        stoppable: Hosts that can be stopped without seeing it.
+        round_trip_ns: How long the call took.
+        generation: As of `now_checked`, at the return.
+    """
+
+    earliest_ns: int
+    latest_ns: int
+    hosts: int
+    liars: int
+    same_host: int
+    stoppable: int
+    round_trip_ns: int
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
 class SleepResult:
     """How a sleep ended.
 
@@ -231,6 +259,29 @@ def now_utc_interval() -> UtcInterval:
         status=UTC_STATUSES[interval.status],
         generation=interval.generation,
     )
+
+
+def witness(witnesses: str, key_file: str | None = None) -> None:
+    """Name the witnesses of this process, hosts that run `vtare serve`: "HOST:PORT,HOST:PORT,HOST:PORT".
+
+    Without this call they come from VTARE_WITNESSES and VTARE_KEY; without `key_file` the key comes from VTARE_KEY.
+
+    Raises:
+        ClockError: No witness, no address or no key.
+    """
+    if lib.vtare_clock_witness(witnesses.encode(), ffi.NULL if key_file is None else key_file.encode()) != 0:
+        raise _failure()
+
+
+def now_utc_confirmed() -> UtcConfirmed:
+    """UTC as witnesses confirm it, in one round trip: right whatever happened to this machine before.
+
+    Raises:
+        ClockError: No witnesses (EINVAL), too few that stated UTC (ETIMEDOUT), or they contradict each other (EAGAIN).
+    """
+    found = _read("vtare_utc_confirmed", lib.vtare_now_utc_confirmed)
+    names = ("earliest_ns", "latest_ns", "hosts", "liars", "same_host", "stoppable", "round_trip_ns", "generation")
+    return UtcConfirmed(**{name: getattr(found, name) for name in names})
 
 
 def tick() -> int:

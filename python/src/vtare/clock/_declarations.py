@@ -25,6 +25,20 @@ struct vtare_utc_interval {
     uint64_t generation;
 };
 int vtare_now_utc_interval(struct vtare_utc_interval *interval);
+struct vtare_utc_confirmed {
+    uint32_t size;
+    uint32_t hosts;
+    uint64_t earliest_ns;
+    uint64_t latest_ns;
+    uint64_t generation;
+    uint64_t round_trip_ns;
+    uint32_t liars;
+    uint32_t same_host;
+    uint32_t stoppable;
+    uint32_t reserved;
+};
+int vtare_clock_witness(const char *witnesses, const char *key_file);
+int vtare_now_utc_confirmed(struct vtare_utc_confirmed *confirmed);
 enum vtare_source {
     VTARE_SOURCE_AUTO = 0,
     VTARE_SOURCE_OS = 1

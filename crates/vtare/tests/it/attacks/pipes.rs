@@ -15,6 +15,8 @@ const LINES: &[(&str, &str)] = &[
     ("avb --key-file", "avb 127.0.0.1:9 --key-file @"),
     ("capture --out", "capture lo --seconds 1 --out @"),
     ("capture --read", "capture --read @"),
+    ("clock --key-file", "clock --witness 127.0.0.1:9 --key-file @"),
+    ("clock --page", "clock --witness 127.0.0.1:9 --page @"),
     ("counter --build", "counter --language python --build @"),
     ("counter --out", "counter --calls 1 --batches 1 --out @"),
     ("counter --program", "counter --language c --program @"),

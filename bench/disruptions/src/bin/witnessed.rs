@@ -1,0 +1,300 @@
+//! Guests whose time is confirmed by witnesses: the first and only program of such a guest, the witnesses beside it,
+//! and the simulation of both.
+//!
+//! `witnessed simulate N SEED`: scenarios, and planted faults. `witnessed witness HOST BOUND_US`: answers heartbeats on
+//! a port of its own, which it prints, as one of several hosts; this host's CLOCK_REALTIME is UTC. `witnessed cost`:
+//! what readings cost. `witnessed keep SECONDS THREADS LIST`: a page beside busy threads. As init:
+//! `witnesses=HOST:PORT,...` on the kernel's command line; lines in on the serial line: `read`, `confirm`, `step NS`,
+//! `rate TICK` (adjtimex); out: `STATUS EARLIEST_NS LATEST_NS GENERATION ROUND_TRIP_NS`.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::process::Command;
+
+use vtare_clock::simulated::{Counts, Planted, scenario};
+use vtare_clock::{Clock, ClockOptions, UtcLine};
+use vtare_control::PresharedKey;
+use vtare_sys::{clocks, net, process};
+use vtare_units::{Monotonic, Span, Wall};
+use vtare_wire::heartbeat::{self, Statement};
+use vtare_witness::{PageReader, PageWriter, Witnesses};
+
+/// Of this benchmark alone: guest and witnesses are on one host.
+const KEY: &str = "0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f";
+
+fn key() -> PresharedKey {
+    PresharedKey::parse("the benchmark", KEY).expect("64 digits")
+}
+
+fn simulate(scenarios: u64, seed: u64) {
+    let count = |planted, scenarios| {
+        let mut all = Counts::default();
+        (seed..seed + scenarios).for_each(|seed| all.add(&scenario(seed, planted)));
+        all
+    };
+    let show = |name: &str, all: &Counts| {
+        println!(
+            "{{\"name\": \"{name}\", \"disruptions\": {}, \"confirmed\": {}, \"wrong_confirmed\": {}, \"unconfirmed\": \
+             {}, \"readings\": {}, \"vouched\": {}, \"wrong_early\": {}, \"wrong_late\": {}, \
+             \"false_disruptions\": {}, \"widest_beyond_ns\": {}}}",
+            all.disruptions,
+            all.confirmed,
+            all.wrong_confirmed,
+            all.unconfirmed,
+            all.readings,
+            all.vouched,
+            all.wrong_early,
+            all.wrong_late,
+            all.false_disruptions,
+            all.widest_beyond_ns
+        );
+    };
+    show("none", &count(Planted::None, scenarios));
+    for planted in [Planted::NoRoundTrip, Planted::HostsApart, Planted::FirstAnswer, Planted::NoStamps] {
+        show(&format!("{planted:?}"), &count(planted, scenarios / 10 + 1));
+    }
+}
+
+fn witness(host: u64, bound_us: u64) -> io::Result<()> {
+    let socket = UdpSocket::bind("127.0.0.1:0")?;
+    println!("{}", socket.local_addr()?.port());
+    let keys = [PresharedKey::for_heartbeats(Some(&key()))];
+    let mut datagram = [0; 2_000];
+    loop {
+        let (length, from) = socket.recv_from(&mut datagram)?;
+        let Ok((nonce, _)) = heartbeat::read_request(&keys, &datagram[..length]) else { continue };
+        let utc_ns = clocks::now::<Wall>().as_nanos();
+        let statement = Statement {
+            status: 0,
+            earliest_ns: utc_ns - bound_us * 1_000,
+            latest_ns: utc_ns + bound_us * 1_000,
+            generation: 1,
+            stamp_ns: clocks::now::<Monotonic>().as_nanos(),
+            host,
+        };
+        let _ = socket.send_to(&heartbeat::reply(&keys[0], &nonce, &statement), from);
+    }
+}
+
+fn used<T>(value: T) {
+    std::hint::black_box(value);
+}
+
+/// Readings beside each other: ns each, the least of twenty batches.
+fn cost() -> io::Result<()> {
+    let clock = Clock::start(&ClockOptions::fast());
+    let path = std::env::temp_dir().join(format!("vtare-cost-{}", std::process::id()));
+    let writer = PageWriter::open(&path)?;
+    let at = clock.now_checked().at;
+    writer.write(&UtcLine {
+        begun: at,
+        at,
+        until: at + Span::from_secs(3_600),
+        earliest: clocks::now(),
+        latest: clocks::now(),
+        status: vtare_clock::UtcStatus::Synchronized,
+        rounds: 1,
+        ..UtcLine::default()
+    });
+    let reader = PageReader::open(&path)?;
+    fs::remove_file(&path)?;
+    let least = |read: &dyn Fn()| {
+        let batch = || {
+            let begun = clocks::now::<Monotonic>();
+            (0..100_000).for_each(|_| read());
+            (clocks::now::<Monotonic>() - begun).as_nanos() as f64 / 1e5
+        };
+        (0..20).map(|_| batch()).fold(f64::INFINITY, f64::min)
+    };
+    let counter = least(&|| used(vtare_sys::counter::read()));
+    let rows = [
+        ("the counter", counter),
+        ("now_checked", least(&|| used(clock.now_checked()))),
+        ("now_utc_interval, kernel's statement", least(&|| used(clock.now_utc_interval()))),
+        ("now_utc_interval, page of witnesses", least(&|| used(reader.interval(&clock)))),
+    ];
+    for (name, ns) in rows {
+        println!("{{\"name\": \"{name}\", \"ns\": {ns:.1}, \"counters\": {:.2}}}", ns / counter);
+    }
+    Ok(())
+}
+
+/// Keeps a page on this host beside busy threads: disruptions stated, rounds, and the share of a CPU.
+fn keep(seconds: u64, threads: u64, list: &str) -> io::Result<()> {
+    let witnesses = Witnesses::new(list, Some(&key())).map_err(io::Error::other)?;
+    let clock = Clock::start(&ClockOptions::fast());
+    let path = std::env::temp_dir().join(format!("vtare-keep-{}", std::process::id()));
+    let writer = PageWriter::open(&path)?;
+    fs::remove_file(&path)?;
+    let busy: Vec<_> =
+        (0..threads).filter_map(|_| Command::new("sh").args(["-c", "while :; do :; done"]).spawn().ok()).collect();
+    let until = clocks::now::<Monotonic>() + Span::from_secs(seconds.cast_signed());
+    let (mut rounds, mut vouched, mut stated) = (0_u64, 0_u64, 0);
+    let begun = process::cpu_time();
+    let kept = writer.keep(&witnesses, &clock, &|| clocks::now::<Monotonic>() >= until, |line, _| {
+        rounds += 1;
+        vouched += u64::from(line.status == vtare_clock::UtcStatus::Synchronized);
+        stated = line.generation;
+    });
+    let used_s = (process::cpu_time() - begun).as_secs_f64();
+    for mut child in busy {
+        child.kill()?;
+        child.wait()?;
+    }
+    println!(
+        "{{\"rounds\": {rounds}, \"vouched\": {vouched}, \"disruptions\": {stated}, \"cpu\": {}}}",
+        used_s / seconds as f64
+    );
+    kept.map_err(io::Error::other)
+}
+
+fn mount(kind: &str, at: &str) -> io::Result<()> {
+    fs::create_dir_all(at)?;
+    let (kind, at) = (format!("{kind}\0"), format!("{at}\0"));
+    // SAFETY: both texts end in NUL; no data.
+    let code =
+        unsafe { libc::mount(kind.as_ptr().cast(), at.as_ptr().cast(), kind.as_ptr().cast(), 0, std::ptr::null()) };
+    if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Loads the modules, and gives the card the address of QEMU's user network.
+fn bring_up() -> io::Result<()> {
+    for path in fs::read_to_string("/modules/order")?.lines() {
+        let file = File::open(path)?;
+        // SAFETY: a live descriptor and an empty text.
+        if unsafe { libc::syscall(libc::SYS_finit_module, file.as_raw_fd(), c"".as_ptr(), 0) } != 0 {
+            return Err(io::Error::other(format!("{path}: {}", io::Error::last_os_error())));
+        }
+    }
+    let until = clocks::now::<Monotonic>() + Span::from_secs(10);
+    let place = Path::new("/sys/class/net/eth0/ifindex");
+    while !place.exists() && clocks::now::<Monotonic>() < until {
+        let _ = clocks::sleep_until(clocks::now::<Monotonic>() + Span::from_millis(20));
+    }
+    let index = fs::read_to_string(place)?.trim().parse().map_err(io::Error::other)?;
+    net::configure::give_address(index, Ipv4Addr::new(10, 0, 2, 15), 24).map_err(io::Error::other)?;
+    net::configure::bring_up(index, None).map_err(io::Error::other)
+}
+
+fn serve(serial: &mut File) -> io::Result<()> {
+    bring_up()?;
+    let line = fs::read_to_string("/proc/cmdline")?;
+    let list = line.split_whitespace().find_map(|word| word.strip_prefix("witnesses=")).unwrap_or_default();
+    let witnesses = Witnesses::new(list, Some(&key())).map_err(io::Error::other)?;
+    let clock: &'static Clock = Box::leak(Box::new(Clock::start(&ClockOptions::fast())));
+    let path = Path::new("/utc");
+    let writer = PageWriter::open(path)?;
+    let reader = PageReader::open(path)?;
+    let kept = witnesses.clone();
+    std::thread::spawn(move || {
+        let ended = writer.keep(&kept, clock, &|| false, |_, _| ());
+        println!("the keeper ended: {ended:?}");
+    });
+    writeln!(serial, "path {:?}", clock.path())?;
+    let mut text = Vec::new();
+    loop {
+        let mut poll = libc::pollfd { fd: serial.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one live pollfd.
+        if unsafe { libc::poll(&raw mut poll, 1, 1_000) } <= 0 {
+            continue;
+        }
+        let mut byte = [0];
+        if serial.read(&mut byte)? == 0 {
+            continue;
+        }
+        if byte[0] != b'\n' {
+            text.push(byte[0]);
+            continue;
+        }
+        let words = String::from_utf8_lossy(&text).into_owned();
+        text.clear();
+        let mut words = words.split_whitespace();
+        let answer = |found: vtare_clock::UtcInterval| {
+            let (earliest, latest) = (found.earliest.as_nanos(), found.latest.as_nanos());
+            format!("{:?} {earliest} {latest} {} 0", found.status, found.generation)
+        };
+        let words = match (words.next(), words.next().and_then(|word| word.parse().ok()).unwrap_or(0)) {
+            (Some("confirm"), _) => match witnesses.confirm(clock) {
+                Ok(found) => {
+                    let (earliest, latest) = (found.confirmed.earliest.as_nanos(), found.confirmed.latest.as_nanos());
+                    format!("Confirmed {earliest} {latest} {} {}", found.generation, found.round_trip.as_nanos())
+                }
+                Err(error) => {
+                    println!("{error}");
+                    "Refused 0 0 0 0".to_owned()
+                }
+            },
+            (Some("step"), ns) => {
+                step_wall(ns)?;
+                answer(reader.interval(clock))
+            }
+            (Some("rate"), tick) => {
+                set_tick(tick)?;
+                answer(reader.interval(clock))
+            }
+            _ => answer(reader.interval(clock)),
+        };
+        writeln!(serial, "{words}")?;
+    }
+}
+
+fn step_wall(ns: i64) -> io::Result<()> {
+    let wall_ns = clocks::now::<Wall>().as_nanos().cast_signed() + ns;
+    let at = libc::timespec { tv_sec: wall_ns / 1_000_000_000, tv_nsec: wall_ns % 1_000_000_000 };
+    // SAFETY: a live timespec.
+    if unsafe { libc::clock_settime(libc::CLOCK_REALTIME, &raw const at) } == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Makes the guest's clocks run at `tick` / 10,000 of their rate.
+fn set_tick(tick: i64) -> io::Result<()> {
+    // SAFETY: plain numbers.
+    let mut timex: libc::timex = unsafe { std::mem::zeroed() };
+    timex.modes = libc::ADJ_TICK;
+    timex.tick = tick;
+    // SAFETY: a live timex.
+    if unsafe { libc::adjtimex(&raw mut timex) } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+fn guest() {
+    let begun =
+        ["proc", "sysfs", "devtmpfs"].iter().zip(["/proc", "/sys", "/dev"]).try_for_each(|(k, at)| mount(k, at));
+    let serial = begun.and_then(|()| OpenOptions::new().read(true).write(true).open("/dev/ttyS1"));
+    let ended = serial.and_then(|mut serial| {
+        // SAFETY: plain numbers, set by the call.
+        let mut terminal: libc::termios = unsafe { std::mem::zeroed() };
+        // SAFETY: a live descriptor and structure.
+        unsafe { libc::tcgetattr(serial.as_raw_fd(), &raw mut terminal) };
+        // SAFETY: as above.
+        unsafe { libc::cfmakeraw(&raw mut terminal) };
+        // SAFETY: as above.
+        unsafe { libc::tcsetattr(serial.as_raw_fd(), libc::TCSANOW, &raw const terminal) };
+        serve(&mut serial)
+    });
+    println!("witnessed guest: {ended:?}");
+    // SAFETY: no memory is passed.
+    unsafe { libc::reboot(libc::RB_POWER_OFF) };
+}
+
+fn main() -> io::Result<()> {
+    if std::process::id() == 1 {
+        guest();
+        return Ok(());
+    }
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let number = |at: usize| words.get(at).and_then(|word| word.parse().ok()).unwrap_or(1);
+    match words.first().map(String::as_str) {
+        Some("simulate") => simulate(number(1), number(2)),
+        Some("witness") => witness(number(1), number(2))?,
+        Some("cost") => cost()?,
+        Some("keep") => keep(number(1), number(2), words.get(3).map_or("", String::as_str))?,
+        other => println!("{other:?} is no part of this benchmark: use simulate, witness, cost or keep"),
+    }
+    Ok(())
+}
