@@ -1,8 +1,8 @@
 //! Background loads that report the load they really made. May touch: units, sys, clock, wire, pathsim.
 //!
 //! The kinds are those of Kirova and others (Future Internet 11:179, section 2.1.3): an idle system, a CPU-bound load
-//! of threads that take square roots, and an input/output- and network-bound load. See docs/guide/load.md. The instances
-//! beside the tool of Lampe and others (2013) are a kind of their own: they count.
+//! of threads that take square roots, and an input/output- and network-bound load. The instances beside the tool of
+//! Lampe and others (2013) are a kind of their own: they count. See docs/guide/load.md.
 //!
 //! [`nbd`] is the file service of the third kind outside the guest, reached over its network card.
 //!
