@@ -21,10 +21,12 @@ mod cli;
 mod commands;
 mod completions;
 mod context;
+mod costs;
 mod counter;
 mod document;
 #[cfg(debug_assertions)]
 mod document_schemas;
+mod events;
 mod examples;
 mod exec;
 mod failure;
