@@ -160,6 +160,36 @@ pub fn touch_new_pages(pages: usize, touched: usize) -> Result<(), SysError> {
     }
 }
 
+/// Maps the first `pages` of a file, reads a byte of each, and unmaps them.
+///
+/// # Errors
+/// Where the file cannot be mapped.
+///
+/// # Panics
+/// Where the file has fewer pages: to read behind its end would end this process.
+pub fn touch_file_pages(file: &File, pages: usize) -> io::Result<()> {
+    const PAGE_BYTE: usize = 4096;
+    let size = pages * PAGE_BYTE;
+    assert!(file.metadata()?.len() >= size as u64, "the file has fewer than {pages} pages");
+    let (nowhere, fd) = (std::ptr::null_mut(), file.as_raw_fd());
+    // SAFETY: asks for a new mapping wherever the kernel has room, of a file that is open.
+    let memory = unsafe { libc::mmap(nowhere, size, libc::PROT_READ, libc::MAP_PRIVATE, fd, 0) };
+    if memory == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    for page in 0..pages {
+        // SAFETY: the page lies in the mapping.
+        let place = unsafe { memory.cast::<u8>().add(page * PAGE_BYTE) };
+        // SAFETY: the mapping may be read, and the file reaches as far, as asserted above.
+        std::hint::black_box(unsafe { place.read_volatile() });
+    }
+    // SAFETY: the mapping is this function's own, and nothing points to it any more.
+    match unsafe { libc::munmap(memory, size) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Opens a new file in `directory` that has no name, for reading and writing: it is gone when the process ends, however
 /// that happens. Where the file system has no unnamed files (O_TMPFILE), one is created and its name removed at once.
 ///

@@ -18,7 +18,8 @@ use vtare_units::{Monotonic, Span};
 
 use crate::context::Context;
 use crate::events::{
-    Events, FSYNC, Happened, LOOKUP, MAPPING, OPEN, PACKET, PAGE_FAULT, PROGRAM, READ, SLEEP, SYSTEM_CALL, WAKE_UP,
+    Events, FILE_FAULT, FSYNC, Happened, LOOKUP, MAPPING, OPEN, PACKET, PAGE_FAULT, PROGRAM, READ, SLEEP, SYSTEM_CALL,
+    WAKE_UP,
 };
 use crate::failure::{Exit, Failure};
 use crate::output::print_on;
@@ -63,6 +64,9 @@ pub(crate) fn command(arguments: &CostsArguments, context: &Context) -> Result<E
         if context.stop_requested() {
             return Ok(Exit::Interrupted);
         }
+        if events.as_ref().is_some_and(|events| !events.tells_apart(kind)) {
+            continue;
+        }
         let done = work.and_then(|mut work| {
             // The first turn finds nothing in caches.
             work(1)?;
@@ -102,10 +106,11 @@ fn batches(work: &mut Work) -> io::Result<Vec<f64>> {
 }
 
 /// The small program of each kind; an error where this place does not let it run.
-fn works() -> [(&'static str, io::Result<Work>); 11] {
+fn works() -> [(&'static str, io::Result<Work>); 12] {
     [
         (SYSTEM_CALL, Ok(Box::new(|turns| repeat(turns, call)))),
         (PAGE_FAULT, Ok(Box::new(|turns| repeat(turns, || Ok(process::touch_new_pages(PAGES, PAGES)?))))),
+        (FILE_FAULT, mapping()),
         (MAPPING, Ok(Box::new(|turns| repeat(turns, || Ok(process::touch_new_pages(PAGES, 1)?))))),
         (OPEN, own_file().map(|path| -> Work { Box::new(move |turns| repeat(turns, || File::open(&path).map(drop))) })),
         (LOOKUP, own_file().map(|path| -> Work { Box::new(move |turns| repeat(turns, || path.metadata().map(drop))) })),
@@ -125,6 +130,11 @@ fn repeat(turns: u64, mut once: impl FnMut() -> io::Result<()>) -> io::Result<()
 /// A file that is there wherever this program runs.
 fn own_file() -> io::Result<PathBuf> {
     std::env::current_exe()
+}
+
+fn mapping() -> io::Result<Work> {
+    let file = File::open(own_file()?)?;
+    Ok(Box::new(move |turns| repeat(turns, || process::touch_file_pages(&file, PAGES))))
 }
 
 fn reading() -> io::Result<Work> {
@@ -216,6 +226,9 @@ mod tests {
         let Ok(events) = Events::open(Counts::WhenEnabled) else { return };
         for (kind, work) in works() {
             let Ok(mut work) = work else { continue };
+            if !events.tells_apart(kind) {
+                continue;
+            }
             let happened = per_turn(&events.during(|| work(COUNTED_TURNS)).expect("it began"));
             let least = if kind == PAGE_FAULT { 200.0 } else { 0.9 };
             assert!(happened[kind] >= least && happened[kind] < 300.0, "{kind}: {happened:?}");

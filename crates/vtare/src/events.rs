@@ -16,6 +16,8 @@ pub(crate) type Happened = BTreeMap<&'static str, u64>;
 pub(crate) const SYSTEM_CALL: &str = "system call";
 /// A page that was not there.
 pub(crate) const PAGE_FAULT: &str = "page fault";
+/// A page of a mapped file that was not there; its neighbours come with it.
+pub(crate) const FILE_FAULT: &str = "file page fault";
 /// A change of the address space.
 pub(crate) const MAPPING: &str = "mapping";
 /// A file that is opened.
@@ -56,6 +58,8 @@ pub(crate) struct Events {
     /// Facts of an open file, which some libraries ask for by a call of [`LOOKUP`].
     by_descriptor: Counter,
     faults: Counter,
+    /// Those of mapped files; none before Linux 6.10, which does not tell them apart.
+    file_faults: Vec<Counter>,
     waits: Counter,
     programs: Counter,
 }
@@ -86,6 +90,11 @@ impl Events {
             all_calls: counter("raw_syscalls/sys_enter", None)?,
             by_descriptor: counter("syscalls/sys_enter_newfstatat", Some(format!("flag & {}", calls::OF_OPEN_FILE)))?,
             faults: Counter::open(Event::PageFault, counts).map_err(|error| error.to_string())?,
+            file_faults: ["filemap/mm_filemap_map_pages", "filemap/mm_filemap_fault"]
+                .into_iter()
+                .map(|name| counter(name, None))
+                .collect::<Result<_, _>>()
+                .unwrap_or_default(),
             waits: counter("sched/sched_switch", Some(WAITS.to_owned()))?,
             programs: counter("sched/sched_process_exec", None)?,
         })
@@ -119,16 +128,25 @@ impl Events {
         happened.entry(LOOKUP).and_modify(|lookups| *lookups = lookups.saturating_sub(by_descriptor));
         let with_kind: u64 = happened.values().sum();
         happened.insert(SYSTEM_CALL, self.all_calls.read()?.saturating_sub(with_kind));
-        happened.insert(PAGE_FAULT, self.faults.read()?);
+        let of_files = self.file_faults.iter().map(Counter::read).sum::<std::io::Result<u64>>()?;
+        happened.insert(PAGE_FAULT, self.faults.read()?.saturating_sub(of_files));
+        if !self.file_faults.is_empty() {
+            happened.insert(FILE_FAULT, of_files);
+        }
         happened.insert(WAKE_UP, self.waits.read()?.saturating_sub(happened[SLEEP]));
         happened.insert(PROGRAM, self.programs.read()?);
         Ok(happened)
     }
 
+    /// Whether this kernel has a counter for a kind.
+    pub(crate) fn tells_apart(&self, kind: &str) -> bool {
+        kind != FILE_FAULT || !self.file_faults.is_empty()
+    }
+
     /// That of all system calls is the last.
     fn counters(&self) -> impl DoubleEndedIterator<Item = &Counter> {
         let others = [&self.by_descriptor, &self.faults, &self.waits, &self.programs, &self.all_calls];
-        self.by_call.iter().map(|(_, counter)| counter).chain(others)
+        self.by_call.iter().map(|(_, counter)| counter).chain(&self.file_faults).chain(others)
     }
 }
 
