@@ -1,6 +1,6 @@
 //! `vtare costs`: what single services of the kernel cost where it runs, for `vtare weigh` (docs/guide/weigh.md).
 //!
-//! Each kind of [`events`](crate::events) has a small program that does little else: it is timed in batches, or counted.
+//! Each kind of [`events`](crate::events) has a small program that does little else: it is timed, or counted.
 
 use std::collections::BTreeMap;
 use std::fs::File;
