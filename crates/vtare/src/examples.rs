@@ -6,7 +6,7 @@ use clap::Command;
 type Examples = (&'static str, [(&'static str, &'static str); 2]);
 
 /// In the order of the help. The commands of the lab have theirs in the lab.
-const EXAMPLES: [Examples; 23] = [
+const EXAMPLES: [Examples; 24] = [
     (
         "check",
         [
@@ -162,6 +162,13 @@ const EXAMPLES: [Examples; 23] = [
         [
             ("trials < requests.jsonl > answers.jsonl", "a request a line, an answer for each"),
             (r#"trials --request '{"programs": [{"words": ["true"]}], "most_s": 9}'"#, "one trial"),
+        ],
+    ),
+    (
+        "costs",
+        [
+            ("costs", "what a system call, a page fault and others take here"),
+            ("costs --count", "what each of the small programs asks of the kernel"),
         ],
     ),
     (
