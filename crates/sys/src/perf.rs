@@ -15,9 +15,9 @@ const DISABLED: u64 = 1;
 const INHERIT: u64 = 1 << 1;
 const ENABLE_ON_EXEC: u64 = 1 << 12;
 const FLAG_FD_CLOEXEC: libc::c_ulong = 1 << 3;
-const IOC_ENABLE: u32 = 0x2400;
-const IOC_DISABLE: u32 = 0x2401;
-const IOC_SET_FILTER: u32 = 0x4008_2406;
+const IOC_ENABLE: libc::Ioctl = 0x2400;
+const IOC_DISABLE: libc::Ioctl = 0x2401;
+const IOC_SET_FILTER: libc::Ioctl = 0x4008_2406;
 
 /// Version 0 of `struct perf_event_attr`.
 #[repr(C)]
@@ -81,7 +81,7 @@ impl Counter {
         let counter = Self(unsafe { File::from_raw_fd(fd as libc::c_int) });
         if let Some(filter) = filter {
             // SAFETY: the descriptor is open, and the text ends in NUL; the call only reads it.
-            let answer = unsafe { libc::ioctl(counter.0.as_raw_fd(), IOC_SET_FILTER as _, filter.as_ptr()) };
+            let answer = unsafe { libc::ioctl(counter.0.as_raw_fd(), IOC_SET_FILTER, filter.as_ptr()) };
             if answer != 0 {
                 return Err(SysError::last(format!("the filter {filter:?} of an event"), ""));
             }
@@ -115,9 +115,9 @@ impl Counter {
         Ok(u64::from_ne_bytes(bytes))
     }
 
-    fn ask(&self, request: u32, name: &str) -> Result<(), SysError> {
+    fn ask(&self, request: libc::Ioctl, name: &str) -> Result<(), SysError> {
         // SAFETY: the descriptor is open; the call takes a number only.
-        match unsafe { libc::ioctl(self.0.as_raw_fd(), request as _, 0) } {
+        match unsafe { libc::ioctl(self.0.as_raw_fd(), request, 0) } {
             0 => Ok(()),
             _ => Err(SysError::last(name, "")),
         }
