@@ -19,6 +19,7 @@ from vtare.platforms.binary import not_static
 from vtare.platforms.owner import owner_of, still_runs
 from vtare.platforms.rooted import PLACES, ROOT
 from vtare.weigh import group
+from vtare.weigh.launchers import LAUNCHERS
 
 pytestmark = pytest.mark.platform
 HERE = ("--on", "host,bubblewrap")
@@ -93,6 +94,44 @@ def test_a_command_that_fails_on_a_platform_only_is_a_line(words: list[str], tmp
     done = run(words, *HERE, "--max-time", "5s", "--", shell, directory=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "bubblewrap: cannot run it: too few processes" in done.stdout
+
+
+def test_what_makes_a_sandbox_slower_is_counted_and_explained_or_it_states_why(
+    words: list[str], tmp_path: Path
+) -> None:
+    # Slower inside for a reason that no count explains.
+    shell = "test $$ -gt 50 || sleep 0.2; ls / >/dev/null"
+    done = run(words, *HERE, "--rounds", "12", "--json", "--", shell, directory=tmp_path)
+    why = json.loads(done.stdout)["why"]
+    validate(json.loads(done.stdout))
+    if why["counts"] is None:
+        assert list(why["missing"]) == ["host"]
+        pytest.skip(why["missing"]["host"])
+    assert why["missing"] == {}
+    # The shell and one program.
+    assert why["counts"]["program start"] == 2
+    (one,) = why["platforms"]
+    assert one["measured_ns"]["low"] > 0.15e9
+    assert one["unexplained_ns"]["value"] > 0.1e9
+    assert {cause["kind"] for cause in one["causes"]} > {"program start", "page fault", "file open"}
+    assert one["unpriced"] == {}
+
+
+@pytest.mark.parametrize("platform", list(LAUNCHERS))
+def test_a_command_that_takes_more_memory_than_allowed_is_ended(
+    platform: str, words: list[str], vtare: Path, tmp_path: Path
+) -> None:
+    if (reason := LAUNCHERS[platform].missing(vtare)) is not None:
+        pytest.skip(reason)
+    taker = "/usr/bin/python3 -c 'print(len(bytearray(600 << 20)))'"
+    # Elsewhere than on the host, where it is the first that is measured.
+    shell = taker if platform == "host" else f"test $$ -gt 50 || {taker}"
+    on = ("--on", "host,bubblewrap" if platform == "host" else f"host,{platform}")
+    allowed = run(words, *on, "--memory", "2GiB", "--rounds", "1", "--", shell, directory=tmp_path)
+    assert allowed.returncode == 0, allowed.stderr
+    ended = run(words, *on, "--memory", "300MB", "--rounds", "1", "--", shell, directory=tmp_path)
+    assert "It may need more memory than --memory 300 MB" in ended.stdout + ended.stderr
+    assert ended.returncode == (2 if platform == "host" else 0), ended.stderr
 
 
 def test_the_host_beside_itself_is_one_more_host(words: list[str], tmp_path: Path) -> None:

@@ -6,6 +6,7 @@
 
 pub mod block;
 pub mod bpf;
+pub mod calls;
 pub mod clocks;
 pub mod confine;
 pub mod counter;
@@ -17,6 +18,7 @@ pub mod kernel_file;
 pub mod named_file;
 pub mod net;
 mod outside;
+pub mod perf;
 pub mod phc;
 pub mod proc;
 pub mod process;

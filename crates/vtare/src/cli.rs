@@ -18,7 +18,7 @@ use crate::rpm::Rpm;
 use crate::sleep::Sleep;
 use crate::throughput::Throughput;
 use crate::{
-    agent, avb, check, clock, commands, completions, examples, exec, generate, help, instrument, lab, link,
+    agent, avb, check, clock, commands, completions, costs, examples, exec, generate, help, instrument, lab, link,
     link_counter, load_command, measure, rpm, rtt, schema, selftest, serve, shaper, torture, trials,
 };
 
@@ -81,6 +81,9 @@ enum Command {
     /// Run programs and measure each
     #[command(hide = true)]
     Trials(trials::TrialsArguments),
+    /// Measure what single services of the kernel cost here
+    #[command(hide = true)]
+    Costs(costs::CostsArguments),
     /// Print the schema of run.json, or the columns of the samples
     #[command(hide = true)]
     Schema(schema::SchemaArguments),
@@ -219,6 +222,7 @@ fn dispatch(command: &Command, quiet: bool) -> Result<Exit, Failure> {
         Command::Agent(arguments) => agent::command(arguments),
         Command::LinkCounter(arguments) => link_counter::command(arguments, &context()?),
         Command::Trials(arguments) => trials::command(arguments, &context()?),
+        Command::Costs(arguments) => costs::command(arguments, &context()?),
         Command::Shaper(arguments) => shaper::command(arguments, &context()?),
         Command::Schema(arguments) => schema::command(arguments),
         Command::Help(arguments) => help::command(arguments, &parser()),

@@ -175,6 +175,13 @@ const EXAMPLES: [Examples; 24] = [
         ],
     ),
     (
+        "costs",
+        [
+            ("costs", "what a system call, a page fault and others take here"),
+            ("costs --count", "what each of the small programs asks of the kernel"),
+        ],
+    ),
+    (
         "schema",
         [
             ("schema > run.schema.json", "what `vtare measure` accepts"),

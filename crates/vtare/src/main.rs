@@ -22,10 +22,12 @@ mod clock;
 mod commands;
 mod completions;
 mod context;
+mod costs;
 mod counter;
 mod document;
 #[cfg(debug_assertions)]
 mod document_schemas;
+mod events;
 mod examples;
 mod exec;
 mod failure;

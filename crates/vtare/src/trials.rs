@@ -21,11 +21,13 @@ use rustix::process::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use vtare_sys::facts::MachineFacts;
+use vtare_sys::perf::Counts;
 use vtare_sys::proc::{Difference, Schedstat, Snapshot};
 use vtare_sys::{clocks, kernel_file, process, sched};
 use vtare_units::{Monotonic, Span, Timestamp};
 
 use crate::context::Context;
+use crate::events::{Events, Happened};
 use crate::failure::{Exit, Failure};
 use crate::output::{print_on, to_json};
 
@@ -59,6 +61,9 @@ struct Trial {
     /// What prints more into one of its files is killed; none named: it may print any amount.
     #[serde(default)]
     most_printed_byte: Option<u64>,
+    /// Whether what its programs ask of the kernel is counted, which slows system calls.
+    #[serde(default)]
+    counts: bool,
     /// What its programs print as errors goes to this program's stderr.
     #[serde(skip)]
     shows_errors: bool,
@@ -105,6 +110,17 @@ struct Measured {
     /// Time in which it was seen stopped (SIGSTOP, a debugger), or in which this program itself did not go on although
     /// it waited for no CPU (a frozen control group, a stalled machine); seen from 250 ms on.
     stopped_ns: u64,
+    /// How often each kind of event happened, or why nobody knows; absent where nobody asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    counts: Option<Counted>,
+}
+
+/// What a program asked of the kernel.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Counted {
+    Happened(Happened),
+    Missing(String),
 }
 
 /// Why a program did not end by itself.
@@ -229,6 +245,8 @@ fn measure(
     // Reached whatever happened: the others wait.
     together.wait();
     let mut prepared = prepared?;
+    // Of this thread, which starts the program.
+    let events = trial.counts.then(|| Events::open(Counts::FromExec));
     let began = clocks::now::<Monotonic>();
     let child = prepared.spawn().map_err(|error| {
         let code = if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 };
@@ -244,6 +262,10 @@ fn measure(
     let waited_ns = waited.and_then(|text| Schedstat::parse(&text)).map(|it| it.waited.as_nanos_unsigned());
     let (status, used) = process::reap(&child)?;
     let left_behind = end_leftovers(&child);
+    let counts = events.map(|events| match events.and_then(|it| it.read().map_err(|error| error.to_string())) {
+        Ok(happened) => Counted::Happened(happened),
+        Err(reason) => Counted::Missing(reason),
+    });
     Ok(Measured {
         begin_ns: began.as_nanos(),
         wall_ns: wall.as_nanos_unsigned(),
@@ -261,6 +283,7 @@ fn measure(
         printed_too_much: ended == Ended::PrintedTooMuch || too_much(),
         left_behind,
         stopped_ns: stopped.as_nanos_unsigned(),
+        counts,
     })
 }
 
@@ -463,6 +486,7 @@ mod tests {
     use std::os::fd::AsRawFd as _;
 
     use super::*;
+    use crate::events;
 
     fn trial(scripts: &[&str], most_s: f64) -> Trial {
         let program = |script: &&str| Program {
@@ -471,7 +495,13 @@ mod tests {
             stdout: None,
             stderr: None,
         };
-        Trial { programs: scripts.iter().map(program).collect(), most_s, most_printed_byte: None, shows_errors: false }
+        Trial {
+            programs: scripts.iter().map(program).collect(),
+            most_s,
+            most_printed_byte: None,
+            counts: false,
+            shows_errors: false,
+        }
     }
 
     #[test]
@@ -539,6 +569,20 @@ mod tests {
         let (measured, _) = carry_out(&asked, &Context::without_signals()).expect("it ran");
         std::fs::remove_file(&file).expect("it was written");
         assert!(measured[0].printed_too_much && !measured[0].timed_out, "{measured:?}");
+    }
+
+    #[test]
+    fn what_a_program_asks_of_the_kernel_is_counted_where_the_kernel_lets_it() {
+        let mut asked = trial(&["sleep 0.01; sleep 0.01; exec true"], 10.0);
+        asked.counts = true;
+        let (measured, _) = carry_out(&asked, &Context::without_signals()).expect("it ran");
+        let Some(Counted::Happened(happened)) = &measured[0].counts else { return };
+        // The shell itself, and three programs.
+        assert_eq!((happened[events::PROGRAM], happened[events::SLEEP]), (4, 2), "{happened:?}");
+        let several = [events::SYSTEM_CALL, events::PAGE_FAULT, events::MAPPING, events::OPEN, events::READ];
+        assert!(several.iter().all(|kind| happened[kind] > 3), "{happened:?}");
+        // For two programs.
+        assert!((2..20).contains(&happened[events::WAKE_UP]), "{happened:?}");
     }
 
     #[test]

@@ -7,40 +7,49 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+import click
 import jsonschema
 import numpy as np
 import pytest
 from rich.console import Console
+from simulated_reasons import explained
 
 from vtare.ab.commands import Command
 from vtare.ab.compare import Asked, compare
 from vtare.ab.readings import Reading
 from vtare.ab.trials import MachineTime, Measured
-from vtare.errors import BadInput
+from vtare.cli.options import Size
+from vtare.errors import BadInput, MachineCannot
 from vtare.records.schema import schemas
 from vtare.terminal.weigh import show_weighed
 from vtare.weigh import group
-from vtare.weigh.runner import FIGURES, OUTSIDE, START, STOP, WHOLE, OfCommand, Weighed, names_of, read_platforms
+from vtare.weigh.runner import FIGURES, OUTSIDE, START, STOP, WHOLE
 from vtare.weigh.verdict import answer, document, ranked, read_platform_limit
+from vtare.weigh.weighing import OfCommand, Weighed, names_of, read_platforms
+from vtare.weigh.why import Why
 
 SCREEN = Path(__file__).parents[1] / "screens/weigh.txt"
+TRIALS = 400
 COMMAND = Command(("job",), "job")
 
 
 class Planted:
     """Runs of 100 ms, times the factor of the platform, with 1 % of noise; the start is in ms."""
 
-    def __init__(self, factors: dict[str, float], noise: float = 0.01, peak: int = 9_000_000) -> None:
+    def __init__(self, factors: dict[str, float], noise: float = 0.01, peak: int = 9_000_000, seed: int = 1) -> None:
         self.factors = factors
         self._noise = noise
         self._peak = peak
-        self._rng = np.random.default_rng(1)
+        self._rng = np.random.default_rng(seed)
+
+    def _noisy(self) -> float:
+        return float(np.exp(self._rng.normal(0, self._noise)))
 
     def run(
         self, commands: Sequence[Command], cpus: Sequence[Sequence[int]] | None = None
     ) -> tuple[list[Measured], MachineTime]:
         (command,) = commands
-        wall = 1e8 * self.factors[command.text] * float(np.exp(self._rng.normal(0, self._noise)))
+        wall = 1e8 * self.factors[command.text] * self._noisy()
         start = 1e6 * len(command.text)
         took = {START: start, WHOLE: start + wall + 1e6, STOP: 1e6, OUTSIDE: 5e6}
         readings = {name: Reading(name, (value,)) for name, value in took.items()}
@@ -49,6 +58,20 @@ class Planted:
             least_byte=3_000_000, readings=readings,
         )  # fmt: skip
         return [run], MachineTime(None, None, None, None, int(wall))
+
+
+class Alike(Planted):
+    """The same on every platform, each figure with a noise of its own."""
+
+    def run(
+        self, commands: Sequence[Command], cpus: Sequence[Sequence[int]] | None = None
+    ) -> tuple[list[Measured], MachineTime]:
+        took = {name: Reading(name, (1e6 * self._noisy(),)) for name in (START, WHOLE, STOP, OUTSIDE)}
+        run = Measured(
+            begin_ns=0, wall_ns=1e8 * self._noisy(), user_ns=5e7 * self._noisy(), system_ns=0,
+            most_resident_byte=int(9e6 * self._noisy()), least_byte=3_000_000, readings=took,
+        )  # fmt: skip
+        return [run], MachineTime(None, None, None, None, 1)
 
 
 def weighed(factors: dict[str, float], *, rounds: int = 60, noise: float = 0.01, peak: int = 9_000_000) -> Weighed:
@@ -91,8 +114,13 @@ def test_too_few_runs_give_no_order_and_no_cost() -> None:
 
 def test_the_screen_of_80_columns_is_as_agreed() -> None:
     result = weighed({"host": 1.0, "gvisor": 2.1, "bubblewrap": 1.01, "podman": 1.2})
+    reasons = Why({}, (explained("gvisor"),), {"podman": "not enough time was left. Raise --max-time"})
     result = Weighed(
-        result.compared, {"docker": "no Docker daemon"}, {"nspawn": "sh: job: not found"}, frozenset({"gvisor"})
+        result.compared,
+        {"docker": "no Docker daemon"},
+        {"nspawn": "sh: job: not found"},
+        frozenset({"gvisor"}),
+        reasons,
     )
     out = io.StringIO()
     console = Console(file=out, width=80, highlight=False, markup=False)
@@ -121,6 +149,8 @@ def test_a_limit_of_a_platform_is_crossed_not_crossed_or_open() -> None:
     texts = ("gvisor wall slower by 20 %", "gvisor wall slower by 200 %", "gvisor start slower", "docker wall slower")
     limits = [read_platform_limit(text, names) for text in texts]
     assert [limit.state(result) for limit in limits] == ["crossed", "not crossed", "crossed", "open"]
+    reasons = Why({"system call": 10_000.0}, (explained("gvisor"),))
+    result = Weighed(result.compared, {}, {}, frozenset(), reasons)
     shown = document(result, COMMAND, 1, limits)
     jsonschema.validate(shown, schemas()["vtare.weigh/1"])
     assert shown["limits"][0] == {"text": texts[0], "state": "crossed"}
@@ -149,6 +179,22 @@ def test_runs_end_once_the_limits_of_wall_time_are_decided() -> None:
 def test_what_is_no_limit_is_refused(text: str) -> None:
     with pytest.raises(BadInput, match="is no limit"):
         read_platform_limit(text, ["host", "gvisor"])
+
+
+@pytest.mark.thorough
+def test_the_host_beside_itself_differs_no_more_often_than_stated() -> None:
+    """Wall time: in at most 5 of 100 comparisons on any platform; every other figure of a platform: in 5 of 100."""
+    names = ("host", "host (2)", "host (3)", "host (4)")
+    commands, asked = [Command((name,), name) for name in names], Asked(design="interleaved", most_pairs=24)
+    wall, others = [], []
+    for seed in range(TRIALS):
+        runner = Alike(dict.fromkeys(names, 1.0), noise=0.05, seed=seed)
+        compared = compare(runner, commands, FIGURES, asked, rng=np.random.default_rng(seed))
+        wall.append(any(one.is_different for one in compared.primary))
+        others += [one.is_different for one in compared.others]
+    # The ends of what so many trials of 5 % give, at 1 in 1000.
+    assert np.mean(wall) <= 0.05 + 3.1 * np.sqrt(0.05 * 0.95 / TRIALS)
+    assert 0.03 <= np.mean(others) <= 0.07
 
 
 def test_platforms_are_read_with_the_host_in_front() -> None:
@@ -183,6 +229,7 @@ def test_a_control_group_counts_and_ends_what_was_started_in_it(
     assert [one.name for one in group.leftovers()] == [place.name]
     assert "still runs" in str(group.leftovers()[0].kept_because)
     monkeypatch.setattr(group, "_ROOTS", (tmp_path / "none",))
+    monkeypatch.setattr(group, "_MEMORY", tmp_path / "none")
     without = group.Group(4)
     with without.around_start():
         pass
@@ -191,7 +238,42 @@ def test_a_control_group_counts_and_ends_what_was_started_in_it(
     assert (without.used_ns(), group.leftovers()) == (None, ())
 
 
+def test_memory_is_limited_by_either_version_of_control_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    second, first = tmp_path / "unified", tmp_path / "memory"
+    second.mkdir()
+    first.mkdir()
+    (second / "cgroup.controllers").touch()
+    monkeypatch.setattr(group, "_ROOTS", (second,))
+    monkeypatch.setattr(group, "_MEMORY", first)
+    monkeypatch.setattr(group, "_EMPTY_S", 0.05)
+    monkeypatch.setattr(group, "kernel_text", _kernel_text)
+    group.Group(1, 5_000_000)
+    assert (second / "cgroup.subtree_control").read_text() == "+memory"
+    assert [one.read_text() for one in second.glob("vtare-*/memory.max")] == ["5000000"]
+    # Where version 1 has the memory, the CPU time is counted in version 2 all the same.
+    (first / "memory.limit_in_bytes").touch()
+    (first / "own").mkdir()
+    both = group.Group(2, 6_000_000)
+    (place,) = first.glob("vtare-*")
+    assert (place / "memory.limit_in_bytes").read_text() == "6000000"
+    with both.around_start():
+        assert [(one / "cgroup.procs").read_text() for one in (place, *second.glob("*-2"))] == [str(os.getpid())] * 2
+    assert (first / "own/cgroup.procs").read_text() == (second / "cgroup.procs").read_text() == str(os.getpid())
+    assert len(group.leftovers()) == 3
+    monkeypatch.setattr(group, "_ROOTS", ())
+    monkeypatch.setattr(group, "_MEMORY", tmp_path / "none")
+    with pytest.raises(MachineCannot, match="cannot keep --memory"):
+        group.Group(3, 5_000_000)
+
+
+@pytest.mark.parametrize("size", ["0", "many", "5 ms"])
+def test_what_is_no_size_is_refused(size: str) -> None:
+    with pytest.raises(click.exceptions.BadParameter):
+        Size().convert(size, None, None)
+    assert Size().convert("1.5 GiB", None, None) == 3 << 29
+
+
 def _kernel_text(name: str) -> str | None:
     if name == "proc/self/cgroup":
-        return "0::/\n"
+        return "4:memory:/own\n0::/\n"
     return Path(name).read_text() if Path(name).exists() else None

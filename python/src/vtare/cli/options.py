@@ -91,6 +91,25 @@ class Time(click.ParamType[float]):
         return seconds
 
 
+class Size(click.ParamType[int]):
+    """A number of bytes above 0; a bare number is one of bytes."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Read it with its unit."""
+        from vtare.quantities import QuantityError, Unit, parse, unit_of
+
+        plain = str(value).strip()
+        try:
+            size = int(parse(f"{plain} B" if plain.isdigit() else plain, unit_of("memory_byte") or Unit("B", {})))
+        except QuantityError as error:
+            self.fail(str(error), param, ctx)
+        if size < 1:
+            self.fail(f"'{plain}' is not a size above 0 B", param, ctx)
+        return size
+
+
 class Choice(click.Choice[str]):
     """One of a few words; a misspelt one is told the nearest."""
 

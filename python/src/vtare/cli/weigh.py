@@ -11,6 +11,7 @@ import click
 
 from vtare.cli.options import (
     Percentage,
+    Size,
     Time,
     Whole,
     binary_option,
@@ -47,6 +48,9 @@ if TYPE_CHECKING:
 )
 @click.option("--cpus", type=Whole(1), metavar="N", help="Use only this many CPUs, the same on every platform.")
 @click.option(
+    "--memory", type=Size(), metavar="SIZE", help="Allow this much memory, the same on every platform: 512MB, 1GiB."
+)
+@click.option(
     "--fail-if",
     multiple=True,
     metavar="LIMIT",
@@ -65,6 +69,7 @@ def weigh(
     rounds: int | None,
     margin: float | None,
     cpus: int | None,
+    memory: int | None,
     fail_if: tuple[str, ...],
     timeout: float,
     seed: int | None,
@@ -81,11 +86,12 @@ def weigh(
     from vtare.ab.commands import read_commands
     from vtare.ab.compare import Asked
     from vtare.campaign.binary import find_binary
+    from vtare.platforms.protocol import Resources
     from vtare.terminal.ab import shown_progress
     from vtare.terminal.weigh import show_weighed
-    from vtare.weigh.runner import names_of, read_platforms
-    from vtare.weigh.runner import weigh as carry_out
     from vtare.weigh.verdict import document, read_platform_limit
+    from vtare.weigh.weighing import names_of, read_platforms
+    from vtare.weigh.weighing import weigh as carry_out
 
     (listed,) = read_commands([shlex.join(words) if len(words) > 1 else words[0]], least=1)
     platforms = read_platforms(on)
@@ -99,11 +105,12 @@ def weigh(
         # The question is the limits alone, unless a margin is asked for, too.
         asks_margin=margin is not None or not limits or len(watched) < len(limits),
     )  # fmt: skip
+    resources = Resources(pinned=None if cpus is None else tuple(allowed[:cpus]), memory_byte=memory)
     drawn = secrets.randbits(32) if seed is None else seed
     with shown_progress(stderr()) as show:
         weighed = carry_out(
             listed, platforms, asked,
-            binary=find_binary(binary), cpus=None if cpus is None else allowed[:cpus], timeout_s=timeout,
+            binary=find_binary(binary), resources=resources, timeout_s=timeout,
             rng=np.random.default_rng(drawn), show=show, limits=watched,
         )  # fmt: skip
     if as_json:

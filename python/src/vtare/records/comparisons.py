@@ -135,6 +135,42 @@ class WeighedFinding(TypedDict):
     reason: str | None
 
 
+class AmountDocument(TypedDict):
+    """A time with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+class CauseDocument(TypedDict):
+    """One kind of event that a command asks of the kernel."""
+
+    kind: str
+    count: Annotated[float, "how often, on the host"]
+    each_ns: Annotated[AmountDocument, "what one costs more than on the host"]
+    all_ns: AmountDocument
+
+
+class ReasonsOfPlatform(TypedDict):
+    """Why one platform takes longer than the host. Unexplained: measured less explained."""
+
+    name: str
+    measured_ns: AmountDocument
+    explained_ns: AmountDocument
+    unexplained_ns: AmountDocument
+    causes: Annotated[list[CauseDocument], "the largest first"]
+    unpriced: Annotated[dict[str, str], "kinds whose cost is not known there, with the reason"]
+
+
+class Reasons(TypedDict):
+    """Why platforms take longer than the host."""
+
+    counts: Annotated[dict[str, float] | None, "how often each kind of event happens; null: they cannot be counted"]
+    missing: Annotated[dict[str, str], "why there is no explanation, by platform; the host's: for none"]
+    platforms: list[ReasonsOfPlatform]
+
+
 class Weighing(TypedDict):
     """`vtare weigh`."""
 
@@ -152,6 +188,7 @@ class Weighing(TypedDict):
     refused: Annotated[dict[str, str], "platforms on which the command does not run, with the reason"]
     absent: Annotated[dict[str, str], "platforms that do not work here, with the reason"]
     limits: Annotated[list[LimitDocument], "of --fail-if"]
+    why: Annotated[Reasons | None, "null: no platform is shown to be slower, or the run was interrupted"]
     findings: list[WeighedFinding]
 
 

@@ -83,6 +83,50 @@ def apart(names: Sequence[str]) -> str:
     return f"start of {listing(names)}: all but the command's own time, since its clock is another one"
 
 
+# Why a platform is slower.
+
+#: What one event of a kind is, and several are.
+EVENTS: Final[Mapping[str, tuple[str, str]]] = {
+    "system call": ("system call", "system calls"),
+    "page fault": ("page fault", "page faults"),
+    "file page fault": ("page fault of a mapped file", "page faults of mapped files"),
+    "mapping": ("change of mapped memory", "changes of mapped memory"),
+    "file open": ("file opened", "files opened"),
+    "file lookup": ("file looked up", "files looked up"),
+    "read or write": ("read or write", "reads and writes"),
+    "fsync": ("fsync", "fsyncs"),
+    "packet": ("packet or message", "packets and messages"),
+    "sleep": ("sleep", "sleeps"),
+    "wake-up": ("wake-up", "wake-ups"),
+    "program start": ("program started", "programs started"),
+}
+
+
+def why(name: str, longer: str) -> str:
+    return f"Why {name} takes {longer} longer:"
+
+
+def cause(kind: str, count: int, each: str) -> str:
+    return f"{plural(count, *EVENTS[kind])}, {each} more each"
+
+
+SMALL_CAUSES: Final = "everything else that was counted"
+
+
+def unexplained(interval: str) -> str:
+    return f"not explained (95 %: {interval})"
+
+
+def unpriced(kind: str, reason: str) -> str:
+    return f"{EVENTS[kind][1]}: not priced{f': {reason}' if reason else ''}"
+
+
+def no_reason(name: str, reason: str) -> str:
+    return f"Why {name} is slower is not known: {reason}"
+
+
+NO_TIME: Final = "not enough time was left. Raise --max-time"
+
 # Errors.
 
 
@@ -96,6 +140,17 @@ def still_ran(seconds: float) -> str:
 
 def ended_with(how: str) -> str:
     return f"it ended with {how} and wrote no error"
+
+
+NO_GROUP: Final = "it has no control group of memory that this process may use"
+
+
+def no_limit(reason: object) -> str:
+    return f"this machine cannot keep --memory: {reason}. Leave it out, or use root and a kernel with CONFIG_MEMCG"
+
+
+def killed_in_limit(reason: str, byte: str) -> str:
+    return f"{reason}. It may need more memory than --memory {byte}"
 
 
 def no_platform(reasons: Mapping[str, str]) -> str:
@@ -112,3 +167,10 @@ def preparing(name: str) -> str:
 
 def warming_up(name: str) -> str:
     return f"warming up on {name}"
+
+
+COUNTING: Final = "counting what the command asks of the kernel"
+
+
+def pricing(at: int, of: int) -> str:
+    return f"measuring what that costs on each platform, round {at} of {of}"

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from vtare.sentences import weigh as wording
 from vtare.terminal.tables import print_lines
-from vtare.weigh.verdict import answer, basis, notes, rows
+from vtare.weigh.verdict import answer, basis, notes, reasons, rows
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from vtare.weigh.runner import Weighed
+    from vtare.weigh.weighing import Weighed
 
 
 def show_weighed(console: Console, weighed: Weighed) -> None:
@@ -21,6 +21,12 @@ def show_weighed(console: Console, weighed: Weighed) -> None:
     if compared is not None:
         console.print()
         print_lines(console, [wording.HEADINGS, *rows(compared)], drop=[8, 7, 5])
+        console.print()
+    for (_, heading), *lines in reasons(weighed):
+        console.print(heading)
+        width = max(len(time) for time, _ in lines)
+        for time, text in lines:
+            console.print(f"  {time:>{width}}  {text}")
         console.print()
     for line in notes(weighed):
         console.print(line)

@@ -1,22 +1,27 @@
-"""A control group of all that one platform runs: the CPU time of it is counted there, and all of it can be ended."""
+"""A control group of all that one platform runs: its CPU time is counted, its memory limited, and all of it ended."""
 
 from __future__ import annotations
 
 import os
+import signal
 import time
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from vtare.errors import MachineCannot
 from vtare.kernel_files import kernel_text
 from vtare.platforms.owner import Leftover, own_prefix, owner_of, still_runs
+from vtare.sentences import weigh as wording
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 #: Where version 2 is mounted: alone, or beside version 1.
 _ROOTS: Final = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified"))
+#: Where version 1 limits memory.
+_MEMORY: Final = Path("/sys/fs/cgroup/memory")
 _MARK: Final = "-weigh-group-"
 _EMPTY_S: Final = 2.0
 """How long the processes of a group may take to be gone."""
@@ -25,35 +30,61 @@ _EMPTY_S: Final = 2.0
 class Group:
     """One of them, with a name that states the lab process that made it."""
 
-    def __init__(self, at: int) -> None:
-        """Make it; where this machine gives none, nothing is counted."""
-        self._place: Path | None = None
-        self._before: Path | None = None
+    def __init__(self, at: int, memory_byte: int | None = None) -> None:
+        """Make it; where this machine gives none, nothing is counted.
+
+        Raises:
+            MachineCannot: its memory is to be limited, and this machine cannot do that.
+        """
+        self._memory_byte = memory_byte
+        #: Where it is, and where this process was before: the one whose CPU time is counted is the first.
+        self._places: list[tuple[Path, Path]] = []
+        name = f"{own_prefix()}{_MARK}{at}"
         root = _root()
-        own = next((line[3:] for line in (kernel_text("proc/self/cgroup") or "").splitlines() if line[:3] == "0::"), "")
-        if root is None or not own:
+        self._counts = root is not None and self._make(root, "", name)
+        if memory_byte is None:
             return
-        place = root / f"{own_prefix()}{_MARK}{at}"
-        with suppress(OSError):
-            place.mkdir()
-            self._place, self._before = place, root / own.lstrip("/")
+        try:
+            if (_MEMORY / "memory.limit_in_bytes").exists():
+                if not self._make(_MEMORY, "memory", name):
+                    raise OSError(wording.NO_GROUP)
+                limits = {"memory.limit_in_bytes": memory_byte, "memory.memsw.limit_in_bytes": memory_byte}
+            elif root is not None and self._counts:
+                (root / "cgroup.subtree_control").write_text("+memory")
+                limits = {"memory.max": memory_byte, "memory.swap.max": 0}
+            else:
+                raise OSError(wording.NO_GROUP)
+            for file, number in limits.items():
+                target = self._places[-1][0] / file
+                # A kernel that counts no swap has no limit of it.
+                if target.exists() or "sw" not in file:
+                    target.write_text(str(number))
+        except OSError as error:
+            self.close()
+            raise MachineCannot(wording.no_limit(error)) from error
 
     @contextmanager
     def around_start(self) -> Iterator[None]:
-        """What is started inside belongs to the group, with all that it starts."""
-        if self._place is not None and not _move(self._place):
+        """What is started inside belongs to the group, with all that it starts.
+
+        Raises:
+            MachineCannot: its memory is limited, and this machine takes nothing into it.
+        """
+        if not all([_move(place) for place, _ in self._places]):
+            self._leave()
             self.close()
+            if self._memory_byte is not None:
+                raise MachineCannot(wording.no_limit(wording.NO_GROUP))
         try:
             yield
         finally:
-            if self._before is not None:
-                _move(self._before)
+            self._leave()
 
     def used_ns(self) -> int | None:
         """The CPU time of all that ran in it; None where it is not counted."""
-        if self._place is None:
+        if not self._counts or not self._places:
             return None
-        for line in (kernel_text(str(self._place / "cpu.stat")) or "").splitlines():
+        for line in (kernel_text(str(self._places[0][0] / "cpu.stat")) or "").splitlines():
             name, _, value = line.partition(" ")
             if name == "usage_usec" and value.isdecimal():
                 return 1000 * int(value)
@@ -61,14 +92,28 @@ class Group:
 
     def end(self) -> None:
         """End all that runs in it."""
-        if self._place is not None:
-            _kill(self._place)
+        for place, _ in self._places:
+            _kill(place)
 
     def close(self) -> None:
         """End all that runs in it, and remove it."""
-        if self._place is not None:
-            _remove(self._place)
-            self._place = None
+        while self._places:
+            _remove(self._places.pop()[0])
+
+    def _make(self, root: Path, controller: str, name: str) -> bool:
+        lines = [line.split(":", 2) for line in (kernel_text("proc/self/cgroup") or "").splitlines()]
+        own = next((path for _, names, path in lines if controller in names.split(",")), "")
+        if not own:
+            return False
+        with suppress(OSError):
+            (root / name).mkdir()
+            self._places.append((root / name, root / own.lstrip("/")))
+            return True
+        return False
+
+    def _leave(self) -> None:
+        for _, before in self._places:
+            _move(before)
 
 
 def _root() -> Path | None:
@@ -84,11 +129,18 @@ def _move(place: Path) -> bool:
 
 
 def _kill(place: Path) -> None:
+    processes = (kernel_text(str(place / "cgroup.procs")) or "").split()
     # Where it could not be left again, it holds this process.
-    if str(os.getpid()) in (kernel_text(str(place / "cgroup.procs")) or "").split():
+    if str(os.getpid()) in processes:
         return
     with suppress(OSError):
-        (place / "cgroup.kill").write_text("1")
+        if (place / "cgroup.kill").exists() or not (place / "tasks").exists():
+            (place / "cgroup.kill").write_text("1")
+            return
+    # Version 1.
+    for process in processes:
+        with suppress(OSError, ValueError):
+            os.kill(int(process), signal.SIGKILL)
 
 
 def _remove(place: Path) -> None:
@@ -109,8 +161,8 @@ def _remove(place: Path) -> None:
 
 def leftovers() -> tuple[Leftover, ...]:
     """What killed runs left."""
-    root = _root()
-    owned = [] if root is None else [(place, owner_of(place.name)) for place in sorted(root.glob(f"vtare-*{_MARK}*"))]
+    roots = [root for root in (_root(), _MEMORY) if root is not None]
+    owned = [(place, owner_of(place.name)) for root in roots for place in sorted(root.glob(f"vtare-*{_MARK}*"))]
     return tuple(
         Leftover("control group", place.name, still_runs(owner), partial(_remove, place))
         for place, owner in owned

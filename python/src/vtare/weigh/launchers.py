@@ -31,15 +31,15 @@ class Launcher:
     """Starts programs on one platform. The class itself is the host. A place that it made is removed by `close`."""
 
     PLATFORM: ClassVar[str] = "host"
-    #: Whether all that it runs stays in the control group that its tool is started in, where CPU time is counted.
+    #: Whether all that it runs stays in the control group that its tool is started in, where CPU time is counted and
+    #: memory limited; else the tool itself limits it.
     STAYS: ClassVar[bool] = True
     #: Programs that it needs beyond those of the platform in campaigns, with their packages.
     TOOLS: ClassVar[dict[str, str]] = {}
 
-    def __init__(self, program: Sequence[str], cpus: Sequence[int] | None) -> None:
-        """Take the program, and the CPUs that it and its platform may use (None: all)."""
-        self._program = list(program)
-        self._resources = Resources(pinned=None if cpus is None else tuple(cpus))
+    def __init__(self, resources: Resources) -> None:
+        """Take the CPUs and the memory that programs and their platform may use (None: all)."""
+        self._resources = resources
         self._place: Path | None = None
 
     @classmethod
@@ -55,9 +55,9 @@ class Launcher:
             self._place = make_place(self.PLATFORM, at)
             self._prepare(self._place)
 
-    def words(self) -> list[str]:
-        """The command that starts the program once and waits for it."""
-        inside = self._program if self._place is None else self._words(self._place)
+    def words(self, program: Sequence[str]) -> list[str]:
+        """The command that starts a program once and waits for it."""
+        inside = program if self._place is None else self._words(self._place, program)
         return [*pinning(self._resources), *inside]
 
     def end(self) -> None:
@@ -74,9 +74,9 @@ class Launcher:
     def _prepare(self, place: Path) -> None:
         """Make what this platform needs in its place."""
 
-    def _words(self, place: Path) -> list[str]:
-        """The command inside a place."""
-        return self._program
+    def _words(self, place: Path, program: Sequence[str]) -> list[str]:
+        """The command that starts it inside a place."""
+        return list(program)
 
 
 class BubblewrapLauncher(Launcher):
@@ -84,10 +84,10 @@ class BubblewrapLauncher(Launcher):
 
     PLATFORM = "bubblewrap"
 
-    def _words(self, place: Path) -> list[str]:
+    def _words(self, place: Path, program: Sequence[str]) -> list[str]:
         return [
             "bwrap", "--bind", str(place / ROOT), "/", "--dev", "/dev", "--proc", "/proc", "--ro-bind", "/sys", "/sys",
-            "--unshare-all", "--share-net", "--die-with-parent", "--chdir", os.getcwd(), "--", *self._program,
+            "--unshare-all", "--share-net", "--die-with-parent", "--chdir", os.getcwd(), "--", *program,
         ]  # fmt: skip
 
 
@@ -96,12 +96,12 @@ class NspawnLauncher(Launcher):
 
     PLATFORM = "nspawn"
 
-    def _words(self, place: Path) -> list[str]:
+    def _words(self, place: Path, program: Sequence[str]) -> list[str]:
         return [
             "env", "SYSTEMD_NSPAWN_LOCK=0", "SYSTEMD_NSPAWN_TMPFS_TMP=0", "systemd-nspawn", "--quiet", "--register=no",
             "--keep-unit", "--as-pid2", "--pipe", "--resolv-conf=off", "--timezone=off", "--link-journal=no",
             f"--directory={place / ROOT}", f"--machine={gvisor.sandbox_name(place)}", f"--chdir={os.getcwd()}",
-            *(f"--setenv={name}" for name in _variables()), "--", *self._program,
+            *(f"--setenv={name}" for name in _variables()), "--", *program,
         ]  # fmt: skip
 
 
@@ -111,11 +111,11 @@ class PodmanLauncher(Launcher):
     PLATFORM = "podman"
     STAYS = False
 
-    def _words(self, place: Path) -> list[str]:
+    def _words(self, place: Path, program: Sequence[str]) -> list[str]:
         return podman(
             "run", "--rm", "--name", place.name, "--network", "host", *limit_options(self._resources),
             *(f"--env={name}" for name in _variables()), "--workdir", os.getcwd(),
-            "--rootfs", str(place / ROOT), *self._program, runtime=shutil.which("crun"),
+            "--rootfs", str(place / ROOT), *program, runtime=shutil.which("crun"),
         )  # fmt: skip
 
 
@@ -132,14 +132,15 @@ class DockerLauncher(Launcher):
         if process.returncode:
             raise MachineCannot(f"docker takes no image: {reported.decode(errors='replace').strip()}")
 
-    def _words(self, place: Path) -> list[str]:
-        pinned = self._resources.pinned
+    def _words(self, place: Path, program: Sequence[str]) -> list[str]:
+        pinned, most = self._resources.pinned, self._resources.memory_byte
         root = place / ROOT
         return [
             "docker", "run", "--rm", "--name", place.name, "--network", "host", "--workdir", os.getcwd(),
             *(f"--env={name}" for name in _variables()),
             *([] if pinned is None else [f"--cpuset-cpus={','.join(map(str, pinned))}"]),
-            *(f"--volume={root / name}:/{name}" for name in _directories()), place.name, *self._program,
+            *([] if most is None else [f"--memory={most}", f"--memory-swap={most}"]),
+            *(f"--volume={root / name}:/{name}" for name in _directories()), place.name, *program,
         ]  # fmt: skip
 
 
@@ -148,10 +149,10 @@ class GvisorLauncher(Launcher):
 
     PLATFORM = "gvisor"
 
-    def _prepare(self, place: Path) -> None:
-        bundle = gvisor.bundle(Path(self._program[0]), place / ROOT, None, Resources())
+    def _words(self, place: Path, program: Sequence[str]) -> list[str]:
+        bundle = gvisor.bundle(Path(program[0]), place / ROOT, None, Resources())
         bundle["process"] |= {
-            "args": self._program,
+            "args": list(program),
             "cwd": os.getcwd(),
             "env": [f"{name}={os.environ[name]}" for name in _variables()],
         }
@@ -163,8 +164,6 @@ class GvisorLauncher(Launcher):
         # It holds the environment.
         file.touch(mode=0o600)
         file.write_text(json.dumps(bundle))
-
-    def _words(self, place: Path) -> list[str]:
         tool = [*gvisor.tool_words(place, None, "host"), "--ignore-cgroups"]
         return [*tool, "run", "--bundle", str(place), gvisor.sandbox_name(place)]
 

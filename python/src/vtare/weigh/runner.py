@@ -5,33 +5,28 @@ from __future__ import annotations
 import json
 import math
 import os
-import shutil
 import signal
 import tempfile
 import time
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare.ab.commands import Command
-from vtare.ab.compare import Asked, AskedLimit, Compared, compare
 from vtare.ab.figures import COUNTED, Figure
 from vtare.ab.readings import Reading
 from vtare.ab.trials import MachineTime, Measured, OutOfTime
-from vtare.errors import BadInput, MachineCannot, PlatformFailed
 from vtare.process import PIPE, Process, TimeoutExpired, start
-from vtare.sentences import ab as ab_wording
+from vtare.quantity_text import quantity_in
 from vtare.sentences import weigh as wording
 from vtare.stored.paths import plain_line, plain_text
 from vtare.weigh.group import Group
-from vtare.weigh.launchers import LAUNCHERS, Launcher
-from vtare.weigh.layer import remove_leftovers
+from vtare.weigh.launchers import Launcher
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
-    import numpy as np
 
 _SHOWN: Final = 4000
 """Bytes of a program's errors that are read."""
@@ -56,20 +51,6 @@ OUTSIDE: Final = "CPU time outside"
 FIGURES: Final = (*COUNTED[:3], *map(_reading, (START, WHOLE, STOP, OUTSIDE)))
 
 
-@dataclass(frozen=True, slots=True)
-class Weighed:
-    """The platforms against the host; None where the command ran on no other one.
-
-    `absent` are platforms that do not work here, `refused` those on which the command does not run, with the reason.
-    `apart`: where the clock inside is another one, so that the start is all that is not the command's own time.
-    """
-
-    compared: Compared | None
-    absent: dict[str, str]
-    refused: dict[str, str]
-    apart: frozenset[str]
-
-
 class RefusedThere(Exception):
     """A command does not run on one platform."""
 
@@ -80,11 +61,32 @@ class RefusedThere(Exception):
         self.reason = reason
 
 
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A program that ended on a platform: what it printed last as JSON (empty: nothing), and what it took."""
+
+    answer: dict[str, Any]
+    code: int
+    reported: str
+    begin_ns: int
+    whole_ns: int
+    used_ns: int | None
+
+
 class WeighRunner:
     """Runs the command on the platform that a command of `ab` names. See `Runner`."""
 
-    def __init__(self, launchers: dict[str, Launcher], groups: dict[str, Group], *, most_s: float) -> None:
-        """Take launchers and control groups by their names in the answer; a run longer than `most_s` is ended."""
+    def __init__(
+        self, binary: Path, words: Sequence[str], launchers: dict[str, Launcher], groups: dict[str, Group], *,
+        most_s: float, memory_byte: int | None = None,
+    ) -> None:  # fmt: skip
+        """Take the command, launchers and control groups by their names in the answer; a longer run is ended.
+
+        `memory_byte` is the limit that they keep.
+        """
+        self._memory_byte = memory_byte
+        self._binary = str(binary.resolve())
+        self._words = list(words)
         self._launchers = launchers
         self._groups = groups
         self._most_s = most_s
@@ -102,9 +104,47 @@ class WeighRunner:
             OutOfTime: it still ran at `until`.
         """
         ((name,),) = (command.words for command in commands)
+        ran, counted = self._trial(name)
+        return [self._measured(name, ran, counted)], MachineTime(None, None, None, None, ran.whole_ns)
+
+    def counted(self, name: str) -> dict[str, float] | str:
+        """How often each kind of event happens in the command on the host called `name`, or why nobody knows.
+
+        Raises:
+            RefusedThere: it does not run.
+            OutOfTime: it still ran at `until`.
+        """
+        _, counted = self._trial(name, counts=True)
+        happened: dict[str, float] | None = counted["counts"].get("happened")
+        return counted["counts"]["missing"] if happened is None else happened
+
+    def costs(self, name: str, *, count: bool = False) -> dict[str, Any]:
+        """What `vtare costs` prints on a platform.
+
+        Raises:
+            RefusedThere: it does not run there.
+            OutOfTime: it still ran at `until`.
+        """
+        ran = self._carry_out(name, [self._binary, "costs", *(["--count"] if count else [])])
+        if ran.code or not ran.answer:
+            raise RefusedThere(name, first_line(ran.reported) or wording.ended_with(f"exit code {ran.code}"))
+        return ran.answer
+
+    def _trial(self, name: str, *, counts: bool = False) -> tuple[Ran, dict[str, Any]]:
+        request = json.dumps({"programs": [{"words": self._words}], "most_s": self._most_s, "counts": counts})
+        ran = self._carry_out(name, [self._binary, "trials", "--request", request])
+        if (reason := _failure(ran)) is not None:
+            if self._memory_byte is not None:
+                reason = wording.killed_in_limit(first_line(reason), quantity_in("B").text(self._memory_byte))
+            raise RefusedThere(name, reason)
+        (counted,) = ran.answer["programs"]
+        return ran, counted
+
+    def _carry_out(self, name: str, program: Sequence[str]) -> Ran:
+        """Run a program of vtare's own on a platform."""
         launcher, group = self._launchers[name], self._groups[name]
         with tempfile.TemporaryFile(prefix="vtare-weigh-") as errors:
-            words, used_before = launcher.words(), group.used_ns()
+            words, used_before = launcher.words(program), group.used_ns()
             try:
                 with group.around_start():
                     begin = time.monotonic_ns()
@@ -124,14 +164,11 @@ class WeighRunner:
             whole, used = time.monotonic_ns() - begin, group.used_ns()
             errors.seek(0)
             reported = plain_text(errors.read(_SHOWN).decode(errors="replace")).strip()
-        answer = _answer(printed)
-        if (reason := _failure(answer, process.returncode, reported)) is not None:
-            raise RefusedThere(name, reason)
-        counted = None if used is None or used_before is None else used - used_before
-        return [self._measured(name, answer, begin, whole, counted)], MachineTime(None, None, None, None, whole)
+        used_here = None if used is None or used_before is None else used - used_before
+        return Ran(_answer(printed), process.returncode, reported, begin, whole, used_here)
 
-    def _measured(self, name: str, answer: dict[str, Any], begin: int, whole: int, used: int | None) -> Measured:
-        (counted,) = answer["programs"]
+    def _measured(self, name: str, ran: Ran, counted: dict[str, Any]) -> Measured:
+        begin, whole, used = ran.begin_ns, ran.whole_ns, ran.used_ns
         for key in _NOT_MEASURED:
             del counted[key]
         # A clock that does not show the program begun in the time of its launcher is another one.
@@ -150,7 +187,7 @@ class WeighRunner:
         }
         # On the launcher's clock: runs in turn are compared by when they were begun here.
         counted["begin_ns"] = begin
-        return Measured(**counted, least_byte=answer["least_byte"], readings=readings)
+        return Measured(**counted, least_byte=ran.answer["least_byte"], readings=readings)
 
 
 def _end(process: Process, launcher: Launcher, group: Group) -> None:
@@ -174,11 +211,12 @@ def _answer(printed: bytes) -> dict[str, Any]:
     return {}
 
 
-def _failure(answer: dict[str, Any], code: int, reported: str) -> str | None:
+def _failure(ran: Ran) -> str | None:
+    answer, reported = ran.answer, ran.reported
     if "error" in answer:
         return str(answer["error"])
     if "programs" not in answer:
-        return reported or wording.ended_with(f"exit code {code}")
+        return reported or wording.ended_with(f"exit code {ran.code}")
     (run,) = answer["programs"]
     if run["exit_code"] == 0:
         return None
@@ -186,139 +224,6 @@ def _failure(answer: dict[str, Any], code: int, reported: str) -> str | None:
     return reported or wording.ended_with(how)
 
 
-def read_platforms(text: str | None) -> list[str]:
-    """The platforms of `--on`, the host in front; all where there is no text.
-
-    >>> read_platforms("gvisor,host"), read_platforms("host,host")
-    (['host', 'gvisor'], ['host', 'host'])
-
-    Raises:
-        BadInput: one is none of those that are weighed.
-    """
-    if text is None:
-        return list(LAUNCHERS)
-    platforms = [word.strip() for word in text.split(",")]
-    for platform in platforms:
-        if platform not in LAUNCHERS:
-            raise BadInput(f"--on: '{platform}' is no platform that weigh knows. Use {', '.join(LAUNCHERS)}")
-    if "host" in platforms:
-        platforms.remove("host")
-    return ["host", *platforms]
-
-
-def names_of(platforms: Sequence[str]) -> list[str]:
-    """What each is called: the second host is `host (2)`.
-
-    >>> names_of(["host", "host", "gvisor"])
-    ['host', 'host (2)', 'gvisor']
-    """
-    counts = [platforms[: at + 1].count(platform) for at, platform in enumerate(platforms)]
-    return [f"{one} ({count})" if count > 1 else one for one, count in zip(platforms, counts, strict=True)]
-
-
-@dataclass(frozen=True, slots=True)
-class OfCommand:
-    """A limit of one command alone."""
-
-    limit: AskedLimit
-    command: int
-
-    def edge(self, figure: Figure, command: int) -> float | None:
-        """The limit's, of its command; None of every other."""
-        return self.limit.edge(figure, command) if command == self.command else None
-
-
-def weigh(
-    command: Command,
-    platforms: Sequence[str],
-    asked: Asked,
-    *,
-    binary: Path,
-    cpus: Sequence[int] | None,
-    timeout_s: float,
-    rng: np.random.Generator,
-    show: Callable[[str], None] = lambda text: None,
-    limits: Sequence[tuple[str, AskedLimit]] = (),
-) -> Weighed:
-    """Run the command on each platform in turn until each comparison of wall time with the host is decided.
-
-    With `limits` (of wall time, each of one platform) and without `asks_margin`: until they are.
-
-    Raises:
-        BadInput: the command fails on the host, or leaves processes behind.
-        MachineCannot: no other platform works here.
-    """
-    begin = time.monotonic()
-    words = [shutil.which(command.words[0]) or command.words[0], *command.words[1:]]
-    request = json.dumps({"programs": [{"words": words}], "most_s": timeout_s})
-    program = [str(binary.resolve()), "trials", "--request", request]
-    absent: dict[str, str] = {}
-    refused: dict[str, str] = {}
-    launchers: dict[str, Launcher] = {}
-    groups: dict[str, Group] = {}
-    remove_leftovers()
-    with ExitStack() as stack:
-        for at, (name, platform) in enumerate(zip(names_of(platforms), platforms, strict=True)):
-            show(wording.preparing(name))
-            if (reason := LAUNCHERS[platform].missing(binary)) is not None:
-                absent[name] = reason
-                continue
-            launcher = LAUNCHERS[platform](program, cpus)
-            stack.callback(launcher.close)
-            try:
-                launcher.open(at)
-            except (MachineCannot, PlatformFailed) as error:
-                absent[name] = str(error)
-                continue
-            launchers[name], groups[name] = launcher, Group(at)
-            stack.callback(groups[name].close)
-        if len(launchers) < 2:
-            raise MachineCannot(wording.no_platform(absent))
-        runner = WeighRunner(launchers, groups, most_s=timeout_s)
-        first = _warm_up(runner, command, list(launchers), refused, show)
-        runner.until = begin + 1.05 * asked.most_s
-        compared = None
-        while compared is None and len(first) > 1:
-            commands = [Command((name,), name) for name in first]
-            names = list(first)
-            of_commands = [OfCommand(limit, names.index(name)) for name, limit in limits if name in first]
-            try:
-                compared = compare(
-                    runner, commands, FIGURES, replace(asked, limits=tuple(of_commands)),
-                    rng=rng, show=show, first=list(first.values()), begin=begin,
-                )  # fmt: skip
-            except RefusedThere as error:
-                # It ran at first: without it, the others are compared anew.
-                if error.name == "host":
-                    raise BadInput(f"{command.text}: {error.reason}") from None
-                refused[error.name] = _first_line(error.reason)
-                del first[error.name]
-        return Weighed(compared, absent, refused, frozenset(runner.apart))
-
-
-def _warm_up(
-    runner: WeighRunner,
-    command: Command,
-    names: Sequence[str],
-    refused: dict[str, str],
-    show: Callable[[str], None],
-) -> dict[str, Measured]:
-    """Run it once on each platform; those on which it does not run are `refused`."""
-    first: dict[str, Measured] = {}
-    for name in names:
-        show(wording.warming_up(name))
-        try:
-            (run,), _ = runner.run([Command((name,), name)])
-        except RefusedThere as error:
-            if name == "host":
-                raise BadInput(wording.fails_on_the_host(command.text, error.reason)) from None
-            refused[name] = _first_line(error.reason)
-            continue
-        if run.left_behind:
-            raise BadInput(ab_wording.still_running(command.text, run.left_behind))
-        first[name] = run
-    return first
-
-
-def _first_line(text: str) -> str:
+def first_line(text: str) -> str:
+    """The first line of what a program reported."""
     return plain_line(text.strip().partition("\n")[0])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from vtare.ab.verdict import FailLimit, change_and_range, median_text, percent, read_limit
 from vtare.errors import BadInput
+from vtare.quantity_text import quantity_in
 from vtare.records.answer import answered
 from vtare.sentences import weigh as wording
 from vtare.stats import Verdict
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from vtare.ab.figures import Figure
     from vtare.ab.trials import Measured
     from vtare.records import comparisons
-    from vtare.weigh.runner import Weighed
+    from vtare.weigh.weighing import Weighed
+    from vtare.weigh.why import Amount, Why
 
 _TWICE: Final = 1.995
 """The ratio from which people speak of times instead of percent."""
@@ -119,11 +121,13 @@ def answer(weighed: Weighed) -> str:
 def notes(weighed: Weighed) -> list[str]:
     """What must be read with the answer, a line each."""
     compared = weighed.compared
+    unknown = {} if weighed.why is None else weighed.why.missing
     apart = [] if compared is None else [one.text for one in compared.commands if one.text in weighed.apart]
     return [
         *(wording.refused(name, reason) for name, reason in weighed.refused.items()),
         *(wording.absent(name, reason) for name, reason in weighed.absent.items()),
         *([wording.apart(apart)] if apart else []),
+        *(wording.no_reason(name, reason) for name, reason in unknown.items()),
     ]
 
 
@@ -153,6 +157,27 @@ def rows(compared: Compared) -> list[tuple[str, ...]]:
         after = [_beside(compared, figure, one.command) for figure in (start, stop, outside)]
         lines.append((name, change, interval, one.word, *beside, *after))
     return lines
+
+
+def reasons(weighed: Weighed) -> list[list[tuple[str, str]]]:
+    """Why each slower platform is: a heading, then a line for each cause with its time in front."""
+    time = quantity_in("ns").text
+    blocks: list[list[tuple[str, str]]] = []
+    for one in () if weighed.why is None else weighed.why.explanations:
+        large = one.large
+        lines = [
+            (time(it.together.value), wording.cause(it.kind, round(it.count), time(it.each.value))) for it in large
+        ]
+        small = one.explained.value - sum(it.together.value for it in large)
+        rest = quantity_in("ns").range_text(one.rest.low, one.rest.high)
+        blocks.append([
+            ("", wording.why(one.platform, time(one.measured.value))),
+            *lines,
+            (time(small), wording.SMALL_CAUSES),
+            (time(one.rest.value), wording.unexplained(rest)),
+            *(("", wording.unpriced(kind, reason)) for kind, reason in one.unpriced.items()),
+        ])  # fmt: skip
+    return blocks
 
 
 def _beside(compared: Compared, figure: Figure, command: int) -> str:
@@ -195,6 +220,7 @@ def document(weighed: Weighed, command: Command, seed: int, limits: Sequence[Pla
         "refused": weighed.refused,
         "absent": weighed.absent,
         "limits": [{"text": limit.text, "state": limit.state(weighed)} for limit in limits],
+        "why": _why(weighed.why),
         "findings": [
             {
                 "platform": name_of(weighed, one), "figure": one.figure.name, "unit": one.figure.unit,
@@ -205,6 +231,33 @@ def document(weighed: Weighed, command: Command, seed: int, limits: Sequence[Pla
             for one in findings_of(weighed)
         ],
     }  # fmt: skip
+
+
+def _why(why: Why | None) -> comparisons.Reasons | None:
+    if why is None:
+        return None
+    return {
+        "counts": why.counts,
+        "missing": why.missing,
+        "platforms": [
+            {
+                "name": one.platform,
+                "measured_ns": _amount(one.measured),
+                "explained_ns": _amount(one.explained),
+                "unexplained_ns": _amount(one.rest),
+                "causes": [
+                    {"kind": it.kind, "count": it.count, "each_ns": _amount(it.each), "all_ns": _amount(it.together)}
+                    for it in one.causes
+                ],
+                "unpriced": one.unpriced,
+            }
+            for one in why.explanations
+        ],
+    }
+
+
+def _amount(amount: Amount) -> comparisons.AmountDocument:
+    return {"value": amount.value, "low": amount.low, "high": amount.high}
 
 
 def _value(figure: Figure, run: Measured) -> float | None:

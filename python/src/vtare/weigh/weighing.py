@@ -1,0 +1,190 @@
+"""A command on every platform here, beside the host, until each comparison is decided or the time is up."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from vtare.ab.commands import Command
+from vtare.ab.compare import Asked, AskedLimit, Compared, compare
+from vtare.errors import BadInput, MachineCannot, PlatformFailed
+from vtare.sentences import ab as ab_wording
+from vtare.sentences import weigh as wording
+from vtare.weigh.costs import why
+from vtare.weigh.group import Group
+from vtare.weigh.launchers import LAUNCHERS
+from vtare.weigh.layer import remove_leftovers
+from vtare.weigh.runner import FIGURES, RefusedThere, WeighRunner, first_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    import numpy as np
+
+    from vtare.ab.figures import Figure
+    from vtare.ab.trials import Measured
+    from vtare.platforms.protocol import Resources
+    from vtare.weigh.launchers import Launcher
+    from vtare.weigh.why import Why
+
+_COMPARED: Final = 0.8
+"""The share of the time after which the runs end: the rest is for the reasons."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """The platforms against the host; None where the command ran on no other one.
+
+    `absent` are platforms that do not work here, `refused` those on which the command does not run, with the reason.
+    `apart`: where the clock inside is another one, so that the start is all that is not the command's own time.
+    `why` it costs that: None where no platform is slower.
+    """
+
+    compared: Compared | None
+    absent: dict[str, str]
+    refused: dict[str, str]
+    apart: frozenset[str]
+    why: Why | None = None
+
+
+def read_platforms(text: str | None) -> list[str]:
+    """The platforms of `--on`, the host in front; all where there is no text.
+
+    >>> read_platforms("gvisor,host"), read_platforms("host,host")
+    (['host', 'gvisor'], ['host', 'host'])
+
+    Raises:
+        BadInput: one is none of those that are weighed.
+    """
+    if text is None:
+        return list(LAUNCHERS)
+    platforms = [word.strip() for word in text.split(",")]
+    for platform in platforms:
+        if platform not in LAUNCHERS:
+            raise BadInput(f"--on: '{platform}' is no platform that weigh knows. Use {', '.join(LAUNCHERS)}")
+    if "host" in platforms:
+        platforms.remove("host")
+    return ["host", *platforms]
+
+
+def names_of(platforms: Sequence[str]) -> list[str]:
+    """What each is called: the second host is `host (2)`.
+
+    >>> names_of(["host", "host", "gvisor"])
+    ['host', 'host (2)', 'gvisor']
+    """
+    counts = [platforms[: at + 1].count(platform) for at, platform in enumerate(platforms)]
+    return [f"{one} ({count})" if count > 1 else one for one, count in zip(platforms, counts, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class OfCommand:
+    """A limit of one command alone."""
+
+    limit: AskedLimit
+    command: int
+
+    def edge(self, figure: Figure, command: int) -> float | None:
+        """The limit's, of its command; None of every other."""
+        return self.limit.edge(figure, command) if command == self.command else None
+
+
+def weigh(
+    command: Command,
+    platforms: Sequence[str],
+    asked: Asked,
+    *,
+    binary: Path,
+    resources: Resources,
+    timeout_s: float,
+    rng: np.random.Generator,
+    show: Callable[[str], None] = lambda text: None,
+    limits: Sequence[tuple[str, AskedLimit]] = (),
+) -> Weighed:
+    """Run the command on each platform in turn until each comparison of wall time with the host is decided.
+
+    With `limits` (of wall time, each of one platform) and without `asks_margin`: until they are.
+
+    Raises:
+        BadInput: the command fails on the host, or leaves processes behind.
+        MachineCannot: no other platform works here.
+    """
+    begin = time.monotonic()
+    words = [shutil.which(command.words[0]) or command.words[0], *command.words[1:]]
+    absent: dict[str, str] = {}
+    refused: dict[str, str] = {}
+    launchers: dict[str, Launcher] = {}
+    groups: dict[str, Group] = {}
+    remove_leftovers()
+    with ExitStack() as stack:
+        for at, (name, platform) in enumerate(zip(names_of(platforms), platforms, strict=True)):
+            show(wording.preparing(name))
+            if (reason := LAUNCHERS[platform].missing(binary)) is not None:
+                absent[name] = reason
+                continue
+            launcher = LAUNCHERS[platform](resources)
+            stack.callback(launcher.close)
+            try:
+                launcher.open(at)
+            except (MachineCannot, PlatformFailed) as error:
+                absent[name] = str(error)
+                continue
+            launchers[name], groups[name] = launcher, Group(at, resources.memory_byte if launcher.STAYS else None)
+            stack.callback(groups[name].close)
+        if len(launchers) < 2:
+            raise MachineCannot(wording.no_platform(absent))
+        runner = WeighRunner(binary, words, launchers, groups, most_s=timeout_s, memory_byte=resources.memory_byte)
+        first = _warm_up(runner, command, list(launchers), refused, show)
+        runner.until = begin + 1.05 * asked.most_s
+        before_reasons = replace(asked, most_s=_COMPARED * asked.most_s)
+        compared = None
+        while compared is None and len(first) > 1:
+            commands = [Command((name,), name) for name in first]
+            names = list(first)
+            of_commands = [OfCommand(limit, names.index(name)) for name, limit in limits if name in first]
+            try:
+                compared = compare(
+                    runner, commands, FIGURES, replace(before_reasons, limits=tuple(of_commands)),
+                    rng=rng, show=show, first=list(first.values()), begin=begin,
+                )  # fmt: skip
+            except RefusedThere as error:
+                # It ran at first: without it, the others are compared anew.
+                if error.name == "host":
+                    raise BadInput(f"{command.text}: {error.reason}") from None
+                refused[error.name] = first_line(error.reason)
+                del first[error.name]
+        reasons = None
+        if compared is not None and compared.stopped != "interrupted":
+            try:
+                reasons = why(compared, runner, until=begin + asked.most_s, rng=rng, show=show)
+            except KeyboardInterrupt:
+                compared = replace(compared, stopped="interrupted")
+        return Weighed(compared, absent, refused, frozenset(runner.apart), reasons)
+
+
+def _warm_up(
+    runner: WeighRunner,
+    command: Command,
+    names: Sequence[str],
+    refused: dict[str, str],
+    show: Callable[[str], None],
+) -> dict[str, Measured]:
+    """Run it once on each platform; those on which it does not run are `refused`."""
+    first: dict[str, Measured] = {}
+    for name in names:
+        show(wording.warming_up(name))
+        try:
+            (run,), _ = runner.run([Command((name,), name)])
+        except RefusedThere as error:
+            if name == "host":
+                raise BadInput(wording.fails_on_the_host(command.text, error.reason)) from None
+            refused[name] = first_line(error.reason)
+            continue
+        if run.left_behind:
+            raise BadInput(ab_wording.still_running(command.text, run.left_behind))
+        first[name] = run
+    return first
