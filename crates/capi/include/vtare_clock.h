@@ -81,8 +81,9 @@ struct vtare_utc_interval {
 
 /* UTC now, as an interval. Where `vtare clock` keeps a page (/run/vtare/utc, or VTARE_UTC_PAGE; looked for at the first
  * call), it comes from there without a system call, and turns VTARE_UTC_DISRUPTED within a heartbeat (100 ms) and a
- * round trip of any stop, step, restore, move or change of rate that is longer than the round trips. Otherwise it asks
- * the kernel (adjtimex) at most ten times a second. EINVAL: NULL, or size too small. */
+ * round trip of any stop, step, restore or move, and within two heartbeats of a change of rate, where that is longer
+ * than the round trips; a shorter one stays within the interval. Otherwise it asks the kernel (adjtimex) at most ten
+ * times a second. EINVAL: NULL, or size too small. */
 int vtare_now_utc_interval(struct vtare_utc_interval *interval);
 
 /* UTC as witnesses confirm it: it was in the interval at an instant between the call and the return. */

@@ -164,7 +164,7 @@ impl Patience {
 /// ```
 /// use vtare_clock::{WitnessAnswer, confirm};
 /// use vtare_units::Timestamp;
-/// let answer = |host, ns| WitnessAnswer {
+/// let answer = |host, ns: u64| WitnessAnswer {
 ///     sent: Timestamp::from_nanos(1_000),
 ///     received: Timestamp::from_nanos(90_000),
 ///     utc: Some((Timestamp::from_nanos(ns - 500), Timestamp::from_nanos(ns + 500))),
@@ -173,7 +173,7 @@ impl Patience {
 ///     stamp: Timestamp::from_nanos(77),
 ///     host,
 /// };
-/// let answers = [answer(1, 1_000_000), answer(2, 1_000_100), answer(3, 5)];
+/// let answers = [answer(1, 1_000_000), answer(2, 1_000_100), answer(3, 600)];
 /// let found = confirm(&answers, 3, 9, Timestamp::from_nanos(100_000)).expect("one of three may lie");
 /// assert!(found.earliest.as_nanos() == 999_500 && found.latest.as_nanos() > 1_000_100 && found.liars == 1);
 /// ```
