@@ -4,16 +4,17 @@
 #[must_use]
 pub fn of_cpu() -> Option<u64> {
     #[cfg(target_arch = "x86_64")]
-    {
-        #[target_feature(enable = "rdrand")]
-        fn read() -> Option<u64> {
-            let mut bits = 0;
-            // Ten tries: Intel SDM volume 1, 7.3.17.1.
-            (0..10).any(|_| core::arch::x86_64::_rdrand64_step(&mut bits) == 1).then_some(bits)
-        }
-        if std::is_x86_feature_detected!("rdrand") {
-            // SAFETY: the CPU has the instruction.
-            return unsafe { read() };
+    if std::is_x86_feature_detected!("rdrand") {
+        // Ten tries: Intel SDM volume 1, 7.3.17.1.
+        for _ in 0..10 {
+            let (bits, is_there): (u64, u8);
+            // SAFETY: the CPU has the instruction, which writes two registers and the flags.
+            unsafe {
+                core::arch::asm!("rdrand {}", "setc {}", out(reg) bits, out(reg_byte) is_there, options(nomem, nostack));
+            }
+            if is_there == 1 {
+                return Some(bits);
+            }
         }
     }
     None

@@ -6,7 +6,7 @@ use clap::Command;
 type Examples = (&'static str, [(&'static str, &'static str); 2]);
 
 /// In the order of the help. The commands of the lab have theirs in the lab.
-const EXAMPLES: [Examples; 24] = [
+const EXAMPLES: [Examples; 25] = [
     (
         "check",
         [
