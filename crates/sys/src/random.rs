@@ -7,12 +7,12 @@ pub fn of_cpu() -> Option<u64> {
     if std::is_x86_feature_detected!("rdrand") {
         // Ten tries: Intel SDM volume 1, 7.3.17.1.
         for _ in 0..10 {
-            let (bits, is_there): (u64, u8);
+            let (bits, there): (u64, u8);
             // SAFETY: the CPU has the instruction, which writes two registers and the flags.
             unsafe {
-                core::arch::asm!("rdrand {}", "setc {}", out(reg) bits, out(reg_byte) is_there, options(nomem, nostack));
+                core::arch::asm!("rdrand {}", "setc {}", out(reg) bits, out(reg_byte) there, options(nomem, nostack));
             }
-            if is_there == 1 {
+            if there == 1 {
                 return Some(bits);
             }
         }

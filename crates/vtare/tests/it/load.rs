@@ -93,7 +93,7 @@ fn a_killed_parent_takes_its_load_along() {
 fn what_makes_no_load_is_refused_with_the_way_out() {
     vtare_line("load io --threads 3").refused(2, &["--threads 3 makes no io load", "even number"]);
     vtare_line("load idle --threads 1").refused(2, &["--threads 1", "use none"]);
-    vtare_line("load disk").refused(2, &["disk", "idle, cpu, io, nbd, net"]);
+    vtare_line("load disk").refused(2, &["disk", "idle, cpu, counter, io, nbd, net"]);
     vtare_line("load cpu --seconds 0").refused(2, &["'0' is not", "above 0"]);
     vtare_line("load io --dir /nonexistent").refused(2, &["/nonexistent", "--dir"]);
     let document = vtare(["load", "io", "--threads", "3", "--json"]).json();
