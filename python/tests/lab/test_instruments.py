@@ -26,6 +26,7 @@ HOMES = ("instruments", "report/pages")
 #: Words that are an instrument's name and mean something else: file -> words, with what they are there.
 OTHER_MEANINGS = {
     "ab/verdict.py": {"noise"},  # a key of its JSON document
+    "campaign/background.py": {"counter"},  # a load
     "campaign/host_clocks.py": {"rtt"},  # the program whose stamps compare two clocks
     "campaign/objects.py": {"path"},  # a key of a listing
     "campaign/two_hosts.py": {"capture", "path"},  # the program that runs beside a measurement; a key of topology.json
@@ -41,7 +42,9 @@ OTHER_MEANINGS = {
     "platforms/gvisor.py": {"path"},  # a key of a container's configuration
     "platforms/uml.py": {"path"},  # a group of a regular expression
     "plan/factors.py": {"capture"},  # the factor
+    "plan/readers.py": {"counter"},  # a load
     "report/overlay_throughput.py": {"throughput"},  # a column of a published table
+    "sentences/weigh.py": {"sleep"},  # what a program asks of the kernel
     "terminal/fleet.py": {"noise"},  # a key of the document of `vtare check`
     "topology/path.py": {"sleep"},  # a parameter
     "topology/truth.py": {"path"},  # a key of topology.json

@@ -279,9 +279,9 @@ def now_utc_confirmed() -> UtcConfirmed:
     Raises:
         ClockError: No witnesses (EINVAL), too few that stated UTC (ETIMEDOUT), or they contradict each other (EAGAIN).
     """
-    found = _read("vtare_utc_confirmed", lib.vtare_now_utc_confirmed)
+    confirmed = _read("vtare_utc_confirmed", lib.vtare_now_utc_confirmed)
     names = ("earliest_ns", "latest_ns", "hosts", "liars", "same_host", "stoppable", "round_trip_ns", "generation")
-    return UtcConfirmed(**{name: getattr(found, name) for name in names})
+    return UtcConfirmed(**{name: getattr(confirmed, name) for name in names})
 
 
 def tick() -> int:
