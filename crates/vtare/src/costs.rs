@@ -2,12 +2,12 @@
 //!
 //! Each kind of [`events`](crate::events) has a small program that does little else: it is timed, or counted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io;
 use std::net::UdpSocket;
 use std::os::unix::fs::FileExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,8 +18,8 @@ use vtare_units::{Monotonic, Span};
 
 use crate::context::Context;
 use crate::events::{
-    Events, FILE_FAULT, FSYNC, Happened, LOOKUP, MAPPING, OPEN, PACKET, PAGE_FAULT, PROGRAM, READ, SLEEP, SYSTEM_CALL,
-    WAKE_UP,
+    CREATE, Events, FILE_FAULT, FSYNC, Happened, LISTING, LOOKUP, MAPPING, NAME, OPEN, PACKET, PAGE_FAULT, PROGRAM,
+    READ, SLEEP, SYSTEM_CALL, WAKE_UP,
 };
 use crate::failure::{Exit, Failure};
 use crate::output::print_on;
@@ -32,6 +32,8 @@ const COUNTED_TURNS: u64 = 64;
 const PAGE_BYTE: usize = 4096;
 /// Enough of them that taking and giving back the memory is little beside their faults.
 const PAGES: usize = 256;
+/// More are not needed in the time that this program takes.
+const MOST_FILES: usize = 4096;
 const SLEPT: Span = Span::from_millis(1);
 /// What programs everywhere can start, and what does nothing.
 const TRUE: &str = "/bin/true";
@@ -106,14 +108,19 @@ fn batches(work: &mut Work) -> io::Result<Vec<f64>> {
 }
 
 /// The small program of each kind; an error where this place does not let it run.
-fn works() -> [(&'static str, io::Result<Work>); 12] {
+fn works() -> [(&'static str, io::Result<Work>); 15] {
+    let there = untouched_files();
+    let (opened, looked_up) = there.split_at(there.len() / 2);
     [
         (SYSTEM_CALL, Ok(Box::new(|turns| repeat(turns, call)))),
         (PAGE_FAULT, Ok(Box::new(|turns| repeat(turns, || Ok(process::touch_new_pages(PAGES, PAGES)?))))),
         (FILE_FAULT, mapping()),
         (MAPPING, Ok(Box::new(|turns| repeat(turns, || Ok(process::touch_new_pages(PAGES, 1)?))))),
-        (OPEN, own_file().map(|path| -> Work { Box::new(move |turns| repeat(turns, || File::open(&path).map(drop))) })),
-        (LOOKUP, own_file().map(|path| -> Work { Box::new(move |turns| repeat(turns, || path.metadata().map(drop))) })),
+        (OPEN, of_each(opened, |path| File::open(path).map(drop))),
+        (LOOKUP, of_each(looked_up, |path| path.symlink_metadata().map(drop))),
+        (CREATE, creating()),
+        (NAME, naming()),
+        (LISTING, listing()),
         (READ, reading()),
         (FSYNC, syncing()),
         (PACKET, sending()),
@@ -125,6 +132,65 @@ fn works() -> [(&'static str, io::Result<Work>); 12] {
 
 fn repeat(turns: u64, mut once: impl FnMut() -> io::Result<()>) -> io::Result<()> {
     (0..turns).try_for_each(|_| once())
+}
+
+/// Files that this program has not opened or looked up: of one that it has, a sandbox knows what it has to ask for
+/// at first, and most programs open a file once.
+fn untouched_files() -> Vec<PathBuf> {
+    let (mut files, mut directories) = (Vec::new(), VecDeque::from(["/usr/lib", "/usr/share"].map(PathBuf::from)));
+    while let Some(directory) = directories.pop_front().filter(|_| files.len() < MOST_FILES) {
+        for entry in directory.read_dir().into_iter().flatten().flatten() {
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => directories.push_back(entry.path()),
+                Ok(kind) if kind.is_file() => files.push(entry.path()),
+                _ => {}
+            }
+        }
+    }
+    files
+}
+
+fn of_each(files: &[PathBuf], work: fn(&Path) -> io::Result<()>) -> io::Result<Work> {
+    if files.is_empty() {
+        return Err(io::Error::other("there are no files in /usr/lib and /usr/share"));
+    }
+    let (files, mut at) = (files.to_vec(), 0);
+    Ok(Box::new(move |turns| {
+        repeat(turns, || {
+            at = (at + 1) % files.len();
+            work(&files[at])
+        })
+    }))
+}
+
+/// A name in the temporary directory that nobody else has.
+fn own_name() -> PathBuf {
+    std::env::temp_dir().join(format!("vtare-costs-{}", std::process::id()))
+}
+
+fn creating() -> io::Result<Work> {
+    let path = own_name();
+    Ok(Box::new(move |turns| {
+        repeat(turns, || {
+            File::create(&path)?;
+            std::fs::remove_file(&path)
+        })
+    }))
+}
+
+fn naming() -> io::Result<Work> {
+    let path = own_name();
+    Ok(Box::new(move |turns| {
+        repeat(turns, || {
+            std::fs::create_dir(&path)?;
+            std::fs::remove_dir(&path)
+        })
+    }))
+}
+
+fn listing() -> io::Result<Work> {
+    let directory = own_file()?.parent().map_or_else(|| PathBuf::from("/"), PathBuf::from);
+    Ok(Box::new(move |turns| repeat(turns, || directory.read_dir().map(|entries| entries.for_each(drop)))))
 }
 
 /// A file that is there wherever this program runs.

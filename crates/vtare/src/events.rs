@@ -24,6 +24,12 @@ pub(crate) const MAPPING: &str = "mapping";
 pub(crate) const OPEN: &str = "file open";
 /// Facts of a file, by its name.
 pub(crate) const LOOKUP: &str = "file lookup";
+/// A file that is opened and may be made.
+pub(crate) const CREATE: &str = "file creation";
+/// A name that is made, changed or removed.
+pub(crate) const NAME: &str = "change of a name";
+/// Names of a directory that are read.
+pub(crate) const LISTING: &str = "directory read";
 /// Bytes read or written by a descriptor.
 pub(crate) const READ: &str = "read or write";
 /// Bytes that are to be on the device.
@@ -41,10 +47,12 @@ pub(crate) const PROGRAM: &str = "program start";
 const WAITS: &str = "prev_state & 1";
 
 /// The system calls of each kind that is told apart by them.
-const CALLS: [(&str, &[c_long]); 7] = [
+const CALLS: [(&str, &[c_long]); 9] = [
     (MAPPING, calls::MAPPING),
     (OPEN, calls::OPEN),
     (LOOKUP, calls::LOOKUP),
+    (NAME, calls::NAME),
+    (LISTING, calls::LISTING),
     (READ, calls::READ_OR_WRITE),
     (FSYNC, calls::FSYNC),
     (PACKET, calls::PACKET),
@@ -57,6 +65,8 @@ pub(crate) struct Events {
     all_calls: Counter,
     /// Facts of an open file, which some libraries ask for by a call of [`LOOKUP`].
     by_descriptor: Counter,
+    /// Calls of [`OPEN`] that are [`CREATE`].
+    creates: Counter,
     faults: Counter,
     /// Those of mapped files; none before Linux 6.10, which does not tell them apart.
     file_faults: Vec<Counter>,
@@ -89,6 +99,7 @@ impl Events {
                 .collect::<Result<_, String>>()?,
             all_calls: counter("raw_syscalls/sys_enter", None)?,
             by_descriptor: counter("syscalls/sys_enter_newfstatat", Some(format!("flag & {}", calls::OF_OPEN_FILE)))?,
+            creates: counter("syscalls/sys_enter_openat", Some(format!("flags & {}", calls::CREATES)))?,
             faults: Counter::open(Event::PageFault, counts).map_err(|error| error.to_string())?,
             file_faults: ["filemap/mm_filemap_map_pages", "filemap/mm_filemap_fault"]
                 .into_iter()
@@ -126,6 +137,9 @@ impl Events {
         }
         let by_descriptor = self.by_descriptor.read()?;
         happened.entry(LOOKUP).and_modify(|lookups| *lookups = lookups.saturating_sub(by_descriptor));
+        let creates = self.creates.read()?;
+        happened.entry(OPEN).and_modify(|opens| *opens = opens.saturating_sub(creates));
+        happened.insert(CREATE, creates);
         let with_kind: u64 = happened.values().sum();
         happened.insert(SYSTEM_CALL, self.all_calls.read()?.saturating_sub(with_kind));
         let of_files = self.file_faults.iter().map(Counter::read).sum::<std::io::Result<u64>>()?;
@@ -145,7 +159,7 @@ impl Events {
 
     /// That of all system calls is the last.
     fn counters(&self) -> impl DoubleEndedIterator<Item = &Counter> {
-        let others = [&self.by_descriptor, &self.faults, &self.waits, &self.programs, &self.all_calls];
+        let others = [&self.by_descriptor, &self.creates, &self.faults, &self.waits, &self.programs, &self.all_calls];
         self.by_call.iter().map(|(_, counter)| counter).chain(&self.file_faults).chain(others)
     }
 }
