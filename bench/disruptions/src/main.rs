@@ -6,8 +6,9 @@
 
 #[path = "../../clock/src/clock_bound.rs"]
 mod clock_bound;
+mod guest;
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 use std::path::Path;
@@ -70,15 +71,6 @@ impl Peer {
     }
 }
 
-fn mount(kind: &str, at: &str) -> io::Result<()> {
-    fs::create_dir_all(at)?;
-    let (kind, at) = (format!("{kind}\0"), format!("{at}\0"));
-    // SAFETY: both texts end in NUL; no data.
-    let code =
-        unsafe { libc::mount(kind.as_ptr().cast(), at.as_ptr().cast(), kind.as_ptr().cast(), 0, std::ptr::null()) };
-    if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
 /// The memory that the host shares stands for a VMClock, where it is there.
 fn show_vmclock() -> io::Result<()> {
     for device in fs::read_dir("/sys/bus/pci/devices")? {
@@ -112,20 +104,6 @@ fn state_utc(ns: i64, max_error_us: i64) -> io::Result<()> {
 }
 
 /// CLOCK_REALTIME is set by somebody who states nothing of its error.
-fn step_wall(ns: i64) -> io::Result<()> {
-    // SAFETY: plain numbers, set by the call.
-    let mut at: libc::timespec = unsafe { std::mem::zeroed() };
-    // SAFETY: a live timespec.
-    unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut at) };
-    let stepped = at.tv_sec * 1_000_000_000 + at.tv_nsec + ns;
-    let at = libc::timespec { tv_sec: stepped / 1_000_000_000, tv_nsec: stepped % 1_000_000_000 };
-    // SAFETY: as above.
-    if unsafe { libc::clock_settime(libc::CLOCK_REALTIME, &raw const at) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
-}
-
 fn serve(serial: &mut File) -> io::Result<()> {
     show_vmclock()?;
     let clock = Clock::start(&ClockOptions::fast());
@@ -161,7 +139,7 @@ fn serve(serial: &mut File) -> io::Result<()> {
                 state_utc(ns, max_error_us)?;
                 peer.state(max_error_us.unsigned_abs() * 1_000);
             }
-            Some("step") => step_wall(words.next().and_then(|word| word.parse().ok()).unwrap_or(0))?,
+            Some("step") => guest::step_wall(words.next().and_then(|word| word.parse().ok()).unwrap_or(0))?,
             Some("read") => {}
             _ => continue,
         }
@@ -181,22 +159,5 @@ fn serve(serial: &mut File) -> io::Result<()> {
 }
 
 fn main() {
-    let begun =
-        ["proc", "sysfs", "devtmpfs"].iter().zip(["/proc", "/sys", "/dev"]).try_for_each(|(k, at)| mount(k, at));
-    let serial = begun.and_then(|()| OpenOptions::new().read(true).write(true).open("/dev/ttyS1"));
-    let ended = serial.and_then(|mut serial| {
-        // SAFETY: plain numbers, set by the call.
-        let mut terminal: libc::termios = unsafe { std::mem::zeroed() };
-        // SAFETY: a live descriptor and structure.
-        unsafe { libc::tcgetattr(serial.as_raw_fd(), &raw mut terminal) };
-        // SAFETY: as above.
-        unsafe { libc::cfmakeraw(&raw mut terminal) };
-        // SAFETY: as above.
-        unsafe { libc::tcsetattr(serial.as_raw_fd(), libc::TCSANOW, &raw const terminal) };
-        serve(&mut serial)
-    });
-    println!("disruption guest: {ended:?}");
-    // The kernel panics where its first program ends; this ends the machine.
-    // SAFETY: no memory is passed.
-    unsafe { libc::reboot(libc::RB_POWER_OFF) };
+    guest::run("disruption", serve);
 }

@@ -7,7 +7,10 @@
 //! `witnesses=HOST:PORT,...` on the kernel's command line; lines in on the serial line: `read`, `confirm`, `step NS`,
 //! `rate TICK` (adjtimex); out: `STATUS EARLIEST_NS LATEST_NS GENERATION ROUND_TRIP_NS`.
 
-use std::fs::{self, File, OpenOptions};
+#[path = "../guest.rs"]
+mod guest;
+
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::AsRawFd;
@@ -151,15 +154,6 @@ fn keep(seconds: u64, threads: u64, list: &str) -> io::Result<()> {
     kept.map_err(io::Error::other)
 }
 
-fn mount(kind: &str, at: &str) -> io::Result<()> {
-    fs::create_dir_all(at)?;
-    let (kind, at) = (format!("{kind}\0"), format!("{at}\0"));
-    // SAFETY: both texts end in NUL; no data.
-    let code =
-        unsafe { libc::mount(kind.as_ptr().cast(), at.as_ptr().cast(), kind.as_ptr().cast(), 0, std::ptr::null()) };
-    if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
 /// Loads the modules, and gives the card the address of QEMU's user network.
 fn bring_up() -> io::Result<()> {
     for path in fs::read_to_string("/modules/order")?.lines() {
@@ -228,7 +222,7 @@ fn serve(serial: &mut File) -> io::Result<()> {
                 }
             },
             (Some("step"), ns) => {
-                step_wall(ns)?;
+                guest::step_wall(ns)?;
                 answer(reader.interval(clock))
             }
             (Some("rate"), tick) => {
@@ -238,17 +232,6 @@ fn serve(serial: &mut File) -> io::Result<()> {
             _ => answer(reader.interval(clock)),
         };
         writeln!(serial, "{words}")?;
-    }
-}
-
-fn step_wall(ns: i64) -> io::Result<()> {
-    let wall_ns = clocks::now::<Wall>().as_nanos().cast_signed() + ns;
-    let at = libc::timespec { tv_sec: wall_ns / 1_000_000_000, tv_nsec: wall_ns % 1_000_000_000 };
-    // SAFETY: a live timespec.
-    if unsafe { libc::clock_settime(libc::CLOCK_REALTIME, &raw const at) } == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
     }
 }
 
@@ -262,29 +245,9 @@ fn set_tick(tick: i64) -> io::Result<()> {
     if unsafe { libc::adjtimex(&raw mut timex) } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-fn guest() {
-    let begun =
-        ["proc", "sysfs", "devtmpfs"].iter().zip(["/proc", "/sys", "/dev"]).try_for_each(|(k, at)| mount(k, at));
-    let serial = begun.and_then(|()| OpenOptions::new().read(true).write(true).open("/dev/ttyS1"));
-    let ended = serial.and_then(|mut serial| {
-        // SAFETY: plain numbers, set by the call.
-        let mut terminal: libc::termios = unsafe { std::mem::zeroed() };
-        // SAFETY: a live descriptor and structure.
-        unsafe { libc::tcgetattr(serial.as_raw_fd(), &raw mut terminal) };
-        // SAFETY: as above.
-        unsafe { libc::cfmakeraw(&raw mut terminal) };
-        // SAFETY: as above.
-        unsafe { libc::tcsetattr(serial.as_raw_fd(), libc::TCSANOW, &raw const terminal) };
-        serve(&mut serial)
-    });
-    println!("witnessed guest: {ended:?}");
-    // SAFETY: no memory is passed.
-    unsafe { libc::reboot(libc::RB_POWER_OFF) };
-}
-
 fn main() -> io::Result<()> {
     if std::process::id() == 1 {
-        guest();
+        guest::run("witnessed", serve);
         return Ok(());
     }
     let words: Vec<String> = std::env::args().skip(1).collect();
