@@ -17,7 +17,7 @@ BOUND_NS = 1_000_000
 
 
 def _answer(request: bytes, key: bytes, host: int, off_ns: int) -> bytes:
-    """The reply of a witness whose clock is off by so much."""
+    """The reply of a witness whose clock is ahead by `off_ns`."""
     assert len(request) == 80
     assert request[0] == 0x15
     assert hmac.new(key, request[:64], hashlib.sha256).digest()[:16] == request[64:]

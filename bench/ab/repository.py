@@ -19,7 +19,7 @@ from figures import figure
 
 #: Benchmarks of a tree; between the first two versions its code became generic, between the last two little changed.
 MODULE, VERSIONS = "github.com/google/btree", ("v1.0.1", "v1.1.2", "v1.1.3")
-BENCHSTAT = "golang.org/x/perf/cmd/benchstat@latest"
+BENCHSTAT = "golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da"
 RUNS = 10
 """Of each side, one side after the other: what benchstat asks for."""
 

@@ -16,7 +16,7 @@ fn mount(kind: &str, at: &str) -> io::Result<()> {
     if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Sets this machine's wall time by so much.
+/// Moves this machine's wall time by `ns`.
 pub fn step_wall(ns: i64) -> io::Result<()> {
     let wall_ns = clocks::now::<Wall>().as_nanos().cast_signed() + ns;
     let at = libc::timespec { tv_sec: wall_ns / 1_000_000_000, tv_nsec: wall_ns % 1_000_000_000 };

@@ -43,15 +43,8 @@ static WITNESSES: AtomicPtr<Witnesses> = AtomicPtr::new(ptr::null_mut());
 static PAGE: AtomicPtr<PageReader> = AtomicPtr::new(ptr::null_mut());
 static PAGE_IS_LOOKED_FOR: AtomicBool = AtomicBool::new(false);
 
-/// The key of a file, or else of the environment.
-fn key(file: Option<&Path>) -> Result<Option<PresharedKey>, String> {
-    let of_variable =
-        || std::env::var("VTARE_KEY").ok().map(|text| PresharedKey::parse("VTARE_KEY", &text)).transpose();
-    file.map_or_else(of_variable, |path| PresharedKey::read(path).map(Some)).map_err(|error| error.to_string())
-}
-
 fn set(list: &str, file: Option<&Path>) -> Result<&'static Witnesses, String> {
-    let key = key(file)?;
+    let key = PresharedKey::of_file_or_variable(file).map_err(|error| error.to_string())?;
     let found: &'static mut Witnesses =
         Box::leak(Box::new(Witnesses::new(list, key.as_ref()).map_err(|error| error.to_string())?));
     WITNESSES.store(found, Ordering::Release);

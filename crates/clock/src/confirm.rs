@@ -79,7 +79,7 @@ pub enum Unconfirmed {
     },
 }
 
-/// How many of so many hosts may be wrong.
+/// How many of `hosts` may be wrong.
 #[must_use]
 pub fn liars_of(hosts: usize) -> usize {
     if hosts < 2 { 0 } else { ((hosts - 1) / 2).max(1) }
@@ -146,7 +146,7 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// Whether the answers are enough after so long: as many hosts as liars cannot outvote; or a quorum, where the
+    /// Whether to wait no longer than `passed`: there are as many hosts as liars cannot outvote; or a quorum, where the
     /// others have been given as long again.
     pub fn is_over(&mut self, answers: &[WitnessAnswer], witnesses: usize, own_host: u64, passed: Span) -> bool {
         let votes = Votes::of(answers, witnesses, own_host);

@@ -17,9 +17,9 @@ pub const HEARTBEAT: Span = Span::from_millis(100);
 
 /// Fractions are in units of this.
 const FRACTION: f64 = (1_u64 << 32) as f64;
-/// A line is vouched for until so many heartbeats have passed since its round began.
+/// Heartbeats after the start of its round until which a line is vouched for.
 const HOLDS_HEARTBEATS: i64 = 2;
-/// Two rounds are compared if so many heartbeats lie between them at most.
+/// The most heartbeats between two rounds that are compared.
 const MOST_BASE: f64 = 4.0;
 /// A change of rate during the earlier round moves its stamp by at most this share of its round trip.
 const CHANGE_IN_ROUND: f64 = 0.125;

@@ -5,7 +5,7 @@ const MS: u64 = 1_000_000;
 /// Three witnesses beside a machine, by true time in ms; each answer takes 1 ms and UTC is true time.
 struct Machine {
     keeper: Keeper,
-    /// What this machine's clock shows at a true time: ahead by so many ms, and that many times as fast.
+    /// What this machine's clock shows at a true time: it is ahead by some ms, and runs at some rate.
     ahead_ms: f64,
     rate: f64,
 }
@@ -19,7 +19,7 @@ impl Machine {
         Timestamp::from_nanos(((true_ms * self.rate + self.ahead_ms) * 1e6) as u64)
     }
 
-    /// A round at a true time, answered by so many witnesses.
+    /// A round at a true time, and how many witnesses answer it.
     fn round(&mut self, true_ms: u64, answering: usize) -> UtcStatus {
         let (begun, ended) = (self.local(true_ms as f64), self.local(true_ms as f64 + 1.0));
         let at_ns = true_ms * MS + MS / 2;

@@ -96,7 +96,7 @@ struct Witness {
     /// By how much its monotonic clock is off, as a fraction.
     drift: f64,
     lies: bool,
-    /// It stood still from a time on, so long.
+    /// From when on it stood still, and how long.
     stopped: (f64, f64),
 }
 

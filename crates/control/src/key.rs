@@ -218,6 +218,18 @@ impl PresharedKey {
         StampKey::new(*Self::bytes_or_public(Some(self)))
     }
 
+    /// The key of a file; without one that of the variable `VTARE_KEY`, where it is set.
+    ///
+    /// # Errors
+    /// As [`PresharedKey::read`] and [`PresharedKey::parse`].
+    pub fn of_file_or_variable(file: Option<&Path>) -> Result<Option<Self>, KeyError> {
+        match (file, std::env::var("VTARE_KEY")) {
+            (Some(path), _) => Self::read(path).map(Some),
+            (None, Ok(text)) => Self::parse("VTARE_KEY", &text).map(Some),
+            (None, Err(_)) => Ok(None),
+        }
+    }
+
     /// The key of time heartbeats; without a key one that anybody knows, for witnesses on this host only.
     #[must_use]
     pub fn for_heartbeats(key: Option<&Self>) -> HeartbeatKey {

@@ -30,22 +30,22 @@ pub struct RatePolicy {
     pub together: u32,
 }
 
-/// Above this rate, in packets a second, packets leave and arrive in bunches.
-pub const BUNCHED_ABOVE: u64 = 100_000;
+/// From this rate on, in packets a second, packets leave and arrive in bunches.
+pub const BUNCHED_FROM: u64 = 100_000;
 
 const SINGLE: RatePolicy =
     RatePolicy { tx_stamp_every: 1, dense: false, bunched: false, carrier: Carrier::Socket, together: 1 };
 const SAMPLED: RatePolicy = RatePolicy { tx_stamp_every: 64, ..SINGLE };
 const DENSE: RatePolicy = RatePolicy { dense: true, ..SAMPLED };
-const BUNCHED: RatePolicy = RatePolicy { bunched: true, carrier: Carrier::Frames, ..DENSE };
-const KERNEL: RatePolicy = RatePolicy { carrier: Carrier::Programs, ..BUNCHED };
+const FRAMES: RatePolicy = RatePolicy { bunched: true, carrier: Carrier::Frames, ..DENSE };
+const KERNEL: RatePolicy = RatePolicy { carrier: Carrier::Programs, ..FRAMES };
 
 /// Above which rate, in packets a second, each policy begins.
 const STEPS: [(u64, RatePolicy); 6] = [
     (0, SINGLE),
     (20_000, SAMPLED),
     (50_000, DENSE),
-    (BUNCHED_ABOVE, BUNCHED),
+    (BUNCHED_FROM, FRAMES),
     (200_000, KERNEL),
     (600_000, RatePolicy { together: 2, ..KERNEL }),
 ];
@@ -54,7 +54,10 @@ impl RatePolicy {
     /// What suits this rate, in packets a second.
     #[must_use]
     pub fn of(packet_per_s: f64) -> Self {
-        STEPS.iter().rev().find(|(above, _)| packet_per_s > *above as f64).map_or(SINGLE, |(_, policy)| *policy)
+        let step = STEPS.iter().rev().find(|(above, _)| packet_per_s > *above as f64);
+        let policy = step.map_or(SINGLE, |(_, policy)| *policy);
+        // By the far end's rule, which counts what comes in a time.
+        Self { bunched: packet_per_s >= BUNCHED_FROM as f64, ..policy }
     }
 
     /// What suits a flood: its rate is not known before, and it has one packet on its way at a time.
@@ -72,6 +75,8 @@ mod tests {
     fn each_step_begins_above_its_rate() {
         assert_eq!((RatePolicy::of(0.0), RatePolicy::of(20_000.0)), (SINGLE, SINGLE));
         assert_eq!((RatePolicy::of(20_001.0), RatePolicy::of(f64::INFINITY)), (SAMPLED, STEPS[5].1));
+        assert_eq!(RatePolicy::of(100_000.0), RatePolicy { bunched: true, ..DENSE });
+        assert_eq!(RatePolicy::of(99_999.0), DENSE);
         assert!(STEPS.is_sorted_by_key(|(above, _)| *above));
     }
 

@@ -227,7 +227,7 @@ impl<'a> Reflector<'a> {
 
 /// From this rate on replies may leave as large sends: single ones could not keep up. The client's own sends change
 /// there, too.
-const DENSE_PACKET_PER_S: u64 = vtare_link::rate::BUNCHED_ABOVE;
+const DENSE_PACKET_PER_S: u64 = vtare_link::rate::BUNCHED_FROM;
 
 /// How dense the traffic is, from counts over at least [`Density::SPAN`].
 #[derive(Clone, Copy, Debug)]

@@ -156,14 +156,7 @@ pub(crate) fn reach(name: &str, port: u16, sign: Sign) -> Result<SocketAddr, Fai
 /// # Errors
 /// [`Failure::Input`] where the key cannot be read.
 pub(crate) fn key(key_file: Option<&Path>) -> Result<Option<PresharedKey>, Failure> {
-    let wrong = |error: vtare_control::KeyError| Failure::Input(error.to_string());
-    if let Some(path) = key_file {
-        return PresharedKey::read(path).map(Some).map_err(wrong);
-    }
-    match std::env::var("VTARE_KEY") {
-        Ok(text) => PresharedKey::parse("VTARE_KEY", &text).map(Some).map_err(wrong),
-        Err(_) => Ok(None),
-    }
+    PresharedKey::of_file_or_variable(key_file).map_err(|error| Failure::Input(error.to_string()))
 }
 
 /// What an error on the control connection is to the user: a wrong input, or a peer that does not answer.

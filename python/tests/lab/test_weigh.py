@@ -192,7 +192,7 @@ def test_the_host_beside_itself_differs_no_more_often_than_stated() -> None:
         compared = compare(runner, commands, FIGURES, asked, rng=np.random.default_rng(seed))
         wall.append(any(one.is_different for one in compared.primary))
         others += [one.is_different for one in compared.others]
-    # The ends of what so many trials of 5 % give, at 1 in 1000.
+    # What 5 % of these trials are, but for 1 case in 1000.
     assert np.mean(wall) <= 0.05 + 3.1 * np.sqrt(0.05 * 0.95 / TRIALS)
     assert 0.03 <= np.mean(others) <= 0.07
 
