@@ -139,7 +139,7 @@ mod tests {
             Ok(counter) => counter,
             Err(error) => return eprintln!("skipped: {error}"),
         };
-        let touch = || crate::process::touch_new_pages(64, 64).expect("there is memory");
+        let touch = || crate::process::touch_pages(None, 64, [], 0..64).expect("there is memory");
         touch();
         assert_eq!(counter.read().expect("it is open"), 0);
         counter.enable().expect("it is open");

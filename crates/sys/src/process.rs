@@ -127,61 +127,51 @@ pub fn close_inherited() -> Result<(), SysError> {
     Ok(())
 }
 
-/// Takes new memory of this many `pages`, writes to the first `touched` of them, and gives it back. The kernel gives no
-/// huge pages for it, so each page is a fault of its own.
+/// Maps the first `pages` of a file, or so much new memory, for this process alone; reads a byte of each page of `read` and
+/// then writes one of each of `written`, to copies of the file's; and unmaps them. The kernel gives no huge pages for new
+/// memory, so each page is a fault of its own.
 ///
 /// # Errors
-/// Where there is no memory.
+/// Where there is no memory, or the file cannot be mapped.
 ///
 /// # Panics
-/// Where more is to be touched than taken.
-pub fn touch_new_pages(pages: usize, touched: usize) -> Result<(), SysError> {
+/// Where a page lies behind `pages`, and where the file has fewer: to touch it would end this process.
+pub fn touch_pages(
+    file: Option<&File>,
+    pages: usize,
+    read: impl IntoIterator<Item = usize>,
+    written: impl IntoIterator<Item = usize>,
+) -> io::Result<()> {
     const PAGE_BYTE: usize = 4096;
-    assert!(touched <= pages, "{touched} of {pages} pages");
     let (size, nowhere) = (pages * PAGE_BYTE, std::ptr::null_mut());
-    let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: asks for new memory wherever the kernel has some, so nobody else's is touched.
-    let memory = unsafe { libc::mmap(nowhere, size, access, kind, -1, 0) };
-    if memory == libc::MAP_FAILED {
-        return Err(SysError::last(format!("mmap of {size} B"), ""));
-    }
-    // SAFETY: the memory is this function's own. A kernel without huge pages refuses the advice, which changes nothing.
-    unsafe { libc::madvise(memory, size, libc::MADV_NOHUGEPAGE) };
-    for page in 0..touched {
-        // SAFETY: the page lies in the memory, as asserted above.
-        let place = unsafe { memory.cast::<u8>().add(page * PAGE_BYTE) };
-        // SAFETY: the memory may be written, and nobody else has it.
-        unsafe { place.write_volatile(1) };
-    }
-    // SAFETY: the memory is this function's own, and nothing points to it any more.
-    match unsafe { libc::munmap(memory, size) } {
-        0 => Ok(()),
-        _ => Err(SysError::last("munmap", "")),
-    }
-}
-
-/// Maps the first `pages` of a file, reads a byte of each, and unmaps them.
-///
-/// # Errors
-/// Where the file cannot be mapped.
-///
-/// # Panics
-/// Where the file has fewer pages: to read behind its end would end this process.
-pub fn touch_file_pages(file: &File, pages: usize) -> io::Result<()> {
-    const PAGE_BYTE: usize = 4096;
-    let size = pages * PAGE_BYTE;
-    assert!(file.metadata()?.len() >= size as u64, "the file has fewer than {pages} pages");
-    let (nowhere, fd) = (std::ptr::null_mut(), file.as_raw_fd());
-    // SAFETY: asks for a new mapping wherever the kernel has room, of a file that is open.
-    let memory = unsafe { libc::mmap(nowhere, size, libc::PROT_READ, libc::MAP_PRIVATE, fd, 0) };
+    let (kind, fd) = match file {
+        Some(file) => {
+            assert!(file.metadata()?.len() >= size as u64, "the file has fewer than {pages} pages");
+            (libc::MAP_PRIVATE, file.as_raw_fd())
+        }
+        None => (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1),
+    };
+    // SAFETY: asks for a new mapping wherever the kernel has room, so nobody else's memory is touched.
+    let memory = unsafe { libc::mmap(nowhere, size, libc::PROT_READ | libc::PROT_WRITE, kind, fd, 0) };
     if memory == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
-    for page in 0..pages {
+    if file.is_none() {
+        // SAFETY: the memory is this function's own. A kernel without huge pages refuses the advice, which changes nothing.
+        unsafe { libc::madvise(memory, size, libc::MADV_NOHUGEPAGE) };
+    }
+    let place = |page: usize| {
+        assert!(page < pages, "page {page} of {pages}");
         // SAFETY: the page lies in the mapping.
-        let place = unsafe { memory.cast::<u8>().add(page * PAGE_BYTE) };
+        unsafe { memory.cast::<u8>().add(page * PAGE_BYTE) }
+    };
+    for page in read {
         // SAFETY: the mapping may be read, and the file reaches as far, as asserted above.
-        std::hint::black_box(unsafe { place.read_volatile() });
+        std::hint::black_box(unsafe { place(page).read_volatile() });
+    }
+    for page in written {
+        // SAFETY: as above, and what is written is this process's own.
+        unsafe { place(page).write_volatile(1) };
     }
     // SAFETY: the mapping is this function's own, and nothing points to it any more.
     match unsafe { libc::munmap(memory, size) } {

@@ -18,6 +18,8 @@ pub(crate) const SYSTEM_CALL: &str = "system call";
 pub(crate) const PAGE_FAULT: &str = "page fault";
 /// A page of a mapped file that was not there; its neighbours come with it.
 pub(crate) const FILE_FAULT: &str = "file page fault";
+/// A page that is there to be read, and is copied when it is written to.
+pub(crate) const COPY: &str = "copied page";
 /// A change of the address space.
 pub(crate) const MAPPING: &str = "mapping";
 /// A file that is opened.
@@ -46,6 +48,9 @@ pub(crate) const PROGRAM: &str = "program start";
 /// A wait that ends by a wake-up (TASK_INTERRUPTIBLE), not one for a device.
 const WAITS: &str = "prev_state & 1";
 
+/// A write to a page that is there and may not be written to, by the program itself (X86_PF_PROT, X86_PF_WRITE and X86_PF_USER).
+const COPIES: &str = "error_code == 7";
+
 /// The system calls of each kind that is told apart by them.
 const CALLS: [(&str, &[c_long]); 9] = [
     (MAPPING, calls::MAPPING),
@@ -70,6 +75,8 @@ pub(crate) struct Events {
     faults: Counter,
     /// Those of mapped files; none before Linux 6.10, which does not tell them apart.
     file_faults: Vec<Counter>,
+    /// Where the kernel states what a fault was for.
+    copies: Option<Counter>,
     waits: Counter,
     programs: Counter,
 }
@@ -106,6 +113,7 @@ impl Events {
                 .map(|name| counter(name, None))
                 .collect::<Result<_, _>>()
                 .unwrap_or_default(),
+            copies: counter("exceptions/page_fault_user", Some(COPIES.to_owned())).ok(),
             waits: counter("sched/sched_switch", Some(WAITS.to_owned()))?,
             programs: counter("sched/sched_process_exec", None)?,
         })
@@ -143,7 +151,11 @@ impl Events {
         let with_kind: u64 = happened.values().sum();
         happened.insert(SYSTEM_CALL, self.all_calls.read()?.saturating_sub(with_kind));
         let of_files = self.file_faults.iter().map(Counter::read).sum::<std::io::Result<u64>>()?;
-        happened.insert(PAGE_FAULT, self.faults.read()?.saturating_sub(of_files));
+        let copies = self.copies.as_ref().map_or(Ok(0), Counter::read)?;
+        happened.insert(PAGE_FAULT, self.faults.read()?.saturating_sub(of_files + copies));
+        if self.copies.is_some() {
+            happened.insert(COPY, copies);
+        }
         if !self.file_faults.is_empty() {
             happened.insert(FILE_FAULT, of_files);
         }
@@ -154,13 +166,17 @@ impl Events {
 
     /// Whether this kernel has a counter for a kind.
     pub(crate) fn tells_apart(&self, kind: &str) -> bool {
-        kind != FILE_FAULT || !self.file_faults.is_empty()
+        match kind {
+            FILE_FAULT => !self.file_faults.is_empty(),
+            COPY => self.copies.is_some(),
+            _ => true,
+        }
     }
 
     /// That of all system calls is the last.
     fn counters(&self) -> impl DoubleEndedIterator<Item = &Counter> {
         let others = [&self.by_descriptor, &self.creates, &self.faults, &self.waits, &self.programs, &self.all_calls];
-        self.by_call.iter().map(|(_, counter)| counter).chain(&self.file_faults).chain(others)
+        self.by_call.iter().map(|(_, counter)| counter).chain(&self.file_faults).chain(&self.copies).chain(others)
     }
 }
 

@@ -90,6 +90,7 @@ EVENTS: Final[Mapping[str, tuple[str, str]]] = {
     "system call": ("system call", "system calls"),
     "page fault": ("page fault", "page faults"),
     "file page fault": ("page fault of a mapped file", "page faults of mapped files"),
+    "copied page": ("page copied to be written", "pages copied to be written"),
     "mapping": ("change of mapped memory", "changes of mapped memory"),
     "file open": ("file opened", "files opened"),
     "file lookup": ("file looked up", "files looked up"),
