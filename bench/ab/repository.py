@@ -97,9 +97,9 @@ def by_benchstat(tool: str, first: Path, second: Path) -> int:
     texts = []
     for program in (first, second):
         path = program.with_suffix(".txt")
-        path.write_text("".join(
-            subprocess.run(command(program, LONG), capture_output=True, text=True, check=True).stdout for _ in range(RUNS)
-        ))  # fmt: skip
+        words = command(program, LONG)
+        runs = [subprocess.run(words, capture_output=True, text=True, check=True).stdout for _ in range(RUNS)]
+        path.write_text("".join(runs))
         texts.append(str(path))
     done = subprocess.run([tool, "-format", "csv", *texts], capture_output=True, text=True, check=True)
     flagged, unit = 0, ""

@@ -127,9 +127,9 @@ pub fn close_inherited() -> Result<(), SysError> {
     Ok(())
 }
 
-/// Maps the first `pages` of a file, or so much new memory, for this process alone; reads a byte of each page of `read` and
-/// then writes one of each of `written`, to copies of the file's; and unmaps them. The kernel gives no huge pages for new
-/// memory, so each page is a fault of its own.
+/// Maps the first `pages` of a file, or as much new memory, for this process alone; reads a byte of each page of `read`
+/// and then writes one of each of `written`, to copies of the file's; and unmaps them. The kernel gives no huge pages
+/// for new memory, so each page is a fault of its own.
 ///
 /// # Errors
 /// Where there is no memory, or the file cannot be mapped.
@@ -157,7 +157,7 @@ pub fn touch_pages(
         return Err(io::Error::last_os_error());
     }
     if file.is_none() {
-        // SAFETY: the memory is this function's own. A kernel without huge pages refuses the advice, which changes nothing.
+        // SAFETY: the memory is this function's own. A kernel without huge pages refuses, which changes nothing.
         unsafe { libc::madvise(memory, size, libc::MADV_NOHUGEPAGE) };
     }
     let place = |page: usize| {

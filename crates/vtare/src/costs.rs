@@ -147,8 +147,8 @@ fn is_library(path: &Path) -> bool {
     named && path.metadata().is_ok_and(|file| file.len() >= (FILE_PAGES * PAGE_BYTE) as u64)
 }
 
-/// Files that this program has not opened, looked up or mapped: of one that it has, a sandbox knows what it has to ask for
-/// at first, and most programs open a file once.
+/// Files that this program has not opened, looked up or mapped: of one that it has, a sandbox knows what it has to ask
+/// for at first, and most programs open a file once.
 fn untouched_files() -> Vec<PathBuf> {
     let (mut files, mut directories) = (Vec::new(), VecDeque::from(["/usr/lib", "/usr/share"].map(PathBuf::from)));
     while let Some(directory) = directories.pop_front().filter(|_| files.len() < MOST_FILES) {

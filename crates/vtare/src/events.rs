@@ -48,7 +48,8 @@ pub(crate) const PROGRAM: &str = "program start";
 /// A wait that ends by a wake-up (TASK_INTERRUPTIBLE), not one for a device.
 const WAITS: &str = "prev_state & 1";
 
-/// A write to a page that is there and may not be written to, by the program itself (X86_PF_PROT, X86_PF_WRITE and X86_PF_USER).
+/// A write by the program itself to a page that is there and may not be written to: X86_PF_PROT, X86_PF_WRITE and
+/// X86_PF_USER.
 const COPIES: &str = "error_code == 7";
 
 /// The system calls of each kind that is told apart by them.

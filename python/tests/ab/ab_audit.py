@@ -166,10 +166,10 @@ class Findings:
             if row["ratio_low"] is None:
                 continue
             ends = (row["ratio_low"], row["ratio_high"] if row["ratio_high"] is not None else math.inf)
-            interval = "({:+.1f} to {:+.1f} %".format(*(100 * (end - 1) for end in ends))
+            interval = "({:+z.1f} to {:+z.1f} %".format(*(100 * (end - 1) for end in ends))
             if interval not in answer:
                 self.texts.append(f"{row['command']}: the answer lacks its interval {interval})")
-            mean = f"{100 * (row['mean_ratio'] - 1):+.1f} %"
+            mean = f"{100 * (row['mean_ratio'] - 1):+z.1f} %"
             if row["mean_ratio_high"] is not None and f"differs by {mean}" not in answer:
                 self.texts.append(f"{row['command']}: the answer lacks the ratio of means {mean}")
             first = next((line for line in answer.splitlines() if interval in line), "")

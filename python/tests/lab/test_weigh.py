@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import html
 import io
 import os
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -13,6 +16,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 from simulated_reasons import explained
+from simulated_trials import MACHINE
 
 from vtare.ab.commands import Command
 from vtare.ab.compare import Asked, compare
@@ -21,10 +25,20 @@ from vtare.ab.trials import MachineTime, Measured
 from vtare.cli.options import Size
 from vtare.errors import BadInput, MachineCannot
 from vtare.records.schema import schemas
+from vtare.sentences import weigh as wording
 from vtare.terminal.weigh import show_weighed
 from vtare.weigh import group
+from vtare.weigh.page import weighed_page
 from vtare.weigh.runner import FIGURES, OUTSIDE, START, STOP, WHOLE
-from vtare.weigh.verdict import answer, document, ranked, read_platform_limit
+from vtare.weigh.verdict import (
+    PlatformLimit,
+    WeighedOutcome,
+    answer,
+    document,
+    ranked,
+    read_platform_limit,
+    rows,
+)
 from vtare.weigh.weighing import OfCommand, Weighed, names_of, read_platforms
 from vtare.weigh.why import Why
 
@@ -81,6 +95,10 @@ def weighed(factors: dict[str, float], *, rounds: int = 60, noise: float = 0.01,
     return Weighed(compared, {}, {}, frozenset())
 
 
+def outcome_of(result: Weighed, limits: Sequence[PlatformLimit] = (), command: Command = COMMAND) -> WeighedOutcome:
+    return WeighedOutcome(result, command, 1, limits, MACHINE)
+
+
 def test_the_cheapest_platform_is_named_where_its_interval_is_apart() -> None:
     result = weighed({"host": 1.0, "gvisor": 2.1, "bubblewrap": 1.0, "podman": 1.2})
     assert result.compared is not None
@@ -109,7 +127,7 @@ def test_too_few_runs_give_no_order_and_no_cost() -> None:
     result = weighed({"host": 1.0, "nspawn": 1.5, "podman": 1.0}, rounds=3)
     assert answer(result).startswith("Too close to call between ")
     assert "Against the host" not in answer(result)
-    assert document(result, COMMAND, 1, [])["answer"]["status"] == "open"
+    assert document(outcome_of(result))["answer"]["status"] == "open"
 
 
 def test_the_screen_of_80_columns_is_as_agreed() -> None:
@@ -138,7 +156,7 @@ def test_memory_below_that_of_the_measuring_program_is_no_value() -> None:
     out = io.StringIO()
     show_weighed(Console(file=out, width=80), result)
     assert "MB" not in out.getvalue()
-    runs = [run for one in document(result, COMMAND, 1, [])["platforms"] for run in one["runs"]]
+    runs = [run for one in document(outcome_of(result))["platforms"] for run in one["runs"]]
     assert {run["peak memory"] for run in runs} == {None}
     assert all((run["wall time"] or 0) > 0 for run in runs)
 
@@ -151,9 +169,28 @@ def test_a_limit_of_a_platform_is_crossed_not_crossed_or_open() -> None:
     assert [limit.state(result) for limit in limits] == ["crossed", "not crossed", "crossed", "open"]
     reasons = Why({"system call": 10_000.0}, (explained("gvisor"),))
     result = Weighed(result.compared, {}, {}, frozenset(), reasons)
-    shown = document(result, COMMAND, 1, limits)
+    shown = document(outcome_of(result, limits))
     jsonschema.validate(shown, schemas()["vtare.weigh/1"])
     assert shown["limits"][0] == {"text": texts[0], "state": "crossed"}
+
+
+def test_the_page_shows_what_the_screen_shows_and_carries_out_nothing() -> None:
+    result = weighed({"host": 1.0, "gvisor": 2.1, "bubblewrap": 1.0})
+    assert result.compared is not None
+    result = replace(
+        result, refused={"nspawn": "sh: <b>job</b>: not found"}, why=Why({}, (explained("gvisor", noise=0.001),), {})
+    )
+    hostile = Command(("job",), "job <script>alert(1)</script>")
+    page = weighed_page(outcome_of(result, command=hostile))
+    assert "<script>alert(1)" not in page
+    assert "<b>job</b>" not in page
+    shown = html.unescape(re.sub(r"<[^>]+>", " ", page)).replace("\u00a0", " ")
+    for line in rows(result.compared):
+        for cell in line:
+            assert cell in shown, (line, cell)
+    assert answer(result) in shown
+    for text in (wording.EVENTS["system call"][1], wording.NOT_EXPLAINED, "sh: <b>job</b>: not found"):
+        assert text in shown
 
 
 def test_runs_end_once_the_limits_of_wall_time_are_decided() -> None:

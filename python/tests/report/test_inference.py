@@ -87,7 +87,7 @@ def test_the_tau_matrix_shows_every_level_and_figure_of_the_runs(
     assert figures == ["median", "half_iqr", "p99"]
     said = words(sleeps["levels"])
     for row in levels.iter_rows(named=True):
-        assert f"{row['tau_b']:+.2f}" in said
+        assert f"{row['tau_b']:+z.2f}" in said
         assert abs(row["tau_b"]) <= row["tau_bound"] + 1e-12
     assert len(table_of(content, "levels-sleeps").rows) == levels.height == 7 * 3
 

@@ -74,10 +74,10 @@ def change_range(low: float, high: float) -> str:
     """
     if math.isinf(high):
         # As far as the step of the figures tells.
-        return wording.or_more(ratio_text(low) if low >= _TENFOLD else f"{100 * (low - 1):+.1f} %")
+        return wording.or_more(ratio_text(low) if low >= _TENFOLD else f"{100 * (low - 1):+z.1f} %")
     if high >= _TENFOLD:
         return f"{ratio_range_text(low, high)}\N{MULTIPLICATION SIGN}"
-    return f"{100 * (low - 1):+.1f} to {100 * (high - 1):+.1f} %"
+    return f"{100 * (low - 1):+z.1f} to {100 * (high - 1):+z.1f} %"
 
 
 def change_and_range(finding: Finding, digits: int = 1) -> tuple[str, str]:
@@ -87,7 +87,7 @@ def change_and_range(finding: Finding, digits: int = 1) -> tuple[str, str]:
     ends = None if finding.low is None or finding.high is None else (finding.low, finding.high)
     known = [end for end in ends or () if math.isfinite(end)]
     is_tenfold = max(finding.ratio, *known, 0.0) >= _TENFOLD
-    change = ratio_text(finding.ratio) if is_tenfold else f"{100 * (finding.ratio - 1):+.{digits}f} %"
+    change = ratio_text(finding.ratio) if is_tenfold else f"{100 * (finding.ratio - 1):+z.{digits}f} %"
     if ends and is_tenfold and math.isinf(ends[1]):
         return change, wording.or_more(ratio_text(ends[0]))
     return change, change_range(*ends) if ends else ""
@@ -229,7 +229,7 @@ def mean_text(finding: Finding) -> str | None:
     """
     if finding.mean_ratio is None or finding.mean_low is None or finding.mean_high is None:
         return None
-    return f"{100 * (finding.mean_ratio - 1):+.1f} % ({change_range(finding.mean_low, finding.mean_high)})"
+    return f"{100 * (finding.mean_ratio - 1):+z.1f} % ({change_range(finding.mean_low, finding.mean_high)})"
 
 
 def _mean_sentence(found: Compared, finding: Finding) -> str | None:

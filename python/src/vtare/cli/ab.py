@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import shlex
 import time
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from vtare.cli.forms import read_form, write_form
 from vtare.cli.options import (
     FILE,
     Choice,
@@ -27,7 +27,7 @@ from vtare.cli.options import (
     stdout,
 )
 from vtare.cli.tree import command
-from vtare.errors import BadInput, bad_value
+from vtare.errors import BadInput
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -148,7 +148,6 @@ def ab(
     from vtare.ab.trials import Trials
     from vtare.ab.verdict import Outcome, document, margin_of, read_limit
     from vtare.campaign.binary import find_binary
-    from vtare.process import write_whole
     from vtare.sentences.ab import SUITE_ALTERNATES
     from vtare.terminal.ab import show_compared, shown_progress
 
@@ -175,7 +174,7 @@ def ab(
         listed = (listed[0], listed[0])
     if suite and len(listed) > 2:
         raise BadInput(f"--suite compares two commands, not {len(listed)}: leave out the others")
-    files = [_form(text, printed=not as_json) for text in write or ()]
+    files = [read_form(text, ("html", *FORMS), printed=not as_json) for text in write or ()]
     limits = tuple(read_limit(text) for text in fail_if or ())
     if more_is_better and less_is_better:
         raise BadInput("--more-is-better and --less-is-better contradict each other: use one of them")
@@ -243,10 +242,7 @@ def ab(
             text = compared_page(outcome)
         else:
             text = FORMS[form](outcome)
-        if file == "-":
-            stdout().print(text, end="")
-        else:
-            write_whole(Path(file), text.encode())
+        write_form(file, text)
     crossed = [limit.text for limit in limits if limit.crossed(compared.primary)]
     if compared.stopped == "interrupted":
         raise click.exceptions.Exit(130)
@@ -263,18 +259,3 @@ def _figures(judge: str | None, printed: Sequence[Figure], limits: Sequence[Fail
     for limit in limits:
         limit.check(figures[0])
     return figures
-
-
-def _form(text: str, *, printed: bool) -> tuple[str, str]:
-    from vtare.ab.publish import FORMS
-
-    form, _, file = text.partition("=")
-    if form not in ("html", *FORMS) or not file:
-        raise BadInput(f"--write {bad_value(text, 'FORM=FILE')}, FORM one of html, {', '.join(FORMS)}")
-    if file == "-" and not printed:
-        raise BadInput(f"--write {bad_value(text, 'a file with --json')}, which prints one document alone")
-    place = Path(file).parent
-    if file != "-" and (Path(file).is_dir() or not os.access(place, os.W_OK | os.X_OK)):
-        why = f"{file} is a directory" if Path(file).is_dir() else f"the directory {place} cannot be written"
-        raise BadInput(f"--write '{text}': {why}: name another file")
-    return form, file

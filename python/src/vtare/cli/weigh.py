@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import shlex
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from vtare.cli.forms import read_form, write_form
 from vtare.cli.options import (
     Percentage,
     Size,
@@ -59,6 +61,12 @@ if TYPE_CHECKING:
 @click.option(
     "--timeout", type=Time(above=True), default="10 min", metavar="TIME", help="The longest run of the command."
 )
+@click.option(
+    "--write",
+    multiple=True,
+    metavar="FORM=FILE",
+    help="Keep it there as html (a page with the reasons as bars) or json; repeatable.",
+)
 @seed_option
 @json_option
 @binary_option
@@ -72,6 +80,7 @@ def weigh(
     memory: int | None,
     fail_if: tuple[str, ...],
     timeout: float,
+    write: tuple[str, ...],
     seed: int | None,
     as_json: bool,
     binary: Path | None,
@@ -85,16 +94,18 @@ def weigh(
 
     from vtare.ab.commands import read_commands
     from vtare.ab.compare import Asked
+    from vtare.ab.trials import Trials
     from vtare.campaign.binary import find_binary
     from vtare.platforms.protocol import Resources
     from vtare.terminal.ab import shown_progress
     from vtare.terminal.weigh import show_weighed
-    from vtare.weigh.verdict import document, read_platform_limit
+    from vtare.weigh.verdict import WeighedOutcome, document, read_platform_limit
     from vtare.weigh.weighing import names_of, read_platforms
     from vtare.weigh.weighing import weigh as carry_out
 
     (listed,) = read_commands([shlex.join(words) if len(words) > 1 else words[0]], least=1)
     platforms = read_platforms(on)
+    files = [read_form(text, ("html", "json"), printed=not as_json) for text in write or ()]
     limits = [read_platform_limit(text, names_of(platforms)) for text in fail_if or ()]
     watched = [(limit.platform, limit.limit) for limit in limits if limit.is_watched]
     allowed = sorted(os.sched_getaffinity(0))
@@ -107,16 +118,27 @@ def weigh(
     )  # fmt: skip
     resources = Resources(pinned=None if cpus is None else tuple(allowed[:cpus]), memory_byte=memory)
     drawn = secrets.randbits(32) if seed is None else seed
+    program = find_binary(binary)
+    with Trials(program, most_s=timeout) as trials:
+        machine = trials.machine
     with shown_progress(stderr()) as show:
         weighed = carry_out(
             listed, platforms, asked,
-            binary=find_binary(binary), resources=resources, timeout_s=timeout,
+            binary=program, resources=resources, timeout_s=timeout,
             rng=np.random.default_rng(drawn), show=show, limits=watched,
         )  # fmt: skip
+    outcome = WeighedOutcome(weighed, listed, drawn, limits, machine)
     if as_json:
-        print_json(document(weighed, listed, drawn, limits))
+        print_json(document(outcome))
     else:
         show_weighed(stdout(), weighed)
+    for form, file in files:
+        if form == "html":
+            from vtare.weigh.page import weighed_page
+
+            write_form(file, weighed_page(outcome))
+        else:
+            write_form(file, json.dumps(document(outcome), indent=2, allow_nan=False) + "\n")
     states = {limit.text: limit.state(weighed) for limit in limits}
     if weighed.compared is not None and weighed.compared.stopped == "interrupted":
         raise click.exceptions.Exit(130)

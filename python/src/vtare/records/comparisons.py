@@ -178,6 +178,7 @@ class Weighing(TypedDict):
     answer: Answered
     command: str
     seed: int
+    machine: Annotated[dict[str, Any], "as in vtare.timer/1"]
     margin_percent: float | None
     stopped: Annotated[str | None, "known, time, pairs or interrupted; null where nothing was compared"]
     elapsed_s: float | None

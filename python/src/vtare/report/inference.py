@@ -241,7 +241,7 @@ def level_figures(summary: Summary, layout: Layout) -> Question | None:
             sure = row.p_adjusted is not None and row.p_adjusted <= alpha
             tau = row.tau_b or 0.0
             tint = tau / row.tau_bound if row.tau_bound else 0.0
-            shown = f"{tau:+.2f}"
+            shown = f"{tau:+z.2f}"
             squares[row.factor, row.level, row.figure] = plots.Square(tint, shown, "sure" if sure else "open")
         drawing = plots.matrix(
             [_level_name(layout, factor, level) for factor, level in rows],

@@ -117,8 +117,11 @@ def cause(kind: str, count: int, each: str) -> str:
 SMALL_CAUSES: Final = "everything else that was counted"
 
 
+NOT_EXPLAINED: Final = "not explained"
+
+
 def unexplained(interval: str) -> str:
-    return f"not explained (95 %: {interval})"
+    return f"{NOT_EXPLAINED} (95 %: {interval})"
 
 
 def unpriced(kind: str, reason: str) -> str:
@@ -130,6 +133,45 @@ def no_reason(name: str, reason: str) -> str:
 
 
 NO_TIME: Final = "not enough time was left. Raise --max-time"
+
+# The page.
+
+
+def costs_least(command: str) -> str:
+    return f"Which platform costs {command} least?"
+
+
+def limit_state(limit: str, state: str) -> str:
+    return f"--fail-if '{limit}' is {state}."
+
+
+PLATFORMS: Final = "Every platform: changes against the host, ~ where no difference is shown"
+PHASES: Final = ("start", "command", "stop")
+PHASE_TITLE: Final = "How long does it take from the start to the end?"
+PHASE_AXIS: Final = "time of a run"
+PHASE_CAPTION: Final = (
+    "From the call of the platform's tool to its end, medians of the runs; the tick is the median of the whole. A "
+    "platform with its own clock has its stop within the start."
+)
+REASONS: Final = "Why is it slower?"
+LONGER_AXIS: Final = "longer than on the host"
+CAUSE_CAPTION: Final = (
+    "What the command asks of the kernel, times what each of it costs more there. The tick is the difference that was "
+    "measured. To the left of 0: what costs less, or was explained too much."
+)
+CAUSES: Final = "Every kind of event that the command asks for"
+COUNT_ABOUT: Final = "in one run, counted on the host"
+
+
+def method(seed: int) -> list[str]:
+    return [
+        "The command ran on each platform in turn, in random order, until each wall time was decided. Changes are of "
+        "runs in the same round (Hodges-Lehmann), with intervals that hold together at 95 % and at every look.",
+        "Reasons: what a run asks of the kernel was counted on the host. Small programs that do little else were timed "
+        "on each platform in turn; the price of one event solves the linear equations of their times.",
+        f"Seed of the orders: {seed}.",
+    ]
+
 
 # Errors.
 

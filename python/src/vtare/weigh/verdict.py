@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from vtare.ab.verdict import FailLimit, change_and_range, median_text, percent, read_limit
 from vtare.errors import BadInput
@@ -15,7 +15,7 @@ from vtare.stats import Verdict
 from vtare.weigh.runner import FIGURES, START
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from vtare.ab.commands import Command
     from vtare.ab.compare import Compared, Finding
@@ -71,6 +71,17 @@ def read_platform_limit(text: str, names: Sequence[str]) -> PlatformLimit:
             f"{', '.join(names[1:])}. Figures: {', '.join(_FIGURES)}"
         )
     return PlatformLimit(platform, _FIGURES[figure], read_limit(limit), text.strip())
+
+
+@dataclass(frozen=True, slots=True)
+class WeighedOutcome:
+    """What came of it, with the command, the seed of the orders, the limits of `--fail-if` and facts of the machine."""
+
+    weighed: Weighed
+    command: Command
+    seed: int
+    limits: Sequence[PlatformLimit]
+    machine: Mapping[str, Any]
 
 
 def findings_of(weighed: Weighed) -> tuple[Finding, ...]:
@@ -193,16 +204,17 @@ def _change(compared: Compared, figure: str, command: int) -> str:
     return f"{'' if one.is_different else '~'}{change_and_range(one, 0)[0]}"
 
 
-def document(weighed: Weighed, command: Command, seed: int, limits: Sequence[PlatformLimit]) -> comparisons.Weighing:
+def document(outcome: WeighedOutcome) -> comparisons.Weighing:
     """The whole as one JSON document (docs/guide/weigh.md)."""
-    compared = weighed.compared
+    weighed, compared = outcome.weighed, outcome.weighed.compared
     names = [] if compared is None else [one.text for one in compared.commands]
     decided = compared is not None and not any(one.is_open for one in compared.primary)
     return {
         "schema": "vtare.weigh/1",
         "answer": answered([answer(weighed)], "decided" if decided else "open", limits=notes(weighed)),
-        "command": command.text,
-        "seed": seed,
+        "command": outcome.command.text,
+        "seed": outcome.seed,
+        "machine": dict(outcome.machine),
         "margin_percent": None if compared is None else 100 * compared.asked.margin,
         "stopped": None if compared is None else compared.stopped,
         "elapsed_s": None if compared is None else compared.elapsed_s,
@@ -219,7 +231,7 @@ def document(weighed: Weighed, command: Command, seed: int, limits: Sequence[Pla
         ],
         "refused": weighed.refused,
         "absent": weighed.absent,
-        "limits": [{"text": limit.text, "state": limit.state(weighed)} for limit in limits],
+        "limits": [{"text": limit.text, "state": limit.state(weighed)} for limit in outcome.limits],
         "why": _why(weighed.why),
         "findings": [
             {

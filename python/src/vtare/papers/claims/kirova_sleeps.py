@@ -154,7 +154,7 @@ def _io() -> list[Claim]:
     own = max(spread["HPTSleep", moved, load] for load in ("idle", "io_network"))
     claims.append(sentence("hpt-medians-stay").claim(
         "Under I/O load, the medians of HPTSleep are those of the idle system.", "the same",
-        ", ".join(f"{p} {100 * (b / a - 1):+.0f} %" for p, (a, b) in shifts.items()),
+        ", ".join(f"{p} {100 * (b / a - 1):+z.0f} %" for p, (a, b) in shifts.items()),
         decide(holds=all(abs(b / a - 1) <= 0.05 for a, b in shifts.values())),
         f"On {moved} the shift of {significant(io - idle)} ns is {significant((io - idle) / own, 2)} half IQRs.",
     ))  # fmt: skip

@@ -75,7 +75,7 @@ def _cost() -> list[Claim]:
     most = max(changes, key=lambda key: abs(changes[key]))
     cpu = sentence("cpu-medians").claim(
         "CPU load has no big effect on the medians of clock reads.", "no big effect",
-        f"{small} of {len(changes)} change by 10 % at most; {most[0]} on {most[1]} by {changes[most]:+.1f} %",
+        f"{small} of {len(changes)} change by 10 % at most; {most[0]} on {most[1]} by {changes[most]:+z.1f} %",
         decide(holds=small == len(changes), in_part=2 * small > len(changes)),
         "Against the idle system. The largest changes are of TSC reads that became faster.",
     )  # fmt: skip
