@@ -70,6 +70,7 @@ def test_a_command_is_measured_inside_with_its_directory_and_nothing_is_left(wor
             assert one["start"] > 0
             assert one["stop"] > 0
             assert one["start"] + one["wall time"] < one["whole"]
+            assert one["memory in all"] is None or 0 < one["memory in all"] < 100e6
             # Without control groups it is not known.
             assert one["CPU time outside"] is None if group._root() is None else one["CPU time outside"] > 0
     # On the host it runs as it is; the sandbox writes to a layer of its own.

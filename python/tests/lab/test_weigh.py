@@ -29,7 +29,7 @@ from vtare.sentences import weigh as wording
 from vtare.terminal.weigh import show_weighed
 from vtare.weigh import group
 from vtare.weigh.page import weighed_page
-from vtare.weigh.runner import FIGURES, OUTSIDE, START, STOP, WHOLE
+from vtare.weigh.runner import FIGURES, MEMORY, OUTSIDE, START, STOP, WHOLE
 from vtare.weigh.verdict import (
     PlatformLimit,
     WeighedOutcome,
@@ -65,7 +65,7 @@ class Planted:
         (command,) = commands
         wall = 1e8 * self.factors[command.text] * self._noisy()
         start = 1e6 * len(command.text)
-        took = {START: start, WHOLE: start + wall + 1e6, STOP: 1e6, OUTSIDE: 5e6}
+        took = {START: start, WHOLE: start + wall + 1e6, STOP: 1e6, OUTSIDE: 5e6, MEMORY: 1e6 * len(command.text)}
         readings = {name: Reading(name, (value,)) for name, value in took.items()}
         run = Measured(
             begin_ns=0, wall_ns=wall, user_ns=wall / 2, system_ns=0, most_resident_byte=self._peak,
@@ -80,7 +80,7 @@ class Alike(Planted):
     def run(
         self, commands: Sequence[Command], cpus: Sequence[Sequence[int]] | None = None
     ) -> tuple[list[Measured], MachineTime]:
-        took = {name: Reading(name, (1e6 * self._noisy(),)) for name in (START, WHOLE, STOP, OUTSIDE)}
+        took = {name: Reading(name, (1e6 * self._noisy(),)) for name in (START, WHOLE, STOP, OUTSIDE, MEMORY)}
         run = Measured(
             begin_ns=0, wall_ns=1e8 * self._noisy(), user_ns=5e7 * self._noisy(), system_ns=0,
             most_resident_byte=int(9e6 * self._noisy()), least_byte=3_000_000, readings=took,
@@ -153,11 +153,9 @@ def test_the_screen_of_80_columns_is_as_agreed() -> None:
 
 def test_memory_below_that_of_the_measuring_program_is_no_value() -> None:
     result = weighed({"host": 1.0, "nspawn": 1.0}, rounds=8, peak=3_100_000)
-    out = io.StringIO()
-    show_weighed(Console(file=out, width=80), result)
-    assert "MB" not in out.getvalue()
     runs = [run for one in document(outcome_of(result))["platforms"] for run in one["runs"]]
     assert {run["peak memory"] for run in runs} == {None}
+    assert {run["memory in all"] for run in runs} == {4e6, 6e6}
     assert all((run["wall time"] or 0) > 0 for run in runs)
 
 
@@ -246,6 +244,7 @@ def test_a_control_group_counts_and_ends_what_was_started_in_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(group, "_ROOTS", (tmp_path / "none", tmp_path))
+    monkeypatch.setattr(group, "_MEMORY", tmp_path / "none")
     monkeypatch.setattr(group, "_EMPTY_S", 0.05)
     monkeypatch.setattr(group, "kernel_text", _kernel_text)
     (tmp_path / "cgroup.controllers").touch()
@@ -266,7 +265,6 @@ def test_a_control_group_counts_and_ends_what_was_started_in_it(
     assert [one.name for one in group.leftovers()] == [place.name]
     assert "still runs" in str(group.leftovers()[0].kept_because)
     monkeypatch.setattr(group, "_ROOTS", (tmp_path / "none",))
-    monkeypatch.setattr(group, "_MEMORY", tmp_path / "none")
     without = group.Group(4)
     with without.around_start():
         pass
@@ -301,6 +299,33 @@ def test_memory_is_limited_by_either_version_of_control_groups(tmp_path: Path, m
     monkeypatch.setattr(group, "_MEMORY", tmp_path / "none")
     with pytest.raises(MachineCannot, match="cannot keep --memory"):
         group.Group(3, 5_000_000)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_memory_is_counted_from_what_was_there_in_either_version(
+    version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    second, first = tmp_path / "unified", tmp_path / "memory"
+    for path in (second, first / "own"):
+        path.mkdir(parents=True)
+    (second / "cgroup.controllers").touch()
+    if version == 1:
+        (first / "memory.limit_in_bytes").touch()
+    monkeypatch.setattr(group, "_ROOTS", (second,))
+    monkeypatch.setattr(group, "_MEMORY", first)
+    monkeypatch.setattr(group, "kernel_text", _kernel_text)
+    made = group.Group(1)
+    # No such file: a kernel that does not count it.
+    with made.most_memory() as risen:
+        assert risen() is None
+    peak, now = ("max_usage_in_bytes", "usage_in_bytes") if version == 1 else ("peak", "current")
+    (place,) = (first if version == 1 else second).glob("vtare-*")
+    (place / f"memory.{peak}").write_text("9000000")
+    (place / f"memory.{now}").write_text("1000000")
+    with made.most_memory() as risen:
+        assert (place / f"memory.{peak}").read_text().startswith("0")
+        (place / f"memory.{peak}").write_text("5000000")
+        assert risen() == 4_000_000
 
 
 @pytest.mark.parametrize("size", ["0", "many", "5 ms"])

@@ -64,7 +64,7 @@ def percent(ratio: float) -> str:
 _TENFOLD: Final = 10.0
 
 
-def change_range(low: float, high: float) -> str:
+def change_range(low: float, high: float, digits: int = 1) -> str:
     """Two ratios as changes with their signs; as ratios where one is tenfold or beyond.
 
     >>> change_range(0.98, 1.031)
@@ -74,10 +74,10 @@ def change_range(low: float, high: float) -> str:
     """
     if math.isinf(high):
         # As far as the step of the figures tells.
-        return wording.or_more(ratio_text(low) if low >= _TENFOLD else f"{100 * (low - 1):+z.1f} %")
+        return wording.or_more(ratio_text(low) if low >= _TENFOLD else f"{100 * (low - 1):+z.{digits}f} %")
     if high >= _TENFOLD:
         return f"{ratio_range_text(low, high)}\N{MULTIPLICATION SIGN}"
-    return f"{100 * (low - 1):+z.1f} to {100 * (high - 1):+z.1f} %"
+    return f"{100 * (low - 1):+z.{digits}f} to {100 * (high - 1):+z.{digits}f} %"
 
 
 def change_and_range(finding: Finding, digits: int = 1) -> tuple[str, str]:
@@ -90,7 +90,7 @@ def change_and_range(finding: Finding, digits: int = 1) -> tuple[str, str]:
     change = ratio_text(finding.ratio) if is_tenfold else f"{100 * (finding.ratio - 1):+z.{digits}f} %"
     if ends and is_tenfold and math.isinf(ends[1]):
         return change, wording.or_more(ratio_text(ends[0]))
-    return change, change_range(*ends) if ends else ""
+    return change, change_range(*ends, digits) if ends else ""
 
 
 def sentence(found: Compared, finding: Finding) -> str:

@@ -117,7 +117,8 @@ class WeighedPlatform(TypedDict):
     ]
     runs: Annotated[
         list[dict[str, float | None]],
-        "wall time, CPU time, start, stop, whole and CPU time outside in ns, peak memory in B; null: not known",
+        "wall time, CPU time, start, stop, whole and CPU time outside in ns, peak memory and memory in all in B; null: "
+        "not known",
     ]
 
 

@@ -61,13 +61,14 @@ ENDED: Final[Mapping[str, str]] = {
     "pairs": "stopped by --rounds",
     "interrupted": "interrupted",
 }
-HEADINGS: Final = ("", "wall time", "95 % interval", "verdict", "CPU", "peak", "start", "stop", "CPU outside")
+HEADINGS: Final = ("", "wall time", "95 % interval", "verdict", "CPU", "memory", "start", "stop", "CPU outside")
 #: Why a figure of a run is not known.
 MISSING: Final = {
     "start": "the start is not known",
     "whole": "the whole is not known",
     "stop": "the clock inside is another one: the start includes the stop",
     "CPU time outside": "its processes are in a control group of their own, or this machine gives none",
+    "memory in all": "its processes are in a control group of their own, or this machine counts none",
 }
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import time
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final
 
 from vtare.errors import MachineCannot
 from vtare.kernel_files import kernel_text
@@ -16,12 +17,14 @@ from vtare.platforms.owner import Leftover, own_prefix, owner_of, still_runs
 from vtare.sentences import weigh as wording
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 #: Where version 2 is mounted: alone, or beside version 1.
 _ROOTS: Final = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified"))
 #: Where version 1 limits memory.
 _MEMORY: Final = Path("/sys/fs/cgroup/memory")
+#: The most memory since the file was written to (in version 2 since Linux 6.12, in this descriptor), and that of now.
+_MOST: Final = (("memory.max_usage_in_bytes", "memory.usage_in_bytes"), ("memory.peak", "memory.current"))
 _MARK: Final = "-weigh-group-"
 _EMPTY_S: Final = 2.0
 """How long the processes of a group may take to be gone."""
@@ -42,11 +45,13 @@ class Group:
         name = f"{own_prefix()}{_MARK}{at}"
         root = _root()
         self._counts = root is not None and self._make(root, "", name)
+        is_first_version = (_MEMORY / "memory.limit_in_bytes").exists()
+        has_memory = is_first_version and self._make(_MEMORY, "memory", name)
         if memory_byte is None:
             return
         try:
-            if (_MEMORY / "memory.limit_in_bytes").exists():
-                if not self._make(_MEMORY, "memory", name):
+            if is_first_version:
+                if not has_memory:
                     raise OSError(wording.NO_GROUP)
                 limits = {"memory.limit_in_bytes": memory_byte, "memory.memsw.limit_in_bytes": memory_byte}
             elif root is not None and self._counts:
@@ -89,6 +94,31 @@ class Group:
             if name == "usage_usec" and value.isdecimal():
                 return 1000 * int(value)
         return None
+
+    @contextmanager
+    def most_memory(self) -> Iterator[Callable[[], int | None]]:
+        """Give what tells how far the memory of all that runs in it rose since, in bytes; None where it is not counted.
+
+        The kernel's own memory for it is included, and files that nobody had read before.
+        """
+        with ExitStack() as stack:
+            counted: list[tuple[IO[str], int]] = []
+            # That of memory is the last.
+            for place, (most, now) in itertools.product([one for one, _ in self._places[-1:]], _MOST):
+                with suppress(OSError, ValueError):
+                    peak = stack.enter_context((place / most).open("r+"))
+                    peak.write("0")
+                    peak.flush()
+                    counted.append((peak, int((place / now).read_text())))
+
+            def risen() -> int | None:
+                with suppress(OSError, ValueError):
+                    for peak, before in counted:
+                        peak.seek(0)
+                        return max(0, int(peak.read()) - before)
+                return None
+
+            yield risen
 
     def end(self) -> None:
         """End all that runs in it."""

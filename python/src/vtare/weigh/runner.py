@@ -35,9 +35,9 @@ _END_S: Final = 0.5
 _NOT_MEASURED: Final = ("exit_code", "signal", "timed_out", "printed_too_much")
 
 
-def _reading(name: str) -> Figure:
+def _reading(name: str, unit: str = "ns") -> Figure:
     return Figure(
-        name, "ns", lambda run: next(iter(run.readings[name].values), None), step=lambda _: 1.0,
+        name, unit, lambda run: next(iter(run.readings[name].values), None), step=lambda _: 1.0,
         missing=lambda run: None if run.readings[name].values else run.readings[name].missing,
     )  # fmt: skip
 
@@ -46,9 +46,10 @@ START: Final = "start"
 WHOLE: Final = "whole"
 STOP: Final = "stop"
 OUTSIDE: Final = "CPU time outside"
+MEMORY: Final = "memory in all"
 #: What is compared: wall time, CPU time and peak memory inside; the start, the whole as the launcher takes it, the
-#: stop, and the CPU time of the platform itself.
-FIGURES: Final = (*COUNTED[:3], *map(_reading, (START, WHOLE, STOP, OUTSIDE)))
+#: stop, and the CPU time of the platform itself; the memory of both.
+FIGURES: Final = (*COUNTED[:3], *map(_reading, (START, WHOLE, STOP, OUTSIDE)), _reading(MEMORY, "B"))
 
 
 class RefusedThere(Exception):
@@ -71,6 +72,7 @@ class Ran:
     begin_ns: int
     whole_ns: int
     used_ns: int | None
+    most_byte: int | None
 
 
 class WeighRunner:
@@ -143,7 +145,7 @@ class WeighRunner:
     def _carry_out(self, name: str, program: Sequence[str]) -> Ran:
         """Run a program of vtare's own on a platform."""
         launcher, group = self._launchers[name], self._groups[name]
-        with tempfile.TemporaryFile(prefix="vtare-weigh-") as errors:
+        with tempfile.TemporaryFile(prefix="vtare-weigh-") as errors, group.most_memory() as most_memory:
             words, used_before = launcher.words(program), group.used_ns()
             try:
                 with group.around_start():
@@ -161,11 +163,11 @@ class WeighRunner:
                 if left_s < self._most_s:
                     raise OutOfTime from None
                 raise RefusedThere(name, wording.still_ran(self._most_s)) from None
-            whole, used = time.monotonic_ns() - begin, group.used_ns()
+            whole, used, most = time.monotonic_ns() - begin, group.used_ns(), most_memory()
             errors.seek(0)
             reported = plain_text(errors.read(_SHOWN).decode(errors="replace")).strip()
         used_here = None if used is None or used_before is None else used - used_before
-        return Ran(_answer(printed), process.returncode, reported, begin, whole, used_here)
+        return Ran(_answer(printed), process.returncode, reported, begin, whole, used_here, most)
 
     def _measured(self, name: str, ran: Ran, counted: dict[str, Any]) -> Measured:
         begin, whole, used = ran.begin_ns, ran.whole_ns, ran.used_ns
@@ -176,13 +178,15 @@ class WeighRunner:
             self.apart.add(name)
         start_ns = whole - counted["wall_ns"] if name in self.apart else counted["begin_ns"] - begin
         stop_ns = None if name in self.apart else whole - start_ns - counted["wall_ns"]
-        known = used is not None and self._launchers[name].STAYS
-        outside_ns = used - counted["user_ns"] - counted["system_ns"] if known else None
+        stays = self._launchers[name].STAYS
+        outside_ns = used - counted["user_ns"] - counted["system_ns"] if stays and used is not None else None
         took = {START: start_ns, WHOLE: whole, STOP: stop_ns, OUTSIDE: outside_ns}
+        took[MEMORY] = ran.most_byte if stays else None
+        units = {figure.name: figure.unit for figure in FIGURES}
         readings = {
-            key: Reading(key, (), "ns", missing=wording.MISSING[key])
+            key: Reading(key, (), units[key], missing=wording.MISSING[key])
             if value is None or value < 0
-            else Reading(key, (value,), "ns")
+            else Reading(key, (value,), units[key])
             for key, value in took.items()
         }
         # On the launcher's clock: runs in turn are compared by when they were begun here.

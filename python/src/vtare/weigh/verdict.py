@@ -12,7 +12,7 @@ from vtare.quantity_text import quantity_in
 from vtare.records.answer import answered
 from vtare.sentences import weigh as wording
 from vtare.stats import Verdict
-from vtare.weigh.runner import FIGURES, START
+from vtare.weigh.runner import FIGURES, MEMORY, START
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _TWICE: Final = 1.995
 """The ratio from which people speak of times instead of percent."""
 #: Words of `--fail-if` for figures.
-_FIGURES: Final = {"wall": "wall time", "cpu": "CPU time", "memory": "peak memory", "start": START}
+_FIGURES: Final = {"wall": "wall time", "cpu": "CPU time", "memory": MEMORY, "start": START}
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,20 +153,19 @@ def basis(compared: Compared) -> str:
 
 def rows(compared: Compared) -> list[tuple[str, ...]]:
     """A line of text for each platform: the host's own figures, then the others' changes, the cheapest first."""
-    wall, cpu, peak, start, _, stop, outside = FIGURES
-    hidden = peak.hidden([pair.runs[0] for pair in compared.pairs]) is not None
-    host = [median_text(compared, wall, 0), median_text(compared, cpu, 0)]
-    host += [
-        "-" if hidden else median_text(compared, peak, 0),
-        *(_beside(compared, figure, 0) for figure in (start, stop, outside)),
+    wall, cpu, _, start, _, stop, outside, memory = FIGURES
+    beside = [
+        [_beside(compared, figure, command) for figure in (memory, start, stop, outside)]
+        for command in range(len(compared.commands))
     ]
-    lines = [(compared.commands[0].text, host[0], "", "", *host[1:])]
+    wall_text, cpu_text = (median_text(compared, figure, 0) for figure in (wall, cpu))
+    lines = [(compared.commands[0].text, wall_text, "", "", cpu_text, *beside[0])]
     for one in ranked(compared):
-        change, interval = change_and_range(one)
-        beside = [_change(compared, figure.name, one.command) for figure in (cpu, peak)]
+        # From twice the time on, a tenth of a percent is beyond what anybody can see, and takes room.
+        is_wide = max(one.ratio or 0.0, one.high or 0.0) >= _TWICE
+        change, interval = change_and_range(one, 0 if is_wide else 1)
         name = compared.commands[one.command].text
-        after = [_beside(compared, figure, one.command) for figure in (start, stop, outside)]
-        lines.append((name, change, interval, one.word, *beside, *after))
+        lines.append((name, change, interval, one.word, _change(compared, cpu.name, one.command), *beside[one.command]))
     return lines
 
 
