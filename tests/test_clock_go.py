@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from witnesses import witnesses
+from witnesses import kept_page, witnesses
 
 MODULES = ("bindings/go", "examples/go", "bench/go")
 
@@ -60,24 +60,15 @@ def test_the_example_wakes_on_time_and_states_utc(root: Path, go: str) -> None:
 def test_a_lease_and_a_commit_hold_by_the_page_beside_a_witness_that_lies(
     root: Path, go: str, vtare: Path, tmp_path: Path
 ) -> None:
-    page = str(tmp_path / "utc")
-    with witnesses(0, 0, -3_600_000_000_000) as addresses:
-        keeper = subprocess.Popen([str(vtare), "clock", "--witness", addresses, "--page", page, "--quiet"])
-        try:
-            deadline_s = time.monotonic() + 30
-            while not Path(page).exists():
-                assert keeper.poll() is None and time.monotonic() < deadline_s, "nobody keeps the page"  # noqa: PT018
-                time.sleep(0.05)
-            before_ns = time.time_ns()
-            done = run(go, "run", "./lease", directory=root / "examples/go", VTARE_UTC_PAGE=page)
-            after_ns = time.time_ns()
-        finally:
-            keeper.terminate()
-            assert keeper.wait(30) == 0
+    page = tmp_path / "utc"
+    with witnesses(0, 0, -3_600_000_000_000) as addresses, kept_page(vtare, addresses, page):
+        before_ns = time.time_ns()
+        done = run(go, "run", "./lease", directory=root / "examples/go", VTARE_UTC_PAGE=str(page))
+        after_ns = time.time_ns()
     assert done.returncode == 0, done.stdout + done.stderr
     assert "the lease held" in done.stdout
     assert before_ns <= int(done.stdout.partition("committed at ")[2].split()[0]) <= after_ns
     # Nobody keeps it any more.
-    alone = run(go, "run", "./lease", directory=root / "examples/go", VTARE_UTC_PAGE=page)
+    alone = run(go, "run", "./lease", directory=root / "examples/go", VTARE_UTC_PAGE=str(page))
     assert alone.returncode != 0
     assert "UTC is not confirmed" in alone.stderr

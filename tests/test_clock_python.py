@@ -14,10 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from native import Installed, need, run
+from witnesses import kept_page, witnesses
 
 from vtare import clock
 from vtare.clock import _library
 from vtare.errors import VtareError
+from vtare.watch.utc_page import kept_utc
 
 
 @pytest.fixture(scope="module")
@@ -227,3 +229,19 @@ class TestWithTheLibrary:
         with pytest.raises(clock.ClockError, match="runs already") as caught:
             clock.start(source="os")
         assert caught.value.errno == errno.EALREADY
+
+
+def test_the_page_of_vtare_clock_is_what_watch_shows_of_utc(vtare: Path, tmp_path: Path) -> None:
+    page = tmp_path / "utc"
+    with witnesses(0, 0, -3_600_000_000_000) as addresses, kept_page(vtare, addresses, page):
+        until_s = time.monotonic() + 30
+        while (kept := kept_utc(page)) is None or kept.status != "synchronized":
+            assert time.monotonic() < until_s, kept
+            time.sleep(0.02)
+    assert (kept.hosts, kept.liars) == (3, 1)
+    # The witnesses state 2 ms; a round trip on loopback is short, or the page would not be vouched for.
+    assert kept.width_s is not None
+    assert 0.002 < kept.width_s < 0.2
+    later = kept_utc(page, time.monotonic_ns() + 10**9)
+    assert later is not None
+    assert (later.status, later.width_s, later.hosts) == ("unknown", None, None), "nobody keeps it any more"
