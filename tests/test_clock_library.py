@@ -91,15 +91,22 @@ def test_the_python_example_agrees_with_the_system_clock(root: Path, installed: 
     agreed(run(command, PYTHONPATH=str(root / "python/src"), VTARE_CLOCK_LIBRARY=str(installed.library)))
 
 
-@pytest.mark.parametrize("language", ["c", "python"])
+@pytest.mark.parametrize("language", ["c", "cpp", "java", "python", "rust"])
 def test_a_lease_and_a_commit_hold_beside_a_witness_that_lies(
-    root: Path, installed: Installed, tmp_path: Path, language: str
+    root: Path, installed: Installed, tmp_path: Path, request: pytest.FixtureRequest, language: str
 ) -> None:
-    command = [sys.executable, str(root / "examples/python/lease.py")]
-    environment = {"PYTHONPATH": str(root / "python/src"), "VTARE_CLOCK_LIBRARY": str(installed.library)}
-    if language == "c":
-        command = [str(installed.build(root / "examples/c/lease.c", tmp_path, static=False))]
-        environment = {"LD_LIBRARY_PATH": str(installed.lib)}
+    environment = {"LD_LIBRARY_PATH": str(installed.lib), "VTARE_CLOCK_LIBRARY": str(installed.library)}
+    match language:
+        case "java":
+            command = ["java", "-cp", request.getfixturevalue("classes"), "Lease"]
+        case "python":
+            command = [sys.executable, str(root / "examples/python/lease.py")]
+            environment["PYTHONPATH"] = str(root / "python/src")
+        case "rust":
+            manifest = ["--manifest-path", str(root / "Cargo.toml"), "--package", "vtare-witness"]
+            command = [need("cargo", "rustup"), "run", "--quiet", "--locked", *manifest, "--example", "lease"]
+        case _:
+            command = [str(installed.build(root / f"examples/{language}/lease.{language}", tmp_path))]
     with witnesses(0, 0, -3_600_000_000_000) as addresses:
         before_ns = time.time_ns()
         done = run(command, VTARE_WITNESSES=addresses, **environment)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import signal
 import threading
@@ -14,10 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from native import Installed, need, run
+from witnesses import kept_page, witnesses
 
 from vtare import clock
 from vtare.clock import _library
 from vtare.errors import VtareError
+from vtare.watch.utc_page import kept_utc
 
 
 @pytest.fixture(scope="module")
@@ -227,3 +230,35 @@ class TestWithTheLibrary:
         with pytest.raises(clock.ClockError, match="runs already") as caught:
             clock.start(source="os")
         assert caught.value.errno == errno.EALREADY
+
+
+def test_the_page_of_vtare_clock_is_what_watch_shows_of_utc(vtare: Path, tmp_path: Path) -> None:
+    page = tmp_path / "utc"
+    with witnesses(0, 0, -3_600_000_000_000) as addresses, kept_page(vtare, addresses, page):
+        until_s = time.monotonic() + 30
+        while (kept := kept_utc(page)) is None or kept.status != "synchronized":
+            assert time.monotonic() < until_s, kept
+            time.sleep(0.02)
+    assert (kept.hosts, kept.liars) == (3, 1)
+    # The witnesses state 2 ms; a round trip on loopback is short, or the page would not be vouched for.
+    assert kept.width_s is not None
+    assert 0.002 < kept.width_s < 0.2
+    later = kept_utc(page, time.monotonic_ns() + 10**9)
+    assert later is not None
+    assert (later.status, later.width_s, later.hosts) == ("unknown", None, None), "nobody keeps it any more"
+
+
+@pytest.mark.parametrize(("ahead_s", "right"), [(0, True), (3600, False), (-3600, False)])
+def test_check_says_whether_utc_is_right_here_and_by_how_much(vtare: Path, ahead_s: int, right: bool) -> None:
+    # Two witnesses agree with each other, and here the clock is ahead of them or behind.
+    with witnesses(-ahead_s * 10**9, -ahead_s * 10**9, 5 * 10**12) as addresses:
+        done = run([str(vtare), "check", "--seconds", "5", "--json", "--witness", addresses])
+    assert done.returncode == 0, done.stderr
+    utc = json.loads(done.stdout)["utc"]
+    assert (utc["right"], utc["hosts"], utc["liars"]) == (right, 3, 1)
+    least_ns, most_ns = utc["ahead_least_ns"], utc["ahead_most_ns"]
+    # The witnesses state 2 ms; the greatest offset also has the round trip.
+    assert least_ns <= ahead_s * 10**9 <= most_ns
+    assert most_ns - least_ns <= 3e6 + 2 * utc["round_trip_ns"] + 1e8
+    words = {0: "UTC is right here to", 3600: "at least 3600 s ahead.", -3600: "at least 3600 s behind."}
+    assert words[ahead_s] in utc["text"]

@@ -6,10 +6,12 @@ import hashlib
 import hmac
 import socket
 import struct
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 #: Stands in for a key on loopback.
 NO_KEY = b"vtare without a key: loopback :)"
@@ -55,3 +57,19 @@ def witnesses(*offsets_ns: int) -> Iterator[str]:
         for thread, line in zip(threads, sockets, strict=True):
             thread.join()
             line.close()
+
+
+@contextmanager
+def kept_page(vtare: Path, addresses: str, page: Path) -> Iterator[None]:
+    """`vtare clock` keeps this page."""
+    keeper = subprocess.Popen([str(vtare), "clock", "--witness", addresses, "--page", str(page), "--quiet"])
+    try:
+        until_s = time.monotonic() + 30
+        while not page.exists():
+            assert keeper.poll() is None
+            assert time.monotonic() < until_s, "nobody keeps the page"
+            time.sleep(0.05)
+        yield
+    finally:
+        keeper.terminate()
+        assert keeper.wait(30) == 0

@@ -17,6 +17,8 @@ const (
 	// Unknown: nothing bounds UTC (the interval is the zero value); or this may be a guest whose stops stay unseen,
 	// and the interval holds only if it was not stopped since the daemon's last measurement.
 	Unknown
+	// Disrupted: time on this machine was disrupted, and nothing is known until the next round of `vtare clock`.
+	Disrupted
 )
 
 // UTCInterval holds UTC if its status states so.

@@ -84,6 +84,13 @@ struct checked {
     return interval;
 }
 
+/* Names the witnesses of this process and the file of their key; null: those of the environment. Throws vtare::error. */
+inline void clock_witness(const char* witnesses, const char* key_file = nullptr) {
+    if (vtare_clock_witness(witnesses, key_file) != 0) {
+        throw error();
+    }
+}
+
 /* UTC as witnesses confirm it, in one round trip. Throws vtare::error. */
 [[nodiscard]] inline struct vtare_utc_confirmed now_utc_confirmed() {
     struct vtare_utc_confirmed confirmed = {};

@@ -59,6 +59,10 @@ pub struct UtcLine {
     pub generation: u64,
     /// Rounds that ended, so that a reader knows which came after a disruption of its own.
     pub rounds: u64,
+    /// Hosts whose statements count in the last round that is vouched for.
+    pub hosts: u32,
+    /// How many of them may be wrong.
+    pub liars: u32,
 }
 
 impl Default for UtcLine {
@@ -74,6 +78,8 @@ impl Default for UtcLine {
             status: UtcStatus::Unknown,
             generation: 0,
             rounds: 0,
+            hosts: 0,
+            liars: 0,
         }
     }
 }
@@ -185,6 +191,8 @@ impl Keeper {
                 until: round.begun + self.heartbeat * HOLDS_HEARTBEATS,
                 status: UtcStatus::Synchronized,
                 rounds,
+                hosts: u32::try_from(confirmed.hosts).unwrap_or(u32::MAX),
+                liars: u32::try_from(confirmed.liars).unwrap_or(u32::MAX),
                 ..self.line
             },
             _ => {

@@ -53,8 +53,9 @@ impl UtcPage {
             status,
             line.generation,
             line.rounds,
+            u64::from(line.hosts) << 32 | u64::from(line.liars),
         ];
-        words[2..12].iter().zip(values).for_each(|(word, value)| word.store(value, Ordering::Relaxed));
+        words[2..].iter().zip(values).for_each(|(word, value)| word.store(value, Ordering::Relaxed));
         words[0].store(MAGIC, Ordering::Relaxed);
         words[1].store(sequence.wrapping_add(1), Ordering::Release);
     }
@@ -88,6 +89,8 @@ impl UtcPage {
                 },
                 generation: word(10),
                 rounds: word(11),
+                hosts: (word(12) >> 32) as u32,
+                liars: word(12) as u32,
             };
             let known = word(0) == MAGIC;
             fence(Ordering::Acquire);
@@ -180,6 +183,8 @@ mod tests {
             status: UtcStatus::Synchronized,
             generation: 7,
             rounds,
+            hosts: 3,
+            liars: 1,
         }
     }
 

@@ -1,6 +1,6 @@
 //! `vtare clock`: keeps the page from which all processes of this machine read UTC, as witnesses confirm it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use vtare_clock::{Confirmed, Unconfirmed, UtcLine, UtcStatus};
 use vtare_witness::{PageWriter, Witnesses, page_path};
@@ -27,16 +27,22 @@ pub(crate) struct ClockArguments {
     page: Option<PathBuf>,
 }
 
+/// The witnesses of `--witness` and `--key-file`.
+///
+/// # Errors
+/// For those that cannot be asked.
+pub(crate) fn witnesses(list: &str, key_file: Option<&Path>) -> Result<Witnesses, Failure> {
+    let key = peers::key(key_file)?;
+    Witnesses::new(list, key.as_ref()).map_err(|error| Failure::Input(format!("--witness: {error}")))
+}
+
 /// Keeps the page until SIGTERM or SIGINT, which are its ordinary end.
 ///
 /// # Errors
 /// For witnesses that cannot be asked, or a page that cannot be written.
 pub(crate) fn command(arguments: &ClockArguments, context: &Context) -> Result<Exit, Failure> {
     let list = arguments.witness.clone().or_else(|| std::env::var(vtare_witness::WITNESSES_VARIABLE).ok());
-    let key = peers::key(arguments.key_file.as_deref())?;
-    let list = list.unwrap_or_default();
-    let witnesses =
-        Witnesses::new(&list, key.as_ref()).map_err(|error| Failure::Input(format!("--witness: {error}")))?;
+    let witnesses = witnesses(&list.unwrap_or_default(), arguments.key_file.as_deref())?;
     let path = arguments.page.clone().unwrap_or_else(page_path);
     let page = PageWriter::open(&path).map_err(|error| {
         let path = path.display();

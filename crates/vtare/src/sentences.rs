@@ -531,6 +531,13 @@ sentences! {
         not_known() = "NOT KNOWN: the time that a busy loop loses was not measured.";
         lost_to(share, who) = "A busy loop lost {share} of its time to {who}.";
         reading_takes(time) = "Reading the clock takes {time}.";
+        utc_right(most, hosts, liars) =
+            "UTC is right here to {most}: {hosts} hosts confirm it, of which {liars} may be wrong.";
+        utc_right_by_one(most) = "UTC is right here to {most}, if the one host that confirms it is right.";
+        utc_ahead(least, remedy) = "UTC is wrong here: the clock is at least {least} ahead. {remedy}";
+        utc_behind(least, remedy) = "UTC is wrong here: the clock is at least {least} behind. {remedy}";
+        step_clock(command) = "Set it: {command}";
+        start_daemon() = "Start an NTP daemon.";
 
         // Who takes time.
         other_programs() = "other programs";

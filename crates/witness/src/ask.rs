@@ -1,6 +1,6 @@
 //! Questions to witnesses over UDP.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::time::Duration;
 
 use vtare_clock::{Clock, Confirmed, Patience, Round, Unconfirmed, WitnessAnswer, confirm};
@@ -73,6 +73,7 @@ pub struct Confirmation {
 /// Witnesses that this machine asks.
 #[derive(Clone, Debug)]
 pub struct Witnesses {
+    /// As the socket takes them: those of IPv4 mapped to IPv6 where not all are of IPv4.
     addresses: Vec<SocketAddr>,
     key: HeartbeatKey,
     own_host: u64,
@@ -99,6 +100,13 @@ impl Witnesses {
         if let (None, Some((name, _))) = (key, far) {
             return Err(WitnessError::NeedsKey { name: (*name).to_owned() });
         }
+        let all_ipv4 = addresses.iter().all(|address| address.ip().to_canonical().is_ipv4());
+        let addresses = addresses.into_iter().map(|to| match to.ip().to_canonical() {
+            IpAddr::V4(ip) if all_ipv4 => (ip, to.port()).into(),
+            IpAddr::V4(ip) => (ip.to_ipv6_mapped(), to.port()).into(),
+            IpAddr::V6(_) => to,
+        });
+        let addresses = addresses.collect();
         let key = PresharedKey::for_heartbeats(key);
         let own_host = kernel_file::boot_id().map_or(0, |boot| key.host(boot.as_bytes()));
         Ok(Self { addresses, key, own_host })
@@ -115,7 +123,7 @@ impl Witnesses {
     /// # Errors
     /// [`WitnessError::System`].
     pub fn socket(&self) -> Result<UdpSocket, WitnessError> {
-        let all_ipv4 = self.addresses.iter().all(|address| address.ip().to_canonical().is_ipv4());
+        let all_ipv4 = self.addresses.iter().all(SocketAddr::is_ipv4);
         let any: SocketAddr =
             if all_ipv4 { (Ipv4Addr::UNSPECIFIED, 0).into() } else { (Ipv6Addr::UNSPECIFIED, 0).into() };
         let socket = UdpSocket::bind(any).map_err(WitnessError::System)?;
@@ -151,7 +159,6 @@ impl Witnesses {
     /// # Errors
     /// [`WitnessError::System`].
     pub fn ask(&self, clock: &Clock, socket: &UdpSocket, limit: Span) -> Result<Round, WitnessError> {
-        let over_ipv6 = socket.local_addr().map_err(WitnessError::System)?.is_ipv6();
         let begun = clock.now_ordered();
         let mut answers: Vec<Option<WitnessAnswer>> = vec![None; self.addresses.len()];
         let mut asked: Vec<(Nonce, usize, Timestamp<_>)> = Vec::new();
@@ -167,11 +174,16 @@ impl Witnesses {
             }
             if passed >= ask_again {
                 ask_again = passed + ASK_AGAIN;
-                for (place, _) in answers.iter().enumerate().filter(|(_, answer)| answer.is_none()) {
-                    let nonce = new_nonce().map_err(WitnessError::System)?;
-                    asked.push((nonce, place, clock.now_ordered()));
-                    // A witness that cannot be reached is one that does not answer.
-                    let _ = self.send(socket, over_ipv6, place, &heartbeat::request(&self.key, &nonce));
+                let mut nonces = [Nonce::default(); MOST];
+                let nonces = &mut nonces[..answers.len()];
+                renew(nonces).map_err(WitnessError::System)?;
+                for (place, nonce) in nonces.iter().enumerate() {
+                    if answers[place].is_none() {
+                        let request = heartbeat::request(&self.key, nonce);
+                        asked.push((*nonce, place, clock.now_ordered()));
+                        // A witness that cannot be reached is one that does not answer.
+                        let _ = socket.send_to(&request, self.addresses[place]);
+                    }
                 }
             }
             let mut datagram = [0; HEARTBEAT_BYTE + 1];
@@ -184,15 +196,6 @@ impl Witnesses {
             if answers[place].is_none() {
                 answers[place] = Some(answer(&stated, sent, received));
             }
-        }
-    }
-
-    fn send(&self, socket: &UdpSocket, over_ipv6: bool, place: usize, request: &[u8]) -> std::io::Result<usize> {
-        let to = self.addresses[place];
-        match to.ip().to_canonical() {
-            std::net::IpAddr::V4(ip) if over_ipv6 => socket.send_to(request, (ip.to_ipv6_mapped(), to.port())),
-            std::net::IpAddr::V4(ip) => socket.send_to(request, (ip, to.port())),
-            std::net::IpAddr::V6(_) => socket.send_to(request, to),
         }
     }
 }
@@ -216,14 +219,13 @@ fn answer(
 }
 
 /// Random bits, and those of the CPU's own source: a guest that is restored from a snapshot repeats the kernel's.
-fn new_nonce() -> std::io::Result<Nonce> {
-    let mut nonce = Nonce::default();
-    getrandom::fill(&mut nonce).map_err(|error| std::io::Error::other(error.to_string()))?;
-    for half in nonce.chunks_exact_mut(8) {
+fn renew(nonces: &mut [Nonce]) -> std::io::Result<()> {
+    getrandom::fill(nonces.as_flattened_mut()).map_err(|error| std::io::Error::other(error.to_string()))?;
+    for half in nonces.as_flattened_mut().chunks_exact_mut(8) {
         let fresh = random::of_cpu().unwrap_or(0).to_be_bytes();
         half.iter_mut().zip(fresh).for_each(|(byte, fresh)| *byte ^= fresh);
     }
-    Ok(nonce)
+    Ok(())
 }
 
 fn address_of(name: &str) -> Result<SocketAddr, WitnessError> {

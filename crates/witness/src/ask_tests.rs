@@ -102,6 +102,16 @@ fn witnesses_on_one_host_and_on_this_machine_do_not_count() {
 }
 
 #[test]
+fn witnesses_of_both_families_are_asked_over_one_socket() {
+    let fakes = [stating(1, 5_000), stating(2, 5_000)].map(|stated| Fake::start(stated, honest));
+    // Nobody listens on the discard port.
+    let list = format!("{},{},[::1]:9", fakes[0].address, fakes[1].address);
+    let clock = Clock::start(&ClockOptions::fast());
+    let found = Witnesses::new(&list, None).expect("loopback needs no key").confirm(&clock).expect("two of three");
+    assert_eq!((found.confirmed.hosts, found.confirmed.liars), (2, 1));
+}
+
+#[test]
 fn a_witness_that_knows_no_utc_and_one_that_is_disrupted_state_nothing() {
     let nothing = [Statement { latest_ns: u64::MAX, ..stating(1, 0) }, Statement { status: 2, ..stating(2, 5_000) }];
     let error = asked(&nothing.map(|stated| Fake::start(stated, honest))).expect_err("nobody knows").to_string();

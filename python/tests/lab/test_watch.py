@@ -5,14 +5,17 @@ from __future__ import annotations
 import itertools
 import json
 import logging
+import os
 import re
 import signal
 import socket
 import sqlite3
+import struct
 import subprocess
 import sys
 import textwrap
 import threading
+import time
 import urllib.request
 from collections.abc import Callable
 from dataclasses import replace
@@ -387,6 +390,68 @@ def test_what_was_not_measured_is_absent_and_what_was_adds_up() -> None:
     assert list(found["vtare_alerts"].values()) == [1.0]
     assert found["vtare_clock_trusted"] == {(): 1.0}
     assert "vtare_rtt_seconds" not in found
+
+
+def utc_page(path: Path, *, age_ns: int = 50_000_000, until_ns: int = 10**10, status: int = 0, votes: int = 1) -> None:
+    """A page of `vtare clock` whose last round ended some time ago, by three hosts."""
+    at_ns = time.monotonic_ns() - age_ns
+    ends = (1_000_000_000, 1_002_000_000, 2**32 // 1000, 2**32 // 1000)
+    words = (int.from_bytes(b"vtareUT\x01", "big"), 6, at_ns, at_ns, *ends, at_ns + until_ns, status, 7, 9)
+    path.write_bytes(struct.pack("=13Q", *words, votes and (3 << 32) + votes).ljust(4096, b"\0"))
+    path.chmod(0o644)
+
+
+def utc_metrics(path: Path) -> dict[str, float]:
+    """All about UTC; of the statuses those that hold."""
+    return {
+        f"{name}{''.join(dict(labels).values())}": value
+        for name, samples in families(Metrics(path)).items()
+        for labels, value in samples.items()
+        if name.startswith("vtare_utc") and (value or not labels)
+    }
+
+
+def test_utc_of_a_kept_page_is_among_the_metrics_and_of_no_page_absent(tmp_path: Path) -> None:
+    page = tmp_path / "utc"
+    assert utc_metrics(page) == {}
+    utc_page(page)
+    kept = utc_metrics(page)
+    # 2 ms, and 2 per mille of the time since.
+    assert 2.1e-3 <= kept.pop("vtare_utc_interval_width_seconds") < 2.1e-3 + 0.02
+    assert kept == {
+        "vtare_utc_statussynchronized": 1.0,
+        "vtare_utc_generation": 7.0,
+        "vtare_utc_hosts": 3.0,
+        "vtare_utc_liars": 1.0,
+    }
+    utc_page(page, votes=0)
+    assert "vtare_utc_hosts" not in utc_metrics(page), "an earlier version did not count them"
+
+
+@pytest.mark.parametrize(
+    ("page", "status"),
+    [({"status": 2}, "disrupted"), ({"status": 3}, "unknown"), ({"until_ns": 1}, "unknown"),
+     ({"age_ns": -(10**12)}, "disrupted")],
+)  # fmt: skip
+def test_a_page_that_vouches_for_nothing_has_a_status_and_no_width(
+    tmp_path: Path, page: dict[str, int], status: str
+) -> None:
+    utc_page(tmp_path / "utc", **page)
+    assert utc_metrics(tmp_path / "utc") == {f"vtare_utc_status{status}": 1.0, "vtare_utc_generation": 7.0}
+
+
+@pytest.mark.attack
+def test_a_page_that_others_may_write_a_link_and_something_else_are_no_page(tmp_path: Path) -> None:
+    utc_page(tmp_path / "utc")
+    (tmp_path / "link").symlink_to(tmp_path / "utc")
+    assert utc_metrics(tmp_path / "link") == {}
+    (tmp_path / "utc").chmod(0o666)
+    assert utc_metrics(tmp_path / "utc") == {}
+    for name, text in (("short", b"short"), ("letter", b"a letter" * 512)):
+        (tmp_path / name).write_bytes(text)
+        assert utc_metrics(tmp_path / name) == {}
+    os.mkfifo(tmp_path / "pipe")
+    assert utc_metrics(tmp_path / "pipe") == {}
 
 
 def test_the_dashboard_asks_for_metrics_that_are_exported() -> None:

@@ -3,7 +3,8 @@
 //!
 //! `witnessed simulate N SEED`: scenarios, and planted faults. `witnessed witness HOST BOUND_US`: answers heartbeats on
 //! a port of its own, which it prints, as one of several hosts; this host's CLOCK_REALTIME is UTC. `witnessed cost`:
-//! what readings cost. `witnessed keep SECONDS THREADS LIST`: a page beside busy threads. As init:
+//! what readings cost. `witnessed keep SECONDS THREADS LIST`: a page beside busy threads. `witnessed clients N SECONDS
+//! ADDRESS`: clients of one witness, each with a socket of its own and one heartbeat a second. As init:
 //! `witnesses=HOST:PORT,...` on the kernel's command line; lines in on the serial line: `read`, `confirm`, `step NS`,
 //! `rate TICK` (adjtimex); out: `STATUS EARLIEST_NS LATEST_NS GENERATION ROUND_TRIP_NS`.
 
@@ -16,13 +17,15 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::Command;
+use std::thread::Builder;
+use std::time::Duration;
 
 use vtare_clock::simulated::{Counts, Planted, scenario};
 use vtare_clock::{Clock, ClockOptions, UtcLine};
 use vtare_control::PresharedKey;
 use vtare_sys::{clocks, net, process};
-use vtare_units::{Monotonic, Span, Wall};
-use vtare_wire::heartbeat::{self, Statement};
+use vtare_units::{Monotonic, Span, Timestamp, Wall};
+use vtare_wire::heartbeat::{self, HeartbeatKey, Nonce, Statement};
 use vtare_witness::{PageReader, PageWriter, Witnesses};
 
 /// Of this benchmark alone: guest and witnesses are on one host.
@@ -154,6 +157,63 @@ fn keep(seconds: u64, threads: u64, list: &str) -> io::Result<()> {
     kept.map_err(io::Error::other)
 }
 
+/// One client: round trips in us, and how many requests it sent. It begins at its own moment of the second.
+fn client(key: &HeartbeatKey, to: &str, seconds: u64, begin: Timestamp<Monotonic>) -> io::Result<(Vec<f64>, u64)> {
+    let socket = UdpSocket::bind("127.0.0.1:0")?;
+    socket.connect(to)?;
+    let (mut round_trips, mut nonce) = (Vec::new(), Nonce::default());
+    for second in 0..seconds {
+        let due = begin + Span::from_secs(second.cast_signed());
+        let _ = clocks::sleep_until(due);
+        nonce[..8].copy_from_slice(&clocks::now::<Monotonic>().as_nanos().to_be_bytes());
+        let (sent, mut datagram) = (clocks::now::<Monotonic>(), [0; 100]);
+        if socket.send(&heartbeat::request(key, &nonce)).is_err() {
+            continue;
+        }
+        // Until the next heartbeat: what comes later is lost, and an answer to another question is none.
+        let until = due + Span::from_secs(1);
+        loop {
+            let left = until - clocks::now();
+            if left <= Span::ZERO {
+                break;
+            }
+            socket.set_read_timeout(Some(Duration::from_nanos(left.as_nanos_unsigned())))?;
+            let Ok(length) = socket.recv(&mut datagram) else { break };
+            if heartbeat::read_reply(key, &datagram[..length]).is_ok_and(|(found, _)| found == nonce) {
+                round_trips.push((clocks::now::<Monotonic>() - sent).as_nanos() as f64 / 1e3);
+                break;
+            }
+        }
+    }
+    Ok((round_trips, seconds))
+}
+
+/// Clients of one witness: requests, answers, and the quantiles of their round trips.
+fn clients(count: u64, seconds: u64, to: &str) -> io::Result<()> {
+    let shared = PresharedKey::for_heartbeats(Some(&key()));
+    let start = clocks::now::<Monotonic>() + Span::from_secs(1);
+    let threads = (0..count).map(|number| {
+        let (shared, to) = (shared.clone(), to.to_owned());
+        let begin = start + Span::from_nanos((number * 1_000_000_000 / count).cast_signed());
+        Builder::new().stack_size(128 << 10).spawn(move || client(&shared, &to, seconds, begin))
+    });
+    let threads: Vec<_> = threads.collect::<io::Result<_>>()?;
+    let (mut round_trips, mut asked) = (Vec::new(), 0);
+    for thread in threads {
+        let (own, sent) = thread.join().map_err(|_| io::Error::other("a client panicked"))??;
+        round_trips.extend(own);
+        asked += sent;
+    }
+    round_trips.sort_by(f64::total_cmp);
+    let quantile = |share: f64| match round_trips.len() {
+        0 => "null".to_owned(),
+        length => format!("{:.1}", round_trips[((length - 1) as f64 * share) as usize]),
+    };
+    let (answered, median, p99) = (round_trips.len(), quantile(0.5), quantile(0.99));
+    println!("{{\"asked\": {asked}, \"answered\": {answered}, \"median_us\": {median}, \"p99_us\": {p99}}}");
+    Ok(())
+}
+
 /// Loads the modules, and gives the card the address of QEMU's user network.
 fn bring_up() -> io::Result<()> {
     for path in fs::read_to_string("/modules/order")?.lines() {
@@ -256,8 +316,9 @@ fn main() -> io::Result<()> {
         Some("simulate") => simulate(number(1), number(2)),
         Some("witness") => witness(number(1), number(2))?,
         Some("cost") => cost()?,
+        Some("clients") => clients(number(1), number(2), words.get(3).map_or("", String::as_str))?,
         Some("keep") => keep(number(1), number(2), words.get(3).map_or("", String::as_str))?,
-        other => println!("{other:?} is no part of this benchmark: use simulate, witness, cost or keep"),
+        other => println!("{other:?} is no part of this benchmark: use simulate, witness, cost, clients or keep"),
     }
     Ok(())
 }

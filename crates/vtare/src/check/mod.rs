@@ -11,8 +11,10 @@ mod page;
 mod published;
 mod resolution;
 mod trust;
+mod utc;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 pub(crate) use published::published_sleeps;
 use schemars::JsonSchema;
@@ -23,6 +25,7 @@ use vtare_sys::{clocks, sched};
 use vtare_units::{Span, Wall};
 
 use crate::answer::Shape;
+use crate::clock::witnesses;
 use crate::context::Context;
 use crate::counter::Counter;
 use crate::document::{AnswerDocument, Program, Shared};
@@ -42,6 +45,7 @@ use conditions::Condition;
 use figures::{Cells, Measured};
 use resolution::Resolution;
 use trust::{ClockError, Trust};
+use utc::UtcCheck;
 
 /// The error that a duration may have to be called trusted.
 const LEVEL: f64 = 0.01;
@@ -67,8 +71,16 @@ pub(crate) struct CheckArguments {
     fail_if: Vec<Condition>,
 
     /// Check other machines over SSH, or those of a file of hosts, and rank them: a,me@b:2222 or hosts.toml
-    #[arg(long, value_name = "HOSTS", conflicts_with_all = ["verbose", "fail_if", "seed"])]
+    #[arg(long, value_name = "HOSTS", conflicts_with_all = ["verbose", "fail_if", "seed", "witness"])]
     on: Option<String>,
+
+    /// Also ask hosts that run `vtare serve` whether UTC is right here; of three on different hosts one may be wrong
+    #[arg(long, value_name = "HOST:PORT,...")]
+    witness: Option<String>,
+
+    /// File with the key of these hosts [default: the variable VTARE_KEY]
+    #[arg(long, value_name = "FILE", requires = "witness")]
+    key_file: Option<PathBuf>,
 
     /// About how long it may take, from 5 s; a longer time makes the figures more certain
     #[arg(long, value_name = "S", default_value_t = 20.0, value_parser = positive)]
@@ -97,6 +109,8 @@ pub(crate) fn command(arguments: &CheckArguments, context: &Context) -> Result<E
     let seed = arguments.seed.unwrap_or_else(fresh_seed);
     let mut machine = MachineFacts::read();
     let clock = context.clock();
+    let asked = arguments.witness.as_deref().map(|list| witnesses(list, arguments.key_file.as_deref())).transpose()?;
+    let utc = asked.map(|witnesses| UtcCheck::ask(&witnesses, clock));
     let (started, from) = (clocks::now::<Wall>(), clock.now());
     let mut parts = Parts::new(context, seed);
 
@@ -150,6 +164,7 @@ pub(crate) fn command(arguments: &CheckArguments, context: &Context) -> Result<E
             findings: &findings,
             advice: &advice,
             standings: &standings,
+            utc: utc.as_ref(),
             durations: figures.trust.as_ref(),
             cells: &cells,
             notes: [&parts.notes[..], &parts.instrument_notes[..]].concat(),
@@ -173,6 +188,7 @@ pub(crate) fn command(arguments: &CheckArguments, context: &Context) -> Result<E
             findings: &findings,
             advice: &advice,
             standings: &standings,
+            utc: utc.as_ref(),
             notes: &parts.notes,
             interrupted: parts.interrupted,
         };
@@ -213,6 +229,8 @@ pub(crate) struct Document<'a> {
     advice: &'a [advice::Advice],
     /// Where the figures stand among published ones.
     standings: &'a [published::Standing],
+    /// UTC here beside what witnesses confirm; null without `--witness`.
+    utc: Option<&'a UtcCheck>,
     /// How far durations can be trusted, by their length; null where that was not measured.
     durations: Option<&'a trust::Trust>,
     /// The figures of each instrument.

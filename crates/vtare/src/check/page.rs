@@ -16,6 +16,7 @@ use super::figures::Measured;
 use super::findings::{self, Finding, OTHER_TARGETS_NS, VERDICT_TARGET_NS};
 use super::published::Standing;
 use super::resolution::{self, Resolution};
+use super::utc::UtcCheck;
 
 /// The most lines of the short page.
 const MOST_LINES: usize = 8;
@@ -29,6 +30,7 @@ pub(super) struct Page<'a> {
     pub(super) findings: &'a [Finding],
     pub(super) advice: &'a [Advice],
     pub(super) standings: &'a [Standing],
+    pub(super) utc: Option<&'a UtcCheck>,
     pub(super) notes: &'a [Note],
     pub(super) interrupted: bool,
 }
@@ -58,8 +60,10 @@ impl Page<'_> {
         blocks.map(|(_, text)| text).concat()
     }
 
+    /// The verdict, and what was asked of witnesses.
     fn first_line(&self, shape: Shape) -> String {
-        shape.verdict(&findings::first_line(self.resolution), findings::level(self.resolution), "")
+        let utc = self.utc.map(|utc| wrap(utc.text(), "", "  ", shape.width)).unwrap_or_default();
+        shape.verdict(&findings::first_line(self.resolution), findings::level(self.resolution), "") + &utc
     }
 
     /// Everything.
@@ -315,6 +319,7 @@ mod tests {
             findings: &findings::findings(figures, resolution.as_ref()),
             advice: &advice::advice(figures, machine, around, &causes),
             standings: &published::standings(figures),
+            utc: None,
             notes: &[Note::new("some_cpus", "noise was weighed on some of the CPUs ".repeat(4))],
             interrupted: figures.counter.is_empty(),
         })

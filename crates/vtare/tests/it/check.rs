@@ -78,6 +78,19 @@ fn the_screen_has_at_most_8_lines_of_80_columns_and_a_condition_decides_the_exit
 }
 
 #[test]
+fn witnesses_that_answer_nothing_leave_utc_unconfirmed_on_a_short_screen() {
+    // Nobody listens on the discard port.
+    let outcome = vtare_line("check --seconds 5 --witness 127.0.0.1:9");
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let second = outcome.stdout.lines().nth(1).expect("a second line");
+    assert!(second.starts_with("UTC is not confirmed: 0 hosts stated UTC and 1 are needed"), "{}", outcome.stdout);
+    assert!(outcome.stdout.lines().count() <= 8, "{}", outcome.stdout);
+    assert!(outcome.stdout.lines().all(|line| line.chars().count() <= 80), "{}", outcome.stdout);
+    vtare_line("check --witness ,").refused(2, &["--witness", "0 witnesses"]);
+    vtare_line("check --key-file key").refused(2, &["--witness"]);
+}
+
+#[test]
 fn an_interrupted_check_keeps_one_valid_document() {
     let child = Command::new(VTARE)
         .args(["check", "--json"])

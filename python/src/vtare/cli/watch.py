@@ -94,8 +94,9 @@ def watch(
         observer = None
         if address is not None:
             from vtare.watch.metrics import Metrics, serve
+            from vtare.watch.utc_page import page_path
 
-            observer = Metrics()
+            observer = Metrics(page_path())
             host, port = serve(observer, *address)
             _LOG.info(f"metrics on http://{host}:{port}/metrics")
         _LOG.info(f"{checked.name}: every {duration(every)} into {target}, round {number} is next")

@@ -14,6 +14,14 @@ CAUSES: Final = {
     "stopped_or_machine_stalled": "the process was stopped, or the machine stalled",
 }
 UNKNOWN_CAUSE: Final = "it was stopped, its machine suspended or moved, or its CPU taken"
+#: What the metrics show of UTC by the page of `vtare clock`.
+ABOUT_UTC: Final = {
+    "status": "What UTC by the page of `vtare clock` is worth.",
+    "generation": "Disruptions of time that the keepers of the page have seen, and their restarts.",
+    "interval_width_seconds": "Width of the interval in which UTC is confirmed to be.",
+    "hosts": "Hosts whose statements count in it.",
+    "liars": "How many of these hosts may be wrong.",
+}
 LATE_ROUND: Final = (
     "it was stopped, its control group frozen, or its machine suspended. The round begins that much late; no figure "
     "includes that time"

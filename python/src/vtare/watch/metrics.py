@@ -15,10 +15,17 @@ from vtare.errors import BadInput, MachineCannot
 from vtare.http_server import IDLE_S, BoundedServer
 from vtare.instruments import instrument as record_of
 from vtare.quantities import stem_of
+from vtare.sentences.watch import ABOUT_UTC
+from vtare.watch.utc_page import STATUSES, kept_utc
 
 try:
     from prometheus_client import CollectorRegistry, make_wsgi_app
-    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+    from prometheus_client.core import (
+        CounterMetricFamily,
+        GaugeMetricFamily,
+        HistogramMetricFamily,
+        StateSetMetricFamily,
+    )
     from prometheus_client.registry import Collector
 except ImportError as error:
     raise MachineCannot(
@@ -28,6 +35,7 @@ except ImportError as error:
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from pathlib import Path
 
     from prometheus_client.metrics_core import Metric
 
@@ -43,8 +51,9 @@ _UNITS: Final = {"ns": "seconds", "bit/s": "bits_per_second", "packet/s": "packe
 class Metrics(Collector):
     """All that was measured since the start, as families of metrics."""
 
-    def __init__(self) -> None:
-        """Begin without a round."""
+    def __init__(self, utc_page: Path | None = None) -> None:
+        """Begin without a round; `utc_page` is looked at whenever somebody asks."""
+        self._utc_page = utc_page
         self._lock = threading.Lock()
         self._rounds = {"measured": 0, "failed": 0}
         self._last: dict[str, float] = {}
@@ -143,6 +152,24 @@ class Metrics(Collector):
                     buckets.append(("+Inf" if bound == float("inf") else repr(bound), total))
                 family.add_metric([given.get(one, "") for one in names], buckets, kept["sum"])
             yield family
+        if self._utc_page is not None:
+            yield from _utc(self._utc_page)
+
+
+def _utc(page: Path) -> Iterable[Metric]:
+    """UTC as `vtare clock` keeps it; nothing where it does not."""
+    if (kept := kept_utc(page)) is None:
+        return
+    statuses = {name: name == kept.status for name in STATUSES}
+    yield StateSetMetricFamily("vtare_utc_status", ABOUT_UTC["status"], value=statuses)
+    for name, value in (
+        ("generation", kept.generation),
+        ("interval_width_seconds", kept.width_s),
+        ("hosts", kept.hosts),
+        ("liars", kept.liars),
+    ):
+        if value is not None:
+            yield _gauge(f"vtare_utc_{name}", ABOUT_UTC[name], value)
 
 
 def histogram_name(instrument: str, quantity: str, unit: str) -> str:

@@ -50,6 +50,10 @@ final class Library {
 
     static native int vtare_now_utc_interval(Utc utc);
 
+    static native int vtare_clock_witness(String witnesses, String keyFile);
+
+    static native int vtare_now_utc_confirmed(Confirmed confirmed);
+
     static native long vtare_tick();
 
     static native long vtare_tick_start();
@@ -158,6 +162,24 @@ final class Library {
         public long earliest_ns;
         public long latest_ns;
         public long generation;
+    }
+
+    /** {@code struct vtare_utc_confirmed}. */
+    @FieldOrder({
+        "size", "hosts", "earliest_ns", "latest_ns", "generation", "round_trip_ns", "liars", "same_host", "stoppable",
+        "reserved"
+    })
+    public static final class Confirmed extends Structure {
+        public int size;
+        public int hosts;
+        public long earliest_ns;
+        public long latest_ns;
+        public long generation;
+        public long round_trip_ns;
+        public int liars;
+        public int same_host;
+        public int stoppable;
+        public int reserved;
     }
 
     /** {@code struct vtare_sleep_options}. */

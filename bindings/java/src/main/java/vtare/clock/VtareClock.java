@@ -149,6 +149,63 @@ public final class VtareClock {
     }
 
     /**
+     * UTC as witnesses confirm it: it was in the interval at an instant between the call and the return.
+     *
+     * @param earliestNs UTC at the return is no earlier, in ns since 1970
+     * @param latestNs UTC at the call is no later
+     * @param roundTripNs how long the call took
+     * @param generation as {@link Checked#generation}, at the return
+     * @param hosts witnesses that count
+     * @param liars how many of them may be wrong
+     * @param sameHost witnesses that do not count, since another on their host does, or they are on this machine
+     * @param stoppable hosts that can be stopped without seeing it
+     */
+    public record UtcConfirmed(
+            long earliestNs,
+            long latestNs,
+            long roundTripNs,
+            long generation,
+            int hosts,
+            int liars,
+            int sameHost,
+            int stoppable) {}
+
+    /**
+     * Names the witnesses of this process; without it they are those of {@code VTARE_WITNESSES}.
+     *
+     * @param witnesses hosts that run {@code vtare serve}, as {@code HOST:PORT,...}; null: the variable
+     * @param keyFile the file of their key; null: the variable {@code VTARE_KEY}
+     * @throws ClockException where they cannot be asked
+     */
+    public static void witness(String witnesses, String keyFile) {
+        if (Library.vtare_clock_witness(witnesses, keyFile) != 0) {
+            throw Library.failure();
+        }
+    }
+
+    /**
+     * UTC as the witnesses confirm it, in one round trip: right at once, whatever happened to this machine before.
+     *
+     * @throws ClockException where they do not confirm it
+     */
+    public static UtcConfirmed nowUtcConfirmed() {
+        Library.Confirmed found = new Library.Confirmed();
+        found.size = found.size();
+        if (Library.vtare_now_utc_confirmed(found) != 0) {
+            throw Library.failure();
+        }
+        return new UtcConfirmed(
+                found.earliest_ns,
+                found.latest_ns,
+                found.round_trip_ns,
+                found.generation,
+                found.hosts,
+                found.liars,
+                found.same_host,
+                found.stoppable);
+    }
+
+    /**
      * How a thread sleeps in detail; 0 for slack, slice or priority leaves the thread's own. See vtare_clock.h.
      *
      * @param cpuPriceNs adaptive: spins 1 us more where that raises the share of sleeps on time by 1 us / price
