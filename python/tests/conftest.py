@@ -196,7 +196,8 @@ class Once:
                 made.mkdir()
                 make(made)
                 done.touch()
-        return Path(shutil.copytree(made, self._own / f"own-{name}", symlinks=True))
+        own = self._own / f"own-{name}"
+        return own if own.exists() else Path(shutil.copytree(made, own, symlinks=True))
 
 
 @pytest.fixture(scope="session")

@@ -55,7 +55,8 @@ _SUFFIXES: Final[tuple[tuple[str, str, dict[str, Decimal]], ...]] = (
     ("_s", "s", _TIME),
 )
 _NUMBER: Final = r"(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
-_PATTERN: Final = re.compile(rf"^\s*([+-]?{_NUMBER})\s*(\S+(?:\s*/\s*\S+)?)?\s*$")
+#: A number is never tried shorter than it is: the time would grow with the square of its digits.
+_PATTERN: Final = re.compile(rf"^\s*([+-]?(?>{_NUMBER}))\s*(\S+(?:\s*/\s*\S+)?)?\s*$")
 
 
 class QuantityError(ValueError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import sqlite3
 from contextlib import suppress
 from pathlib import Path
@@ -64,12 +65,18 @@ VALUES = st.recursive(
 )
 
 
+@pytest.fixture(scope="module")
+def sleeps(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A history that each example damages in a copy of its own."""
+    store = tmp_path_factory.mktemp("sleeps")
+    history(store, "sleep")
+    return store
+
+
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_any_row_of_a_history_is_shown_or_named_as_damaged(data: st.DataObject, tmp_path: Path) -> None:
-    store = tmp_path / str(len(list(tmp_path.iterdir())))
-    store.mkdir()
-    history(store, "sleep")
+def test_any_row_of_a_history_is_shown_or_named_as_damaged(data: st.DataObject, tmp_path: Path, sleeps: Path) -> None:
+    store = Path(shutil.copytree(sleeps, tmp_path / str(len(list(tmp_path.iterdir())))))
     (file,) = store.glob("*.sqlite")
     key = {"experiment": "e", "labels": {"a": "b"}, "figure": "f", "quantity": "q", "better": "less"}
     changed = {**key, data.draw(st.sampled_from(sorted(key))): data.draw(VALUES)} if data.draw(st.booleans()) else (

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
-import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final
+from types import FrameType
+from typing import Final, NoReturn
 
 import pytest
 from click import Command, Context, Group
@@ -73,6 +73,14 @@ LINES: Final = {
 NAMED: Final = {"directory", "file", "fleet", "plan", "store"}
 
 
+#: A command that reads for longer never ends.
+LONGEST_S: Final = 60.0
+
+
+class Hung(BaseException):
+    """A command waits, or reads for ever; nothing of the lab catches it."""
+
+
 def commands() -> dict[str, Command]:
     """All commands by the words that start them, with subcommands."""
     made: dict[str, Command] = {}
@@ -97,29 +105,40 @@ def test_every_path_of_the_lab_s_command_line_has_its_line_here() -> None:
 
 @pytest.mark.parametrize("kind", ["pipe", "device"])
 def test_no_command_waits_for_a_pipe_or_reads_a_device(
-    tmp_path: Path, kind: str, record_property: Callable[[str, object], None]
+    tmp_path: Path,
+    kind: str,
+    record_property: Callable[[str, object], None],
+    lab_command: Callable[..., subprocess.CompletedProcess[str]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe, 0o700)
     file = {"pipe": pipe, "device": Path("/dev/zero")}[kind]
 
+    def hung(number: int, frame: FrameType | None) -> NoReturn:
+        raise Hung
+
     def wrong(name: str) -> str | None:
         place = tmp_path / name.replace(" ", "-")
         place.mkdir()
         words = LINES[name].replace("@", str(file)).replace("STORE", str(place / "store"))
+        monkeypatch.chdir(place)
+        signal.setitimer(signal.ITIMER_REAL, LONGEST_S)
         try:
-            done = subprocess.run(
-                [sys.executable, "-m", "vtare.start", *words.split()],
-                stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False, cwd=place,
-            )  # fmt: skip
-        except subprocess.TimeoutExpired:
+            done = lab_command(*words.split())
+        except Hung:
             return f"{name}: it hung"
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
         if done.returncode in (2, 3) and "Traceback" not in done.stderr and done.stderr.strip():
             return None
         return f"{name}: exit code {done.returncode}: {done.stdout[-200:]}{done.stderr[-300:]}"
 
-    with ThreadPoolExecutor(2) as pool:
-        assert [text for text in pool.map(wrong, LINES) if text] == []
+    before = signal.signal(signal.SIGALRM, hung)
+    try:
+        assert [text for text in map(wrong, LINES) if text] == []
+    finally:
+        signal.signal(signal.SIGALRM, before)
     record_property("attack", f"ATTACK a {kind} in place of {len(LINES)} files of the lab: survived, none hung")
 
 

@@ -7,8 +7,9 @@ import hashlib
 import pickle
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,33 +23,51 @@ from vtare.report.content import Content, content_of
 from vtare.summary import Summary, summarise
 
 
-@dataclass(frozen=True)
 class Reported:
-    """A store with its summary and report, whose figures were drawn once."""
+    """A store with its summary and report, each made once by the first of all workers that asks for it.
 
-    store: Path
-    summary: Summary
-    content: Content
-    html: str
+    Drawing takes most of the time: who needs only the summary does not wait for it.
+    """
+
+    def __init__(self, place: Path, recipe: Recipe) -> None:
+        self.store = place / "store"
+        self._place = place
+        self.summary: Summary = self._once("summary", lambda: summarise(write_store(self.store, recipe)))
+
+    @cached_property
+    def content(self) -> Content:
+        """The report with all its figures."""
+        made: Content = self._once("content", lambda: content_of(self.summary))
+        return made
+
+    @cached_property
+    def html(self) -> str:
+        """The report's page."""
+        made: str = self._once("html", lambda: render(self.content))
+        return made
+
+    def _once(self, name: str, make: Callable[[], object]) -> Any:
+        kept = self._place / name
+        with (self._place / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not kept.exists():
+                # Where this is ended half-way, the next one makes it again.
+                half = kept.with_suffix(".half")
+                half.write_bytes(pickle.dumps(make()))
+                half.rename(kept)
+            return pickle.loads(kept.read_bytes())
 
 
 @pytest.fixture(scope="session")
 def reported(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Recipe], Reported]:
-    """Make the report of a recipe; the fixtures below make each one once, for all workers of these tests together."""
+    """Make the report of a recipe, once for all workers of these tests together."""
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if base.name.startswith("popen-") else base
 
     def make(recipe: Recipe) -> Reported:
         place = shared / f"reported-{hashlib.sha256(repr(recipe).encode()).hexdigest()[:16]}"
         place.mkdir(exist_ok=True)
-        with (place / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not (place / "made").exists():
-                store = write_store(place / "store", recipe)
-                summary = summarise(store)
-                content = content_of(summary)
-                (place / "made").write_bytes(pickle.dumps((store, summary, content, render(content))))
-            return Reported(*pickle.loads((place / "made").read_bytes()))
+        return Reported(place, recipe)
 
     return make
 

@@ -63,15 +63,18 @@ def watched(store: Path) -> str:
 
 
 @pytest.fixture(scope="module", params=[*KINDS, "watch"])
-def report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def report(request: pytest.FixtureRequest, once: Callable[[str, Callable[[Path], object]], Path]) -> Path:
     """The report of one kind as a file."""
-    path = tmp_path_factory.mktemp("kind") / f"{request.param}.html"
-    if request.param == "watch":
-        path.with_suffix("").mkdir()
-        path.write_text(watched(path.with_suffix("")), encoding="utf-8")
-        return path
-    path.write_text(build(summarise(request.getfixturevalue(KINDS[request.param]))), encoding="utf-8")
-    return path
+
+    def make(place: Path) -> None:
+        if request.param == "watch":
+            (place / "watch").mkdir()
+            text = watched(place / "watch")
+        else:
+            text = build(summarise(request.getfixturevalue(KINDS[request.param])))
+        (place / "report.html").write_text(text, encoding="utf-8")
+
+    return once(f"page-{request.param}", make) / "report.html"
 
 
 def draw_charts(page: Tab) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from functools import cache
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
@@ -21,8 +22,9 @@ _WIDEST_PX: Final = 1.3 * 96 * PANEL_WIDTH_IN
 """A figure wider than this has a row of its own; one column would make its text too small to read."""
 
 
+@cache
 def environment() -> jinja2.Environment:
-    """The templates of the package; values are escaped unless a template marks them safe, unknown names are errors."""
+    """The templates of the package, compiled once; what is not marked safe is escaped, unknown names are errors."""
     made = jinja2.Environment(
         loader=jinja2.PackageLoader("vtare.report", "templates"),
         autoescape=True,

@@ -126,7 +126,7 @@ def _power(runs: int, shift_sd: float, alpha: float, paired: bool, ratio_sd: flo
 @lru_cache(maxsize=256)
 def _variances(freedom: float, points: int) -> FloatArray:
     """Sample variances of normal values of variance 1, at equal steps of their probability."""
-    variances: FloatArray = scipy_stats.chi2.ppf((np.arange(points) + 0.5) / points, freedom) / freedom
+    variances: FloatArray = 2.0 * special.gammaincinv(freedom / 2.0, (np.arange(points) + 0.5) / points) / freedom
     return variances
 
 

@@ -130,10 +130,14 @@ def _greatest_t(differences: FloatArray, level: float, rng: np.random.Generator)
     root = vectors * np.sqrt(np.clip(values, 0.0, None))
     # A level nearer 1 needs more draws beyond it.
     draws = int(_DRAWS_OF_T * min(5.0, max(1.0, 0.05 / (1.0 - level))))
-    drawn = rng.normal(size=(draws, n, k)) @ root.T
-    t = np.abs(drawn.mean(axis=1)) / (drawn.std(axis=1, ddof=1) / math.sqrt(n))
-    t[:, spread == 0] = 0.0
-    return float(np.quantile(t.max(axis=1), level))
+    # Row by row, each with all its draws beside each other: sums over the rows then run at the speed of memory.
+    drawn = root @ np.ascontiguousarray(rng.normal(size=(draws, n, k)).transpose(1, 2, 0))
+    mean = drawn.sum(axis=0) / n
+    drawn -= mean
+    drawn *= drawn
+    t = np.abs(mean) / np.sqrt(drawn.sum(axis=0) / ((n - 1) * n))
+    t[spread == 0] = 0.0
+    return float(np.quantile(t.max(axis=0), level))
 
 
 def _harrell_davis(n: int, probabilities: Sequence[float]) -> FloatArray:

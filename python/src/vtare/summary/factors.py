@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from scipy.stats import rankdata
 
 from vtare import stats
 from vtare.instruments import RECORDS
@@ -206,6 +205,9 @@ def _one_test(members: Sequence[Cell], figure: str, family: str, alpha: float, *
 def _pairs_that_differ(
     members: Sequence[Cell], figure: str, levels: Sequence[str], family: str, alpha: float
 ) -> tuple[Differing, ...]:
+    # Here, not above: it takes a second, which only comparisons need.
+    from scipy.stats import rankdata
+
     by_block = [member.by_block(figure) for member in members]
     rows = _complete_blocks(by_block)
     if rows is not None:

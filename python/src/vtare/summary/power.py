@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
-from scipy import stats as scipy_stats
+from scipy import special
 
 from vtare import stats
 from vtare.records.answer import Answered, answered
@@ -171,7 +171,7 @@ def _needs_by(
     if spread == 0.0:
         return without("all runs of the pilot agree to the last digit: it shows no spread to plan with")
     paired, freedom = _paired_spread(cell, figure, partners) or (spread * math.sqrt(2.0), len(figures) - 1)
-    upper = paired * math.sqrt(freedom / float(scipy_stats.chi2.ppf(1.0 - _CAUTION, freedom)))
+    upper = paired * math.sqrt(freedom / (2.0 * float(special.gammaincinv(freedom / 2.0, 1.0 - _CAUTION))))
     advised = None
     run_s, reading_s = costs
     between, inside = cell.pool.noise() if figure == "median" and cell.pool is not None else (0.0, 0.0)

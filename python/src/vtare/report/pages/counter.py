@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
-from scipy.stats import rankdata
 
 from vtare import stats
 from vtare.number_text import percent_range_text, percent_text, time_text
@@ -155,6 +154,8 @@ def rank_table(summary: Summary, layout: Layout) -> Table | None:
 
 def _rankings(summary: Summary, layout: Layout) -> list[_Ranking]:
     """Every factor with two levels or more that were matched, in the plan's order."""
+    from scipy.stats import rankdata
+
     runs = _scatter_of_runs(summary, layout)
     factors = [factor for factor in layout.experiment.factors if len(layout.order.get(factor.name, ())) > 1]
     family = f"{layout.experiment.name}: ranks of the CV"
@@ -235,6 +236,8 @@ def configuration_table(summary: Summary, layout: Layout) -> Table | None:
 
     Ties share the mean of their ranks. A row's last figure is the mean of its ranks, over the arguments that it has.
     """
+    from scipy.stats import rankdata
+
     names = [factor.name for factor in layout.experiment.factors if len(layout.order.get(factor.name, ())) > 1]
     arguments = layout.order.get("argument", ())
     by_levels: dict[tuple[str, ...], dict[str, float]] = defaultdict(dict)
