@@ -117,6 +117,13 @@ def test_every_page_of_the_guide_is_in_the_navigation_and_short(root: Path, hook
     assert long == {}
 
 
+def test_all_pages_together_have_at_most_45000_words(root: Path) -> None:
+    texts = [path.read_text(encoding="utf-8") for path in (root / "docs").rglob("*.md")]
+    words = sum(len(re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL).split()) for text in texts)
+    assert len(texts) > 50
+    assert words <= 45_000, f"{words} words: what two pages say, one says"
+
+
 def test_the_reference_of_the_site_has_every_plan_key_and_every_command(
     root: Path, tool: Callable[[str], ModuleType]
 ) -> None:
