@@ -175,6 +175,6 @@ mod tests {
         assert_eq!((crate::errno::errno(), found.hosts), (libc::ETIMEDOUT, 7));
         // SAFETY: a C string of this thread.
         let message = unsafe { CStr::from_ptr(crate::vtare_error_message()) }.to_string_lossy();
-        assert!(message.contains("0 hosts stated UTC and 1 are needed"), "{message}");
+        assert!(message.contains("too few hosts stated UTC: 0, needed 1"), "{message}");
     }
 }

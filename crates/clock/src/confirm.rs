@@ -59,7 +59,7 @@ pub struct Confirmed {
 pub enum Unconfirmed {
     /// Too few hosts stated UTC.
     #[error(
-        "{hosts} hosts stated UTC and {needed} are needed ({same_host} witnesses share a host): check that they \
+        "too few hosts stated UTC: {hosts}, needed {needed} ({same_host} witnesses share a host); check that they \
         run, have the key and are synchronized"
     )]
     Silent {

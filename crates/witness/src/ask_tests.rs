@@ -90,7 +90,7 @@ fn attack_replies_to_other_questions_and_forged_ones_are_not_taken() {
     };
     let fakes = [Fake::start(stating(1, 5_000), bad)];
     let error = asked(&fakes).expect_err("nothing true came").to_string();
-    assert!(error.contains("0 hosts stated UTC and 1 are needed"), "{error}");
+    assert!(error.contains("too few hosts stated UTC: 0, needed 1"), "{error}");
 }
 
 #[test]

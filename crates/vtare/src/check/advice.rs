@@ -124,8 +124,7 @@ fn clock_source(figures: &Measured, machine: &MachineFacts) -> Option<Advice> {
                 Some(cost) => words::clock_source_costs(source, cost),
                 None => words::clock_source(source),
             },
-            command: "cd /sys/devices/system/clocksource/clocksource0\necho tsc | sudo tee current_clocksource"
-                .to_owned(),
+            command: "echo tsc | sudo tee /sys/devices/system/clocksource/*0/current_clocksource".to_owned(),
             cost: words::cost_of_tsc(),
         });
     }
@@ -194,18 +193,16 @@ fn host(figures: &Measured, machine: &MachineFacts) -> Option<Advice> {
         return None;
     }
     let command = match hypervisor {
-        _ if machine.container.as_deref() == Some("gvisor") => {
-            "on the host: taskset -c CORES runsc run CONTAINER; ask its operator for cores of their own"
-        }
-        "uml" => "on the host: taskset -c CORE linux.uml ..; keep that core free of all else",
+        _ if machine.container.as_deref() == Some("gvisor") => "on the host: taskset -c CORES runsc run CONTAINER",
+        "uml" => "on the host: taskset -c CORE linux.uml ..; keep that core free",
         _ if machine.virtual_machine == Some("firecracker") => {
-            "on the host, for each thread fc_vcpu N of Firecracker: taskset -pc CORE THREAD"
+            "on the host, for each thread fc_vcpu N: taskset -pc CORE THREAD"
         }
         _ if machine.virtual_machine == Some("aws-nitro") => {
-            "aws ec2 run-instances --instance-type TYPE.metal; or one that does not share CPUs (no T types)"
+            "aws ec2 run-instances --instance-type TYPE.metal, or no T type"
         }
         _ if machine.virtual_machine == Some("wsl2") => {
-            "on Windows: stop other work; `processors=N` in %UserProfile%\\.wslconfig gives CPUs, none of its own"
+            "on Windows: stop other work; processors=N in .wslconfig reserves none"
         }
         "kvm" | "tcg" => "on the host, for each vCPU: virsh vcpupin DOMAIN VCPU CORE",
         "xen" => "on the host, for each vCPU: xl vcpu-pin DOMAIN VCPU CORE",
@@ -413,11 +410,13 @@ mod tests {
     }
 
     #[test]
-    fn each_layer_has_its_own_command_for_cores() {
+    fn each_layer_has_its_own_command_for_cores_on_a_line_of_80_columns() {
         let figures = Measured { noise: vec![lost(0, 0.02, 5, 95)], ..Measured::default() };
         let command = |hypervisor: &str, virtual_machine| {
             let machine = MachineFacts { hypervisor: Some(hypervisor.to_owned()), virtual_machine, ..machine() };
-            in_usual_order(&figures, &machine, Surroundings::default())[0].command.clone()
+            let command = in_usual_order(&figures, &machine, Surroundings::default())[0].command.clone();
+            assert!("Try: ".len() + command.chars().count() <= 80, "{command}");
+            command
         };
         assert!(command("uml", None).contains("linux.uml"));
         assert!(command("kvm", Some("firecracker")).contains("fc_vcpu"));
@@ -425,6 +424,10 @@ mod tests {
         assert!(command("hyperv", Some("wsl2")).contains(".wslconfig"));
         assert!(command("hyperv", None).contains("Set-VMProcessor"));
         assert!(command("kvm", None).contains("virsh vcpupin"));
+        for (hypervisor, virtual_machine) in [("xen", None), ("vmware", None), ("other", None), ("kvm", Some("other"))]
+        {
+            command(hypervisor, virtual_machine);
+        }
     }
 
     #[test]

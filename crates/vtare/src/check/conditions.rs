@@ -1,4 +1,4 @@
-//! `--fail-if` of a check: a condition on its status or on its resolution.
+//! `--fail-if` of a check: a condition on its status, on its resolution, or on how far UTC may be off.
 
 use std::str::FromStr;
 
@@ -7,9 +7,12 @@ use serde_json::{Value, json};
 use crate::limits::{self, Known, Limit, Verdict};
 
 use super::resolution::{Resolution, Status};
+use super::utc::UtcCheck;
 
+/// What CLOCK_REALTIME may be off by, as witnesses confirm.
+const UTC_ERROR: &str = "utc_error_ns";
 /// The figures that a condition may name.
-const FIGURES: [&str; 2] = ["resolution_from_ns", "resolution_percent"];
+const FIGURES: [&str; 3] = ["resolution_from_ns", "resolution_percent", UTC_ERROR];
 
 /// One condition: the check fails where it holds.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,27 +43,36 @@ impl FromStr for Condition {
     }
 }
 
+/// The condition that only witnesses can decide, if there is one.
+pub(super) fn about_utc(conditions: &[Condition]) -> Option<&Known> {
+    conditions.iter().find_map(|condition| match condition {
+        Condition::Figure(limit) if limit.is_about(UTC_ERROR) => Some(limit),
+        _ => None,
+    })
+}
+
 /// Judges each condition. What is not known decides nothing.
-pub(super) fn judge(conditions: &[Condition], resolution: Option<&Resolution>) -> Vec<Verdict> {
-    conditions.iter().filter_map(|condition| judge_one(condition, resolution)).collect()
+pub(super) fn judge(conditions: &[Condition], resolution: Option<&Resolution>, utc: Option<&UtcCheck>) -> Vec<Verdict> {
+    conditions.iter().filter_map(|condition| judge_one(condition, resolution, utc)).collect()
 }
 
 /// The figures that a condition may name, with their values.
-pub(super) fn listed(resolution: Option<&Resolution>) -> String {
+pub(super) fn listed(resolution: Option<&Resolution>, utc: Option<&UtcCheck>) -> String {
     let status = resolution.map_or_else(|| "-".to_owned(), |found| found.status.to_string());
-    format!("status  {status} ('status worse than usable')\n{}", limits::listed(&[cell(resolution)], &[]))
+    format!("status  {status} ('status worse than usable')\n{}", limits::listed(&[cell(resolution, utc)], &[]))
 }
 
-fn cell(resolution: Option<&Resolution>) -> (String, Value) {
+fn cell(resolution: Option<&Resolution>, utc: Option<&UtcCheck>) -> (String, Value) {
     let visible = resolution.and_then(|found| found.visible);
     let cell = json!({
         "resolution_percent": visible.map(|(share, _)| share * 100.0),
         "resolution_from_ns": visible.map(|(_, from_ns)| from_ns),
+        UTC_ERROR: utc.and_then(UtcCheck::error_ns),
     });
     ("this machine".to_owned(), cell)
 }
 
-fn judge_one(condition: &Condition, resolution: Option<&Resolution>) -> Option<Verdict> {
+fn judge_one(condition: &Condition, resolution: Option<&Resolution>, utc: Option<&UtcCheck>) -> Option<Verdict> {
     match condition {
         Condition::Help => None,
         Condition::WorseThan(accepted) => {
@@ -74,7 +86,7 @@ fn judge_one(condition: &Condition, resolution: Option<&Resolution>) -> Option<V
             let expression = format!("status worse than {}", accepted.to_string().to_lowercase());
             Some(Verdict { expression, crossed, cells })
         }
-        Condition::Figure(limit) => limits::judge(std::slice::from_ref(limit), &[cell(resolution)], &[]).pop(),
+        Condition::Figure(limit) => limits::judge(std::slice::from_ref(limit), &[cell(resolution, utc)], &[]).pop(),
     }
 }
 
@@ -85,7 +97,7 @@ mod tests {
 
     fn verdict(condition: &str, error: f64) -> Verdict {
         let resolution = Resolution::of(&[Row { duration_ns: Some(1_000_000), error }]);
-        judge(&[condition.parse().expect("it is a condition")], resolution.as_ref()).remove(0)
+        judge(&[condition.parse().expect("it is a condition")], resolution.as_ref(), None).remove(0)
     }
 
     #[test]
@@ -96,7 +108,7 @@ mod tests {
         assert_eq!(verdict("status worse than usable", 0.09).crossed, Some(false));
         assert_eq!(verdict("status  worse than GOOD", 0.09).crossed, Some(true));
         assert_eq!(
-            judge_one(&Condition::WorseThan(Status::Good), None).and_then(|it| it.crossed),
+            judge_one(&Condition::WorseThan(Status::Good), None, None).and_then(|it| it.crossed),
             None,
             "nothing was measured"
         );
@@ -107,6 +119,20 @@ mod tests {
         assert_eq!(verdict("resolution_percent > 5", 0.09).crossed, Some(true));
         assert_eq!(verdict("resolution_percent > 5", 0.04).crossed, Some(false));
         assert_eq!(verdict("resolution_percent > 5", 2.0).crossed, None, "not even half can be seen");
+    }
+
+    #[test]
+    fn utc_is_judged_by_what_it_may_be_off_by_and_nothing_where_nobody_confirms_it() {
+        let condition: Condition = "utc_error > 5ms".parse().expect("it is a condition");
+        assert!(about_utc(std::slice::from_ref(&condition)).is_some());
+        assert!(about_utc(&["resolution_percent > 5".parse().expect("it is a condition")]).is_none());
+        for (ahead_ns, crossed) in [(0, false), (4_000_000, true), (-4_000_000, true)] {
+            let utc = UtcCheck::of_bounds(ahead_ns - 1_500_000, ahead_ns + 1_500_000);
+            let verdict = judge_one(&condition, None, Some(&utc)).expect("it is judged");
+            assert_eq!(verdict.crossed, Some(crossed), "{ahead_ns}");
+        }
+        let silent = UtcCheck::unconfirmed(&"nobody answered");
+        assert_eq!(judge_one(&condition, None, Some(&silent)).and_then(|verdict| verdict.crossed), None);
     }
 
     #[test]

@@ -106,6 +106,10 @@ pub(crate) fn command(arguments: &CheckArguments, context: &Context) -> Result<E
         let words = ["check", hosts, "--seconds", &seconds].into_iter().chain(flags.into_iter().flatten());
         return lab::start("fleet", words.map(OsString::from));
     }
+    if let (Some(limit), None) = (conditions::about_utc(&arguments.fail_if), &arguments.witness) {
+        let fix = "name hosts that run `vtare serve`: --witness HOST:PORT,...";
+        return Err(Failure::Input(format!("--fail-if '{limit}' needs witnesses, and none is named; {fix}")));
+    }
     let seed = arguments.seed.unwrap_or_else(fresh_seed);
     let mut machine = MachineFacts::read();
     let clock = context.clock();
@@ -140,7 +144,7 @@ pub(crate) fn command(arguments: &CheckArguments, context: &Context) -> Result<E
     let advice = advice::advice(&figures, &machine, advice::Surroundings::look(), &causes);
     let standings = published::standings(&figures);
     let first_line = findings::first_line(resolution.as_ref());
-    let limits = conditions::judge(&arguments.fail_if, resolution.as_ref());
+    let limits = conditions::judge(&arguments.fail_if, resolution.as_ref(), utc.as_ref());
     if arguments.json {
         let status = resolution.map(|found| found.status);
         let visible = resolution.and_then(|found| found.visible);
@@ -178,7 +182,7 @@ pub(crate) fn command(arguments: &CheckArguments, context: &Context) -> Result<E
             },
         }))?;
     } else if arguments.fail_if.contains(&Condition::Help) {
-        print(&conditions::listed(resolution.as_ref()))?;
+        print(&conditions::listed(resolution.as_ref(), utc.as_ref()))?;
     } else {
         let page = page::Page {
             machine: &machine,

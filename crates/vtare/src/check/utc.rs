@@ -52,7 +52,18 @@ impl UtcCheck {
         &self.text
     }
 
-    fn unconfirmed(reason: &impl std::fmt::Display) -> Self {
+    /// What CLOCK_REALTIME may be off by, either way; None where nothing is confirmed.
+    pub(super) fn error_ns(&self) -> Option<u64> {
+        Some(self.ahead_least_ns?.unsigned_abs().max(self.ahead_most_ns?.unsigned_abs()))
+    }
+
+    #[cfg(test)]
+    pub(super) fn of_bounds(ahead_least_ns: i64, ahead_most_ns: i64) -> Self {
+        let bounds = (Some(ahead_least_ns), Some(ahead_most_ns));
+        Self { ahead_least_ns: bounds.0, ahead_most_ns: bounds.1, ..Self::unconfirmed(&"") }
+    }
+
+    pub(super) fn unconfirmed(reason: &impl std::fmt::Display) -> Self {
         Self {
             text: clock::unconfirmed(reason),
             right: None,

@@ -84,6 +84,13 @@ pub(crate) struct Known {
     value: f64,
 }
 
+impl Known {
+    /// Whether it is about this figure.
+    pub(crate) fn is_about(&self, figure: &str) -> bool {
+        self.figure == figure
+    }
+}
+
 impl fmt::Display for Known {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} {}", self.figure, COMPARISONS[self.comparison].0, self.value)

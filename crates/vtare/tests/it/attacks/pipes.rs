@@ -15,6 +15,7 @@ const LINES: &[(&str, &str)] = &[
     ("avb --key-file", "avb 127.0.0.1:9 --key-file @"),
     ("capture --out", "capture lo --seconds 1 --out @"),
     ("capture --read", "capture --read @"),
+    ("check --key-file", "check --witness 127.0.0.1:9 --key-file @"),
     ("clock --key-file", "clock --witness 127.0.0.1:9 --key-file @"),
     ("clock --page", "clock --witness 127.0.0.1:9 --page @"),
     ("counter --build", "counter --language python --build @"),
