@@ -531,6 +531,9 @@ sentences! {
         not_known() = "NOT KNOWN: the time that a busy loop loses was not measured.";
         lost_to(share, who) = "A busy loop lost {share} of its time to {who}.";
         reading_takes(time) = "Reading the clock takes {time}.";
+        needs_witnesses(limit) =
+            "--fail-if '{limit}' needs witnesses, and none is named; name hosts that run `vtare serve`: --witness \
+             HOST:PORT,...";
         utc_right(most, hosts, liars) =
             "UTC is right here to {most}: {hosts} hosts confirm it, of which {liars} may be wrong.";
         utc_right_by_one(most) = "UTC is right here to {most}, if the one host that confirms it is right.";

@@ -107,8 +107,7 @@ pub(crate) fn command(arguments: &CheckArguments, context: &Context) -> Result<E
         return lab::start("fleet", words.map(OsString::from));
     }
     if let (Some(limit), None) = (conditions::about_utc(&arguments.fail_if), &arguments.witness) {
-        let fix = "name hosts that run `vtare serve`: --witness HOST:PORT,...";
-        return Err(Failure::Input(format!("--fail-if '{limit}' needs witnesses, and none is named; {fix}")));
+        return Err(Failure::Input(words::needs_witnesses(limit)));
     }
     let seed = arguments.seed.unwrap_or_else(fresh_seed);
     let mut machine = MachineFacts::read();
