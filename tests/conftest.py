@@ -24,7 +24,15 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest begin first, since all others run beside them; those that are alone are last, since others wait."""
+    """The longest begin first, since all others run beside them; those that are alone are last, since others wait.
+
+    Raises:
+        UsageError: one runs the program and is not marked `e2e`: it would run where no program is built.
+    """
+    if unmarked := [item.nodeid for item in items
+                    if "vtare" in getattr(item, "fixturenames", ()) and not item.get_closest_marker("e2e")
+                    and not item.get_closest_marker("platform")]:  # fmt: skip
+        raise pytest.UsageError(f"mark them e2e, since they run the program: {', '.join(unmarked)}")
 
     def place(item: pytest.Item) -> int:
         return -1 if item.get_closest_marker("long") else int(item.get_closest_marker("alone") is not None)

@@ -232,6 +232,7 @@ class TestWithTheLibrary:
         assert caught.value.errno == errno.EALREADY
 
 
+@pytest.mark.e2e
 def test_the_page_of_vtare_clock_is_what_watch_shows_of_utc(vtare: Path, tmp_path: Path) -> None:
     page = tmp_path / "utc"
     with witnesses(0, 0, -3_600_000_000_000) as addresses, kept_page(vtare, addresses, page):
@@ -248,6 +249,7 @@ def test_the_page_of_vtare_clock_is_what_watch_shows_of_utc(vtare: Path, tmp_pat
     assert (later.status, later.width_s, later.hosts) == ("unknown", None, None), "nobody keeps it any more"
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize(("ahead_s", "right"), [(0, True), (3600, False), (-3600, False)])
 def test_check_says_whether_utc_is_right_here_and_by_how_much(vtare: Path, ahead_s: int, right: bool) -> None:
     # Two witnesses agree with each other, and here the clock is ahead of them or behind.
