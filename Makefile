@@ -52,14 +52,15 @@ SEALED = env $(addprefix -u ,VTARE_KEY VTARE_EXEC VTARE_PRELOAD VTARE_BINARY VTA
 BUILT = $(abspath $(or $(CARGO_TARGET_DIR),target))/debug
 
 # `make test` has a thread from every room; what takes long and repeats a kind is in `make test-rest`. Both together are
-# `make test-all`. docs/internals/testing.md lists what is where.
-TEST_PARTS = lint-python test-rust test-python docs test-commands
+# `make test-all`. docs/internals/testing.md lists what is where. The tests in Python take what those in Rust and those of
+# commands leave of the CPUs, once the parts before them have installed what they need.
+TEST_PARTS = lint-python docs +test-python test-rust test-commands
 # The tests of commands, containers and guests mostly wait: the others run beside them, with the CPU time that they
 # leave; BESIDE names more such targets.
 REST_PARTS = lint-rust audit test-rust-rest rest-ready $(addprefix +,$(BESIDE)) +test-python-rest test-e2e \
   test-platforms
 
-.PHONY: help run build platforms s3-server kubernetes test test-rest test-all $(TEST_PARTS) $(REST_PARTS:+%=%) \
+.PHONY: help run build platforms s3-server kubernetes test test-rest test-all $(TEST_PARTS:+%=%) $(REST_PARTS:+%=%) \
   programs oldest-rust test-hypervisors fuzz-ready test-fuzz test-miri test-sanitizers test-faults test-attacks \
   test-release lint measured lock fmt bench install uninstall dist from-nothing clean need FORCE
 
@@ -71,7 +72,7 @@ help:
 	  'make uninstall            removes them' \
 	  'make build                the wheel (build/wheels) and an installation of it in $(VENV)' \
 	  'make platforms            the Python libraries of platforms: docker, ssh, cloud, esxi, qemu' \
-	  'make test                 the tests of every part, within 12 minutes; $(TEST_PARTS)' \
+	  'make test                 the tests of every part, within 15 minutes; $(TEST_PARTS:+%=%)' \
 	  'make test-all             those and all others; $(REST_PARTS:+%=%)' \
 	  'make test-platforms       real containers, guests and machines; what is not there is skipped with the reason' \
 	  'make test-hypervisors     guests under real KVM and Xen inside an emulated machine; test-hypervisors-kvm, -xen: one' \
