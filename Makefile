@@ -57,7 +57,7 @@ BUILT = $(abspath $(or $(CARGO_TARGET_DIR),target))/debug
 TEST_PARTS = lint-python docs +test-python test-rust test-commands
 # The tests of commands, containers and guests mostly wait: the others run beside them, with the CPU time that they
 # leave; BESIDE names more such targets.
-REST_PARTS = lint-rust audit test-rust-rest rest-ready $(addprefix +,$(BESIDE)) +test-python-rest test-e2e \
+REST_PARTS = audit rest-ready $(addprefix +,$(BESIDE)) +test-python-rest +lint-rust test-rust-rest test-e2e \
   test-platforms
 
 .PHONY: help run build platforms s3-server kubernetes test test-rest test-all $(TEST_PARTS:+%=%) $(REST_PARTS:+%=%) \
