@@ -142,7 +142,8 @@ def test_the_host_beside_itself_is_one_more_host(words: list[str], tmp_path: Pat
 
 def test_an_interrupted_run_shows_what_is_known(words: list[str], tmp_path: Path) -> None:
     # A margin that is never decided in this time.
-    command = [*words, *HERE, "--margin", "0.01", "--", "sleep 0.1"]
+    # Who runs these tests in the background ignores Ctrl-C, and what they start would, too.
+    command = ["env", "--default-signal=INT", *words, *HERE, "--margin", "0.01", "--", "sleep 0.1"]
     started = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
     time.sleep(5)
     started.send_signal(signal.SIGINT)

@@ -6,6 +6,7 @@ import html
 import io
 import os
 import re
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -256,6 +257,14 @@ def test_a_control_group_counts_and_ends_what_was_started_in_it(
     with made.around_start():
         assert (place / "cgroup.procs").read_text() == str(os.getpid())
     assert (tmp_path / "cgroup.procs").read_text() == str(os.getpid())
+    # Whoever was interrupted inside has left it before it is removed.
+    interrupted = group.Group(5)
+    (tmp_path / "cgroup.procs").write_text("")
+    inside = interrupted.around_start()
+    inside.__enter__()
+    interrupted.close()
+    assert (tmp_path / "cgroup.procs").read_text() == str(os.getpid())
+    shutil.rmtree(next(tmp_path.glob("*-5")))
     # While it holds this process, nothing in it is killed.
     made.end()
     assert not (place / "cgroup.kill").exists()

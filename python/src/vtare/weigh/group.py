@@ -127,6 +127,8 @@ class Group:
 
     def close(self) -> None:
         """End all that runs in it, and remove it."""
+        # Ctrl-C may have come while this process was on its way out: it would be taken for one that holds the group.
+        self._leave()
         while self._places:
             _remove(self._places.pop()[0])
 
