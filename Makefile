@@ -52,16 +52,16 @@ SEALED = env $(addprefix -u ,VTARE_KEY VTARE_EXEC VTARE_PRELOAD VTARE_BINARY VTA
 BUILT = $(abspath $(or $(CARGO_TARGET_DIR),target))/debug
 
 # `make test` has a thread from every room; what takes long and repeats a kind is in `make test-rest`. Both together are
-# `make test-all`. docs/internals/testing.md lists what is where. The tests in Python take what those in Rust and those of
-# commands leave of the CPUs, once the parts before them have installed what they need.
+# `make test-all`. docs/internals/testing.md lists what is where. The tests in Python take what those in Rust and those
+# of commands leave of the CPUs, once the parts before them have installed what they need.
 TEST_PARTS = lint-python docs +test-python test-rust test-commands
 # The tests of commands, containers and guests mostly wait: the others run beside them, with the CPU time that they
 # leave; BESIDE names more such targets.
-REST_PARTS = audit rest-ready $(addprefix +,$(BESIDE)) +test-python-rest +lint-rust test-rust-rest test-e2e \
-  test-platforms
+REST_PARTS = audit rest-ready $(addprefix +,$(BESIDE)) +test-python-rest +lint-rust +oldest-rust \
+  test-rust-rest test-e2e test-platforms
 
 .PHONY: help run build platforms s3-server kubernetes test test-rest test-all $(TEST_PARTS:+%=%) $(REST_PARTS:+%=%) \
-  programs oldest-rust test-hypervisors fuzz-ready test-fuzz test-miri test-sanitizers test-faults test-attacks \
+  programs test-hypervisors fuzz-ready test-fuzz test-miri test-sanitizers test-faults test-attacks \
   test-release lint measured lock fmt bench install uninstall dist from-nothing clean need FORCE
 
 help:
@@ -205,7 +205,6 @@ lint-rust:
 	$(call say,rustdoc: every public item is documented)
 	@RUSTDOCFLAGS='-D warnings -D missing_docs' cargo doc --locked --workspace --no-deps --quiet
 
-# Clippy refuses what the standard library has gained since; this also finds new words of the language.
 oldest-rust:
 	$(call say,the oldest Rust that Cargo.toml states)
 	@tools/oldest-rust

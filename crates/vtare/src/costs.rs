@@ -34,9 +34,9 @@ const PAGE_BYTE: usize = 4096;
 const PAGES: usize = 1024;
 /// Of a library: enough beside its mapping, and not more than many have.
 const FILE_PAGES: usize = 256;
-/// The kernel gives so many of a file with the one that was asked for, and a sandbox so many of new memory.
+/// Pages of a file that the kernel maps together, around the one that was asked for.
 const TOGETHER: usize = 16;
-/// Of those together that a program writes to: 2 to 11 where python3, git, tar, sqlite3 and gcc start.
+/// Pages of these that a program writes to: 2 to 11 where python3, git, tar, sqlite3 and gcc start.
 const WRITTEN: usize = 4;
 /// More are not needed in the time that this program takes.
 const MOST_FILES: usize = 4096;

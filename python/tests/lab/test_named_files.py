@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import signal
 import subprocess
@@ -124,12 +125,15 @@ def test_no_command_waits_for_a_pipe_or_reads_a_device(
         words = LINES[name].replace("@", str(file)).replace("STORE", str(place / "store"))
         monkeypatch.chdir(place)
         signal.setitimer(signal.ITIMER_REAL, LONGEST_S)
+        # Where a library waits outside of Python, no handler is called: this ends the process.
+        faulthandler.dump_traceback_later(2 * LONGEST_S, exit=True)
         try:
             done = lab_command(*words.split())
         except Hung:
             return f"{name}: it hung"
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
+            faulthandler.cancel_dump_traceback_later()
         if done.returncode in (2, 3) and "Traceback" not in done.stderr and done.stderr.strip():
             return None
         return f"{name}: exit code {done.returncode}: {done.stdout[-200:]}{done.stderr[-300:]}"

@@ -196,6 +196,9 @@ def test_runs_end_once_the_limits_of_wall_time_are_decided() -> None:
     factors = {"host": 1.0, "gvisor": 2.1, "docker": 1.0}
     limit = read_platform_limit("gvisor wall slower by 20 %", list(factors))
     assert limit.is_watched
+    words = {"memory": MEMORY, "peak": "peak memory"}
+    named = {word: read_platform_limit(f"docker {word} higher by 20 %", list(factors)).figure for word in words}
+    assert named == words
     assert not read_platform_limit("gvisor start slower by 20 %", list(factors)).is_watched
     names, pairs = [Command((name,), name) for name in factors], []
     for asks_margin in (True, False):

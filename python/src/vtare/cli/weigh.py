@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     "--fail-if",
     multiple=True,
     metavar="LIMIT",
-    help="Exit with 1 where this is shown: 'gvisor wall slower by 20 %'; also cpu, memory, start; repeatable.",
+    help="Exit with 1 where this is shown: 'gvisor wall slower by 20 %'; also cpu, memory, peak, start; repeatable.",
 )
 @click.option(
     "--timeout", type=Time(above=True), default="10 min", metavar="TIME", help="The longest run of the command."

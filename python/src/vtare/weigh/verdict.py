@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _TWICE: Final = 1.995
 """The ratio from which people speak of times instead of percent."""
 #: Words of `--fail-if` for figures.
-_FIGURES: Final = {"wall": "wall time", "cpu": "CPU time", "memory": MEMORY, "start": START}
+_FIGURES: Final = {"wall": "wall time", "cpu": "CPU time", "memory": MEMORY, "peak": "peak memory", "start": START}
 
 
 @dataclass(frozen=True, slots=True)
