@@ -1,5 +1,5 @@
 //! What to send next and what the answers mean: state machines without I/O and without a clock. Time is an argument.
-//! May touch: units.
+//! May touch: units, traffic.
 //!
 //! - [`avb`]: available bandwidth, by several methods.
 //! - [`path`]: what a path is worth: what is free, latency when it is used, the depth of the buffer behind it.

@@ -4,8 +4,7 @@
 //! Time is a number: every run of a seed is the same. Queues are exact: work is counted in 1e-9 bit, so that no
 //! rounding adds up.
 //!
-//! [`Path`] is one direction alone; [`TrainPath`] is one direction with the hosts at its ends, for estimators that look
-//! at trains. `vtare_probe::sim` is both directions with a far end, behind the trait that real links have.
+//! [`Path`] is one direction alone. `vtare_probe::sim` has hosts at both ends, behind the trait that real links have.
 //!
 //! Sizes in a path are bytes of IP packets, rates are at the IP layer.
 #![forbid(unsafe_code)]
@@ -18,7 +17,6 @@ mod host;
 mod noise;
 mod path;
 mod peer_clock;
-mod train;
 
 pub use aqm::{Aqm, Arrival, Manager};
 pub use cross::{Cross, Source, Traffic};
@@ -28,7 +26,6 @@ pub use host::{EndSpec, Host};
 pub use noise::{Lateness, Noise, Pause};
 pub use path::{Detour, Duplication, Fate, Passage, Path, PathSpec};
 pub use peer_clock::PeerClock;
-pub use train::{CrossSeen, RelaySpec, SenderSpec, TrainPacket, TrainPath, TrainSeen, TrainSpec};
 
 #[cfg(test)]
 mod tests;

@@ -63,7 +63,7 @@ impl Lateness {
     }
 
     /// The first time from `at_ns` on at which the machine runs.
-    fn awake(&mut self, mut at_ns: u64) -> u64 {
+    pub fn awake(&mut self, mut at_ns: u64) -> u64 {
         while let Some(pause) = self.noise.pauses.get(self.paused) {
             let end = pause.at_ns.saturating_add(pause.span_ns);
             if at_ns < pause.at_ns {

@@ -1,7 +1,7 @@
 //! How probes are sent and taken: schedules, the trait of what carries them, the loops over it, and trains; no I/O and
-//! no clock. May touch: units, wire, pathsim.
+//! no clock. May touch: units, traffic, wire, pathsim.
 //!
-//! - [`link`]: what carries probes, as one small trait; [`sim`], a simulated path behind it; [`many`], several as one.
+//! - [`link`]: what carries probes, as one small trait; [`sim`], simulated paths behind it; [`many`], several as one.
 //! - [`schedule`]: when each probe is due, as data and as an iterator without drift.
 //! - [`open_loop`]: the loop of a sender that never waits for replies; [`closed_loop`]: of one that waits for each.
 //! - [`train`]: trains of one-way probes, sent and asked for, and what became of each packet.

@@ -244,6 +244,15 @@ pub static METHODS: &[Entry] = &[
 /// The own method's name before it had one of its own.
 pub const ALIAS: &str = "vtare";
 
+/// Methods that need no stamp for each packet of a back-to-back train.
+const ANY_STAMPS: [&str; 3] = ["abacus", ALIAS, "adr"];
+
+/// Whether a method needs no stamp for each packet of a back-to-back train; the name may have a preset behind it.
+#[must_use]
+pub fn takes_any_stamps(name: &str) -> bool {
+    ANY_STAMPS.contains(&name.split(':').next().unwrap_or_default())
+}
+
 /// The method of that name; the own one also as [`ALIAS`].
 #[must_use]
 pub fn entry(name: &str) -> Option<&'static Entry> {

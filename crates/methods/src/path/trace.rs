@@ -151,7 +151,6 @@ mod tests {
             packets: packets.iter().map(packet).collect(),
             finished: Timestamp::ZERO,
             receiver_drops: Some(0),
-            duplicates: None,
         }
     }
 

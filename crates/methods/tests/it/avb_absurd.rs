@@ -72,7 +72,6 @@ fn observation(train: &Train, now_ns: u64, kind: Kind, loss: f64, random: &mut R
         packets,
         finished: Timestamp::from_nanos(finished),
         receiver_drops: (random.unit() < 0.5).then_some(3),
-        duplicates: Some(2),
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::avb_sim::cells::{Cell, Model, TROUBLES, Trouble, grid};
 use crate::avb_sim::{Outcome, SimRunner, ability, random};
 use vtare_methods::avb::{Abacus, AbacusSettings, Setup};
-use vtare_pathsim::TrainSpec;
+use vtare_probe::sim::TrainSpec;
 
 fn run(spec: &TrainSpec, warm_ns: u64) -> Outcome {
     let setup = Setup { ability: ability(spec, 1500), ..Setup::default() };
@@ -37,7 +37,8 @@ fn judge(cells: &[Cell], seeds: u64) {
         let error = median(outcomes.iter().map(error).collect());
         assert!(error <= 0.03, "{cell:?}: median error {error}");
         let seconds = median(outcomes.iter().map(|outcome| outcome.estimate.elapsed_s).collect());
-        assert!(seconds <= 1.0, "{cell:?}: {seconds} s");
+        // A train that begins within the 0.9 s of the settings ends when its queue has: at 10 Mbit/s up to 0.3 s later.
+        assert!(seconds <= 1.2, "{cell:?}: {seconds} s");
         let off = outcomes.iter().filter_map(half_widths_off);
         inside += off.filter(|&off| off <= 1.0).count();
         all += outcomes.len();

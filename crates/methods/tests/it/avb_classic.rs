@@ -5,7 +5,8 @@ use crate::avb_sim::cells::{Cell, Model};
 use crate::avb_sim::{Outcome, SimRunner, ability};
 use proptest::prelude::*;
 use vtare_methods::avb::{Budget, METHODS, Settings, Setup, Stopped};
-use vtare_pathsim::{Detour, Duplication, HopSpec, LossModel, PathSpec, Pause, PeerClock, Traffic, TrainSpec};
+use vtare_pathsim::{Detour, Duplication, HopSpec, LossModel, PathSpec, Pause, PeerClock, Traffic};
+use vtare_probe::sim::TrainSpec;
 
 const MBIT: u64 = 1_000_000;
 

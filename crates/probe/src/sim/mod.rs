@@ -6,10 +6,12 @@
 mod far;
 mod link;
 mod spec;
+mod trains;
 
 pub use far::{Echo, FarSide, Responder};
 pub use link::SimLink;
 pub use spec::SimSpec;
+pub use trains::{CrossSeen, RelaySpec, SenderSpec, TrainFar, TrainLink, TrainSpec};
 
 #[cfg(test)]
 mod tests;

@@ -6,6 +6,7 @@
 
 mod far;
 mod gathered;
+mod methods;
 pub mod pacing;
 mod plan;
 mod report;
@@ -13,8 +14,9 @@ mod reverse;
 mod session;
 
 pub use far::{Far, SimFar};
+pub use methods::Grouped;
 pub use pacing::Behind;
-pub use plan::{Bursts, TrainError, TrainPlan};
+pub use plan::{Bursts, TrainError, TrainPlan, most_group};
 pub use report::{PacketFate, Received, ReverseReport, Sent, TrainReport};
 pub use session::{AvbError, AvbSession, Settling};
 

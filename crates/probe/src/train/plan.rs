@@ -7,6 +7,12 @@ use super::pacing::{Behind, Calls};
 pub(super) const MOST_IN_BURST: usize = 64;
 pub(super) const LARGEST_BURST_BYTE: usize = 65_000;
 
+/// Packets with this payload that leave in one call at most.
+#[must_use]
+pub fn most_group(payload_byte: u32) -> u32 {
+    (LARGEST_BURST_BYTE / payload_byte.max(1) as usize).clamp(1, MOST_IN_BURST) as u32
+}
+
 /// How many packets leave in one call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Bursts {
@@ -151,7 +157,7 @@ impl TrainPlan {
 
     /// Which packets leave in one call, where a call for one packet takes `cost` and the link has large sends or not.
     pub(super) fn calls(&self, cost: Span, large_sends: bool) -> Calls {
-        let fits = (LARGEST_BURST_BYTE / usize::from(self.size_byte).max(1)).clamp(1, MOST_IN_BURST);
+        let fits = most_group(self.size_byte.into()) as usize;
         match self.bursts {
             _ if !large_sends => Calls::Of(1),
             Bursts::Of(wanted) => Calls::Of(usize::from(wanted).clamp(1, fits)),

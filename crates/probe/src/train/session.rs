@@ -63,6 +63,13 @@ pub struct AvbSession<L, F> {
     /// What the far end had reported when the train before ended.
     pub(super) before: LastCounts,
     pub(super) strays: u64,
+    /// When the last train of [`AvbSession::send`] and its kind had left.
+    pub(super) quiet: Timestamp<Monotonic>,
+    /// Own time minus the far end's, fixed at the first train back, so that a method sees one clock for sends and for
+    /// now.
+    pub(super) far_behind_ns: Option<i64>,
+    /// All packets of the last train back left the far end.
+    pub(super) all_left: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -78,9 +85,20 @@ pub(super) struct LastCounts {
 impl<L: ProbeLink, F: Far<L>> AvbSession<L, F> {
     /// A session that is open at both ends.
     pub fn new(link: L, far: F, grant: Grant) -> Self {
-        let send_cost = USUAL_SEND_COST;
-        let (settling, before) = (Settling::default(), LastCounts::default());
-        Self { link, far, grant, settling, next_sequence: 0, next_record: 0, send_cost, before, strays: 0 }
+        Self {
+            quiet: link.now(),
+            link,
+            far,
+            grant,
+            settling: Settling::default(),
+            next_sequence: 0,
+            next_record: 0,
+            send_cost: USUAL_SEND_COST,
+            before: LastCounts::default(),
+            strays: 0,
+            far_behind_ns: None,
+            all_left: false,
+        }
     }
 
     /// The same session with other waits.

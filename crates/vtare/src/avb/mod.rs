@@ -5,7 +5,6 @@
 
 pub(crate) mod answer;
 mod cell;
-mod convert;
 mod parameters;
 pub(crate) mod probe_path;
 mod program;

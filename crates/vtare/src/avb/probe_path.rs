@@ -5,14 +5,13 @@ use std::net::SocketAddr;
 use vtare_clock::Clock;
 use vtare_control::client::{self, ControlError, OpenedSession};
 use vtare_link::socket::{PacketSize, SocketLink, SocketOptions};
-use vtare_methods::avb::{Ability, Observation, Train};
+use vtare_methods::avb::{Ability, Observation, Train, takes_any_stamps};
 use vtare_probe::link::{LinkError, ProbeLink};
-use vtare_probe::train::{self, AvbSession};
+use vtare_probe::train::{self, AvbSession, Grouped, TrainError, most_group};
 use vtare_units::{Monotonic, Span, Timestamp};
 use vtare_wire::session::{Counters, Credit, Open, Purpose, WireForm};
-use vtare_wire::{DEFAULT_PORT, ECN_CAPABLE, LARGEST_BYTE, full};
+use vtare_wire::{DEFAULT_PORT, ECN_CAPABLE, LARGEST_BYTE};
 
-use super::convert::{self, Grouped};
 use super::parameters::Parameters;
 use super::timing::TimedLink;
 use crate::black_hole::{Vanishing, largest_arriving};
@@ -24,7 +23,7 @@ use crate::sentences::avb as words;
 /// What every Ethernet carries of an IP packet.
 const ETHERNET_BYTE: usize = 1_500;
 /// The longest train.
-const MOST_PACKETS: u32 = 10_000;
+const MOST_PACKETS: u64 = 10_000;
 /// Packets of a session.
 const SESSION_PACKETS: u64 = 200_000_000;
 /// A session lasts this time beyond what is planned, and at most an hour.
@@ -40,9 +39,6 @@ const SOUNDED: Span = Span::from_millis(30);
 /// the few of a sounding: a sender that does the path's work, too, slows down only after them.
 const AS_FAST: f64 = 0.85;
 const AS_FAST_FEW: f64 = 0.5;
-/// Bytes of a large packet, and packets in it, at most.
-const LARGE_BYTE: u32 = 65_000;
-const LARGE_PACKETS: u32 = 64;
 /// What is credited to trains back is sent at this rate while nothing is known of the path, and at these at most and
 /// least.
 const FILL_BIT_PER_S: f64 = 20e6;
@@ -51,9 +47,6 @@ const FILL_BOUNDS_BIT_PER_S: (f64, f64) = (10e6, 400e6);
 const EARNED_BYTE: u64 = 2_000_000;
 /// Packets sent at once for credit.
 const FILL_PACKETS: u32 = 500;
-
-/// Methods that need no stamp for each packet of a back-to-back train.
-const ANY_STAMPS: &[&str] = &["abacus", "vtare", "adr"];
 
 /// Why a train between this program and a responder failed.
 pub(crate) type AvbError = train::AvbError<ControlError>;
@@ -70,7 +63,21 @@ pub(crate) enum Broken {
 
 impl From<AvbError> for Broken {
     fn from(error: AvbError) -> Self {
-        Self::Lost(error)
+        match error {
+            train::AvbError::Train(error @ TrainError::NoShape) => error.into(),
+            error => Self::Lost(error),
+        }
+    }
+}
+
+impl From<TrainError> for Broken {
+    fn from(error: TrainError) -> Self {
+        match error {
+            TrainError::NoShape => Self::Unable(
+                "its trains have single times, and a far end takes shapes only: measure from there".to_owned(),
+            ),
+            error => Self::Lost(error.into()),
+        }
     }
 }
 
@@ -81,14 +88,8 @@ pub(crate) struct ProbePath<'c> {
     pub(crate) ability: Ability,
     reverse: bool,
     grouped: Grouped,
-    /// Own time minus the far end's, fixed at the first train back, so that a method sees one clock for sends and for
-    /// now.
-    far_behind_ns: Option<i64>,
-    /// All packets of the last train back left the far end.
-    all_left: bool,
     /// Bytes sent to the far end to be allowed trains back, and those of soundings.
     pub(crate) extra_byte: u64,
-    quiet: Timestamp<Monotonic>,
     opened: Timestamp<Monotonic>,
     earn_until: Option<Timestamp<Monotonic>>,
 }
@@ -139,7 +140,7 @@ impl<'c> ProbePath<'c> {
             purpose: Purpose::Avb,
             form: WireForm::Full,
             rate_packet_per_s: 1_000_000,
-            burst_packet: MOST_PACKETS.into(),
+            burst_packet: MOST_PACKETS,
             duration_ns: planned.saturating_add(SPARE_NS).min(MOST_SESSION_NS),
             packets: SESSION_PACKETS,
             size_byte: wanted as u16,
@@ -156,24 +157,16 @@ impl<'c> ProbePath<'c> {
         let link = SocketLink::udp(clock, address, &options, because).map_err(failed)?;
         let link = TimedLink::new(link, clock, parameters.clock, parameters.sleep);
         let grant = far.grant().clone();
-        let quiet = link.now();
+        let opened = link.now();
+        let session = AvbSession::new(link, far, grant);
         let mut path = Self {
-            session: AvbSession::new(link, far, grant),
+            ability: session.ability((wanted + header) as u32),
+            session,
             address,
-            ability: Ability {
-                ip_header_byte: header as u32,
-                most_packet_byte: (wanted + header) as u32,
-                least_packet_byte: (full::HEADER_BYTE + header) as u32,
-                most_packets: MOST_PACKETS,
-                ..Ability::default()
-            },
             reverse: parameters.reverse,
             grouped: Grouped::Never,
-            far_behind_ns: None,
-            all_left: false,
             extra_byte: 0,
-            quiet,
-            opened: quiet,
+            opened,
             earn_until: None,
         };
         path.sound(parameters, notes)?;
@@ -184,8 +177,8 @@ impl<'c> ProbePath<'c> {
     fn sound(&mut self, parameters: &Parameters, notes: &mut Vec<Note>) -> Result<(), Failure> {
         let lost = |error: AvbError| Failure::Peer(format!("{}: {error}", parameters.peer));
         let asked = self.ability.most_packet_byte;
-        let mut report = self.sounding(SOUNDING, asked).map_err(lost)?;
-        if report.received() == 0 {
+        let mut seen = self.sounding(SOUNDING, asked).map_err(lost)?;
+        if seen.received() == 0 {
             let least = self.ability.least_packet_byte.max(128);
             if self.sounding(SOUNDING, least).map_err(lost)?.received() == 0 {
                 return Err(Failure::Peer(format!(
@@ -194,7 +187,7 @@ impl<'c> ProbePath<'c> {
                     self.address.port()
                 )));
             }
-            let arrives = |size| self.sounding(SOUNDING, size).map(|report| report.received() > 0);
+            let arrives = |size| self.sounding(SOUNDING, size).map(|seen| seen.received() > 0);
             let low = largest_arriving(least, asked, arrives).map_err(lost)?;
             if parameters.size_byte.is_some() {
                 let vanishing = Vanishing { asked_byte: asked, small_byte: least, arriving_byte: low };
@@ -202,25 +195,24 @@ impl<'c> ProbePath<'c> {
             }
             self.ability.most_packet_byte = low;
             notes.push(Note::new("path_mtu", words::vanishing(low, asked)));
-            report = self.sounding(SOUNDING, low).map_err(lost)?;
+            seen = self.sounding(SOUNDING, low).map_err(lost)?;
         }
         let capabilities = self.session.link().facts().capabilities;
         self.ability.least_gap_ns = self.session.send_cost().as_nanos_unsigned() as f64;
-        let mut as_fast = self.kept_up(SOUNDING, AS_FAST_FEW, &report);
+        let mut as_fast = kept_up(AS_FAST_FEW, &seen);
         if as_fast {
-            let report = self.sounding(MAKING_SURE, self.ability.most_packet_byte).map_err(lost)?;
-            as_fast = self.kept_up(MAKING_SURE, AS_FAST, &report);
+            let seen = self.sounding(MAKING_SURE, self.ability.most_packet_byte).map_err(lost)?;
+            as_fast = kept_up(AS_FAST, &seen);
             // Where sender and router share a processor, the kernel works on the packets between two calls as well.
-            let sustained = self.sustained_gap_ns(&report);
+            let sustained = sustained_gap_ns(&seen);
             self.ability.least_gap_ns = self.ability.least_gap_ns.max(sustained.unwrap_or(0.0));
         }
         // Large packets blur the times of single ones and are one packet to queues on the path: only where they are
         // needed.
         if capabilities.gso && as_fast {
-            let family = parameters.method.split(':').next().unwrap_or_default();
-            self.grouped = if ANY_STAMPS.contains(&family) { Grouped::BackToBack } else { Grouped::Groups };
-            let payload = self.ability.most_packet_byte - self.ability.ip_header_byte;
-            self.ability.most_group = (LARGE_BYTE / payload).clamp(1, LARGE_PACKETS);
+            let any_stamps = takes_any_stamps(&parameters.method);
+            self.grouped = if any_stamps { Grouped::BackToBack } else { Grouped::Groups };
+            self.ability.most_group = most_group(self.ability.most_packet_byte - self.ability.ip_header_byte);
             notes.push(Note::new("grouped", words::grouped()));
         } else if as_fast && !capabilities.gso {
             notes.push(Note::new("single_sends", words::single_sends()));
@@ -233,32 +225,10 @@ impl<'c> ProbePath<'c> {
         Ok(())
     }
 
-    /// Whether packets that were sent one by one, as fast as that goes, came as fast: there was no queue that they
-    /// made. The kernel may delay the sender by forwarding what it sent, and then it is as slow as the path.
-    fn kept_up(&self, packets: u32, share: f64, report: &train::TrainReport) -> bool {
-        let seen = self.observed(&Train::back_to_back(packets, self.ability.most_packet_byte), report);
-        seen.sent_bit_per_s().zip(seen.received_bit_per_s()).is_some_and(|(sent, came)| came > share * sent)
-    }
-
-    /// How fast single packets follow each other for longer, ns: the median of parts of a sounding, since others may
-    /// delay one of them.
-    fn sustained_gap_ns(&self, report: &train::TrainReport) -> Option<f64> {
-        let sent: Vec<u64> = report.packets.iter().filter_map(|fate| Some(fate.sent?.before.as_nanos())).collect();
-        let parts = sent.chunks_exact(SOUNDING as usize);
-        let mut gaps: Vec<u64> = parts.map(|part| part[part.len() - 1].saturating_sub(part[0])).collect();
-        gaps.sort_unstable();
-        gaps.get(gaps.len() / 2).map(|span| *span as f64 / f64::from(SOUNDING - 1))
-    }
-
-    fn sounding(&mut self, packets: u32, size_byte: u32) -> Result<train::TrainReport, AvbError> {
+    fn sounding(&mut self, packets: u32, size_byte: u32) -> Result<Observation, AvbError> {
         let train = Train::back_to_back(packets, size_byte);
         self.extra_byte += train.bytes();
-        let train = convert::forward(&train, self.ability.ip_header_byte, Grouped::Never)?;
-        self.session.send_train(&train)
-    }
-
-    fn observed(&self, train: &Train, report: &train::TrainReport) -> Observation {
-        convert::observation(train, report, |at| at, |at| at, self.now())
+        self.session.send(&train, Grouped::Never)
     }
 
     /// From now on trains go to the far end, or come from there.
@@ -273,12 +243,12 @@ impl<'c> ProbePath<'c> {
 
     /// Own time minus the far end's as it is taken for trains back, ns; none before the first of them.
     pub(crate) const fn far_behind_ns(&self) -> Option<i64> {
-        self.far_behind_ns
+        self.session.far_behind_ns()
     }
 
     /// Whether all packets of the last train back left the far end: those missing were lost on the way.
     pub(crate) const fn all_left(&self) -> bool {
-        self.all_left
+        self.session.all_left()
     }
 
     /// Bytes of trains back that are paid for already; 0 where the far end does not answer.
@@ -310,75 +280,29 @@ impl<'c> ProbePath<'c> {
     /// Sends a train, or has one sent, and reports what became of it. `near` is what is known of the path so far,
     /// bit/s.
     pub(crate) fn send(&mut self, train: &Train, near: Option<f64>) -> Result<Observation, Broken> {
-        self.rest(train.idle_before_ns)?;
-        let header = self.ability.ip_header_byte;
-        let seen = if self.reverse {
-            let plan = self.backward(train)?;
-            self.earn(Credit { packets: train.packets.into(), byte: train.bytes() }, near)?;
-            let asked = self.now();
-            let report = self.session.reverse_train(&plan)?;
-            self.came(train, &report, asked)
-        } else {
-            let plan = convert::forward(train, header, self.grouped).map_err(AvbError::from)?;
-            let report = self.session.send_train(&plan)?;
-            self.observed(train, &report)
-        };
-        self.quiet_since(&seen);
-        Ok(seen)
+        if !self.reverse {
+            return Ok(self.session.send(train, self.grouped)?);
+        }
+        self.earn_for(train, near)?;
+        Ok(self.session.send_back(train, self.grouped)?)
     }
 
     /// Sends `forth` while the far end sends `back`, `after` its first packet came. `near` is what is known of the way
     /// there, bit/s.
     pub(crate) fn send_both(
         &mut self,
-        (forth, back): (&Train, &Train),
+        trains: (&Train, &Train),
         after: Span,
         near: Option<f64>,
     ) -> Result<(Observation, Observation), Broken> {
-        let plan = self.backward(back)?;
-        self.earn(Credit { packets: back.packets.into(), byte: back.bytes() }, near)?;
-        self.rest(forth.idle_before_ns.max(back.idle_before_ns))?;
-        let there = convert::forward(forth, self.ability.ip_header_byte, self.grouped).map_err(AvbError::from)?;
-        let asked = self.now();
-        let (left, came) = self.session.both_trains(&there, &plan, after)?;
-        let seen = (self.observed(forth, &left), self.came(back, &came, asked));
-        self.quiet_since(&seen.0);
-        Ok(seen)
+        self.earn_for(trains.1, near)?;
+        Ok(self.session.send_both(trains, after, self.grouped)?)
     }
 
-    /// Passes the silence that is to be before a train.
-    fn rest(&mut self, idle_ns: u64) -> Result<(), Broken> {
-        let due = self.quiet + Span::from_unsigned_nanos(idle_ns);
-        if idle_ns > 0 && due > self.now() {
-            self.session.pause(due)?;
-        }
-        Ok(())
-    }
-
-    fn backward(&self, train: &Train) -> Result<train::TrainPlan, Broken> {
-        convert::backward(train, self.ability.ip_header_byte, self.grouped).ok_or_else(|| {
-            Broken::Unable(
-                "its trains have single times, and a far end takes shapes only: measure from there".to_owned(),
-            )
-        })
-    }
-
-    /// What came of a train back that was asked for at this time.
-    fn came(&mut self, train: &Train, report: &train::ReverseReport, asked: Timestamp<Monotonic>) -> Observation {
-        let first = report.packets.iter().find_map(|fate| fate.sent);
-        if let Some(first) = first {
-            let behind = asked.as_nanos().cast_signed() - first.before.as_nanos().cast_signed();
-            self.far_behind_ns.get_or_insert(behind);
-        }
-        self.all_left = report.unsent == 0;
-        let behind = self.far_behind_ns.unwrap_or(0);
-        let here = |at: Timestamp<_>| Timestamp::from_nanos(at.as_nanos().saturating_add_signed(behind));
-        convert::observation(train, report, here, |at| Timestamp::from_nanos(at.as_nanos()), self.now())
-    }
-
-    fn quiet_since(&mut self, seen: &Observation) {
-        let last = seen.packets.iter().filter_map(|packet| packet.sent).max();
-        self.quiet = last.unwrap_or(self.quiet).min(self.now());
+    /// Earns what a train back takes, where the far end can send it.
+    fn earn_for(&mut self, train: &Train, near: Option<f64>) -> Result<(), Broken> {
+        self.session.back_plan(train, self.grouped)?;
+        self.earn(Credit { packets: train.packets.into(), byte: train.bytes() }, near)
     }
 
     /// Gets ready for an estimate of at most `most_byte`: earns what its trains back will take. `near` is what is known
@@ -411,8 +335,8 @@ impl<'c> ProbePath<'c> {
             }
             let fill = Train::constant(missing, size, rate);
             self.extra_byte += fill.bytes();
-            let sent = convert::forward(&fill, self.ability.ip_header_byte, Grouped::Never).map_err(AvbError::from)?;
-            silent = if self.session.send_train(&sent)?.received() == 0 { silent + 1 } else { 0 };
+            let seen = self.session.send(&fill, Grouped::Never)?;
+            silent = if seen.received() == 0 { silent + 1 } else { 0 };
             if silent > 3 {
                 return Err(Broken::Unable(
                     "nothing that is sent to it arrives, so it may send nothing back".to_owned(),
@@ -429,6 +353,22 @@ impl<'c> ProbePath<'c> {
         let (_, far) = self.session.into_parts();
         far.close().map_err(AvbError::Far)
     }
+}
+
+/// Whether packets that were sent one by one, as fast as that goes, came as fast: there was no queue that they made.
+/// The kernel may delay the sender by forwarding what it sent, and then it is as slow as the path.
+fn kept_up(share: f64, seen: &Observation) -> bool {
+    seen.sent_bit_per_s().zip(seen.received_bit_per_s()).is_some_and(|(sent, came)| came > share * sent)
+}
+
+/// How fast single packets follow each other for longer, ns: the median of parts of a sounding, since others may delay
+/// one of them.
+fn sustained_gap_ns(seen: &Observation) -> Option<f64> {
+    let sent: Vec<u64> = seen.packets.iter().filter_map(|packet| Some(packet.sent?.as_nanos())).collect();
+    let parts = sent.chunks_exact(SOUNDING as usize);
+    let mut gaps: Vec<u64> = parts.map(|part| part[part.len() - 1].saturating_sub(part[0])).collect();
+    gaps.sort_unstable();
+    gaps.get(gaps.len() / 2).map(|span| *span as f64 / f64::from(SOUNDING - 1))
 }
 
 /// Packets of this size that pass in a time.

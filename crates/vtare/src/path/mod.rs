@@ -373,7 +373,6 @@ mod tests {
             packets: [None, Some(1_000), None, None, Some(1_300), Some(1_400), None].map(packet).to_vec(),
             finished: Timestamp::ZERO,
             receiver_drops: Some(0),
-            duplicates: None,
         };
         let sent: Vec<u64> = with_lost(seen).packets.iter().filter_map(|it| Some(it.sent?.as_nanos())).collect();
         assert_eq!(sent, [900, 1_000, 1_100, 1_200, 1_300, 1_400, 1_500]);

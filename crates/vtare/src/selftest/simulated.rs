@@ -7,12 +7,14 @@ use vtare_clock::sleep::sim::{SimKernel, Trace};
 use vtare_clock::sleep::{Method as SleepMethod, SleepOptions};
 use vtare_clock::trust::Evidence;
 use vtare_clock::{Clock, ClockOptions};
-use vtare_methods::avb::{Ability, Observation, Packet, Settings, Setup, Step};
+use vtare_methods::avb::{Ability, Settings, Setup, Step};
 use vtare_methods::rtt::{Answer, FarEnd, LocalDrops, Options, Run, Sent, Unsent};
-use vtare_pathsim::{HopSpec, LossModel, PathSpec, SenderSpec, Traffic, TrainPath, TrainSpec};
+use vtare_pathsim::{HopSpec, LossModel, PathSpec, Traffic};
+use vtare_probe::link::ProbeLink as _;
 use vtare_probe::open_loop::{self, Event, Observer};
 use vtare_probe::schedule::{Pattern, Schedule, Slot};
-use vtare_probe::sim::{Echo, SimLink, SimSpec};
+use vtare_probe::sim::{Echo, SenderSpec, SimLink, SimSpec, TrainLink, TrainSpec};
+use vtare_probe::train::Grouped;
 use vtare_units::{Monotonic, Pace, PacketRate, Random, Span, Timestamp};
 
 use super::bench::Bench;
@@ -161,39 +163,17 @@ pub(super) fn bandwidth(bench: &Bench<'_>) -> Result<Option<Trial>, Failure> {
         answer_ns: 100_000,
         ..TrainSpec::default()
     };
-    let setup = Setup { ability: Ability { stamp_error_ns: 1.0, ..Ability::default() }, ..Setup::default() };
-    let named = Settings::named("abacus").and_then(|settings| settings.method(setup));
+    let mut session = TrainLink::session(&spec, 10_000_000).map_err(|error| refused(&error))?;
+    let ability = Ability { stamp_error_ns: 1.0, ..session.ability(1_500) };
+    let named = Settings::named("abacus").and_then(|settings| settings.method(Setup { ability, ..Setup::default() }));
     let mut method = named.map_err(|error| refused(&error))?;
-    let mut path = TrainPath::new(&spec).map_err(|error| refused(&error))?;
-    let (mut now_ns, mut quiet_ns) = (10_000_000, 10_000_000);
-    path.run_until(Timestamp::from_nanos(now_ns));
     for _ in 0..STEPS {
-        match method.step(Timestamp::from_nanos(now_ns)) {
-            Step::Wait(ns) => now_ns += ns,
+        let now = session.link().now();
+        match method.step(now) {
+            Step::Wait(ns) => session.pause(now + Span::from_unsigned_nanos(ns)).map_err(|error| refused(&error))?,
             Step::Send(train) => {
-                let start = Timestamp::from_nanos(now_ns.max(quiet_ns + train.idle_before_ns));
-                let seen = path.send(start, &train.offsets_ns(), train.size_byte);
-                now_ns = seen.finished.as_nanos();
-                quiet_ns = seen.packets.last().map_or(start, |packet| packet.sent).as_nanos();
-                let packets = seen.packets.iter().map(|packet| Packet {
-                    scheduled: packet.scheduled,
-                    sent: Some(packet.sent),
-                    kernel_sent: packet.kernel_sent,
-                    received: packet.received,
-                    place: packet.place,
-                    size_byte: train.size_byte,
-                    call: packet.call,
-                    group: packet.group,
-                    descheduled: false,
-                    ecn: None,
-                });
-                method.observe(&Observation {
-                    packets: packets.collect(),
-                    train,
-                    finished: seen.finished,
-                    receiver_drops: Some(seen.receiver_drops),
-                    duplicates: Some(seen.duplicates),
-                });
+                let seen = session.send(&train, Grouped::BackToBack).map_err(|error| refused(&error))?;
+                method.observe(&seen);
             }
             Step::Done(estimate) => {
                 let (Some(found), Some([low, high])) = (estimate.avb_bit_per_s, estimate.interval_bit_per_s) else {

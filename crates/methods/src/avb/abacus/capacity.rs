@@ -290,7 +290,6 @@ mod tests {
             packets: (0..packets).map(packet).collect(),
             finished: Timestamp::from_nanos(0),
             receiver_drops: None,
-            duplicates: Some(0),
         }
     }
 

@@ -119,7 +119,6 @@ mod tests {
             packets: (0..).zip(received_us).map(packet).collect(),
             finished: Timestamp::from_nanos(10_000_000),
             receiver_drops: None,
-            duplicates: None,
         }
     }
 

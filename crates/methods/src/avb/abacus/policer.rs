@@ -339,7 +339,6 @@ mod tests {
             packets: (0..12).map(packet).collect(),
             finished: Timestamp::ZERO,
             receiver_drops: None,
-            duplicates: None,
         };
         let train = through(&seen, 2).expect("enough packets");
         assert_eq!((train.sent, train.passed), (5.0, 3.0), "5 and 6 and 8 passed, 7 and 9 did not");

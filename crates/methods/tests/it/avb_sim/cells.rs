@@ -1,8 +1,7 @@
 //! The cells of the simulated proof.
 
-use vtare_pathsim::{
-    Detour, HopSpec, LossModel, Noise, PathSpec, Pause, PeerClock, RelaySpec, SenderSpec, Traffic, TrainSpec,
-};
+use vtare_pathsim::{Detour, HopSpec, LossModel, Noise, PathSpec, Pause, PeerClock, Traffic};
+use vtare_probe::sim::{RelaySpec, SenderSpec, TrainSpec};
 use vtare_units::Random;
 
 /// What the cross traffic is like.
@@ -77,11 +76,12 @@ impl Cell {
             hops.push(other());
         }
         // Up to 1 Gbit/s single sends of 1 us from a card of at least 10 Gbit/s; beyond, sends of many packets.
-        let (call_ns, group) = if c <= 1_000_000_000 { (1_000.0, 1) } else { (2_000.0, 40) };
+        let large_sends = c > 1_000_000_000;
+        let call_ns = if large_sends { 2_000.0 } else { 1_000.0 };
         let line = (2 * c).max(10_000_000_000) as f64;
         TrainSpec {
             path: PathSpec { hops, ..PathSpec::default() },
-            sender: SenderSpec { call_ns, group, line_bit_per_s: Some(line), ..SenderSpec::default() },
+            sender: SenderSpec { call_ns, large_sends, line_bit_per_s: Some(line), ..SenderSpec::default() },
             answer_ns: 1_000_000,
             seed,
             ..TrainSpec::default()
@@ -230,13 +230,13 @@ impl Trouble {
         if self == Self::SlowSender {
             let mut random = Random::part(seed, 105);
             let late_ns = (0..1009).map(|_| (0.1 * packet_ns * random.unit()) as u32).collect();
-            spec.sender = SenderSpec { call_ns: 0.92 * packet_ns, group: 44, ..spec.sender };
+            spec.sender = SenderSpec { call_ns: 0.92 * packet_ns, large_sends: true, ..spec.sender };
             spec.sender.noise.late_ns = late_ns;
         }
         if self == Self::Clumps {
             let late_ns = [3.0, 2.0, 1.0, 0.0].map(|packets| (packets * packet_ns) as u32).to_vec();
             spec.relay = RelaySpec { noise: Noise { late_ns, ..Noise::default() }, packet_ns: packet_ns as u64 / 60 };
-            spec.sender = SenderSpec { call_ns: 1.5 * packet_ns, group: 44, ..spec.sender };
+            spec.sender = SenderSpec { call_ns: 1.5 * packet_ns, large_sends: true, ..spec.sender };
         }
         if self == Self::NarrowBefore {
             // A quarter more than the tight link has left.

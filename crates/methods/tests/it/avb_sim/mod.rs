@@ -4,9 +4,12 @@
 pub(crate) mod cells;
 pub(crate) mod random;
 
-use vtare_methods::avb::{Ability, Ecn, Estimate, Method, Observation, Packet, Step, Train};
-use vtare_pathsim::{Cross, CrossSeen, HopSpec, Traffic, TrainPath, TrainSeen, TrainSpec};
-use vtare_units::{Monotonic, Timestamp};
+use vtare_methods::avb::{Ability, Estimate, Method, Observation, Step, Train, takes_any_stamps};
+use vtare_pathsim::{Cross, HopSpec, Traffic};
+use vtare_probe::link::ProbeLink as _;
+use vtare_probe::sim::{TrainFar, TrainLink, TrainSpec};
+use vtare_probe::train::{AvbSession, Grouped, most_group};
+use vtare_units::{Monotonic, Span, Timestamp};
 
 /// Steps after which a method is held to have lost its way.
 const MOST_STEPS: usize = 100_000;
@@ -22,37 +25,31 @@ pub(crate) struct Outcome {
     pub(crate) nominal: f64,
 }
 
-/// A simulated path under way.
+/// A simulated path under way, behind the product's own sessions.
 pub(crate) struct SimRunner {
     spec: TrainSpec,
-    path: TrainPath,
-    now_ns: u64,
-    /// Since when the path has been silent.
-    quiet_ns: u64,
+    session: AvbSession<TrainLink, TrainFar>,
+    grouped: Grouped,
     began_ns: u64,
     /// Send time of each packet.
     sent_ns: Vec<u64>,
-    /// The cross traffic of each hop at each packet.
-    cross: Vec<Vec<CrossSeen>>,
 }
 
 impl SimRunner {
     /// The path has run for `warm_ns` when the measurement begins, so that its queues are as they are in the long run.
     pub(crate) fn new(spec: &TrainSpec, warm_ns: u64) -> Self {
-        let mut path = TrainPath::new(spec).expect("a good path");
-        path.run_until(Timestamp::from_nanos(warm_ns));
-        let cross = vec![Vec::new(); spec.path.hops.len()];
-        let (now_ns, quiet_ns, began_ns) = (warm_ns, warm_ns, warm_ns);
-        Self { spec: spec.clone(), path, now_ns, quiet_ns, began_ns, sent_ns: Vec::new(), cross }
+        let session = TrainLink::session(spec, warm_ns).expect("a good path");
+        let grouped = Grouped::BackToBack;
+        Self { spec: spec.clone(), session, grouped, began_ns: warm_ns, sent_ns: Vec::new() }
     }
 
     pub(crate) fn now(&self) -> Timestamp<Monotonic> {
-        Timestamp::from_nanos(self.now_ns)
+        self.session.link().now()
     }
 
     /// Runs a method to its end.
     pub(crate) fn run(&mut self, method: &mut dyn Method) -> Outcome {
-        self.began_ns = self.now_ns;
+        self.began_ns = self.now().as_nanos();
         for _ in 0..MOST_STEPS {
             if let Some(estimate) = self.turn(method) {
                 return self.outcome(estimate);
@@ -63,6 +60,7 @@ impl SimRunner {
 
     /// One step; the estimate, where that was the last.
     pub(crate) fn turn(&mut self, method: &mut dyn Method) -> Option<Estimate> {
+        self.grouped = if takes_any_stamps(method.name()) { Grouped::BackToBack } else { Grouped::Groups };
         match method.step(self.now()) {
             Step::Send(train) => {
                 let observation = self.send(&train);
@@ -78,20 +76,14 @@ impl SimRunner {
     }
 
     pub(crate) fn wait(&mut self, ns: u64) {
-        self.now_ns += ns;
+        let until = self.now() + Span::from_unsigned_nanos(ns);
+        self.session.pause(until).expect("a simulated link does not fail");
     }
 
     pub(crate) fn send(&mut self, train: &Train) -> Observation {
-        let start_ns = self.now_ns.max(self.quiet_ns + train.idle_before_ns);
-        let seen = self.path.send(Timestamp::from_nanos(start_ns), &train.offsets_ns(), train.size_byte);
-        self.now_ns = seen.finished.as_nanos();
-        self.quiet_ns = seen.packets.last().map_or(start_ns, |packet| packet.sent.as_nanos());
-        let left = seen.packets.iter().map(|packet| packet.kernel_sent.unwrap_or(packet.sent).as_nanos());
-        self.sent_ns.extend(left);
-        for (all, more) in self.cross.iter_mut().zip(&seen.cross) {
-            all.extend_from_slice(more);
-        }
-        observation(train, &seen)
+        let seen = self.session.send(train, self.grouped).unwrap_or_else(|error| panic!("{error}: {train:?}"));
+        self.sent_ns.extend(seen.packets.iter().filter_map(|packet| Some(packet.left()?.as_nanos())));
+        seen
     }
 
     fn outcome(&self, estimate: Estimate) -> Outcome {
@@ -110,7 +102,7 @@ impl SimRunner {
 
     /// Mean available bandwidth between two packets, counted over all trains, bit/s.
     pub(crate) fn truth(&self, first: usize, last: usize) -> f64 {
-        let hops = self.spec.path.hops.iter().zip(&self.cross);
+        let hops = self.spec.path.hops.iter().zip(self.session.link().cross());
         let of = hops.map(|(hop, cross)| {
             let (Some(from), Some(to)) = (cross.get(first), cross.get(last)) else { return f64::NAN };
             let middle = from.at_ns.midpoint(to.at_ns);
@@ -136,33 +128,12 @@ pub(crate) fn available(hop: &HopSpec, at_ns: u64, offered_bit_per_s: f64) -> f6
 
 /// What the sender of the spec can do.
 pub(crate) fn ability(spec: &TrainSpec, most_packet_byte: u32) -> Ability {
+    let session = TrainLink::session(spec, 0).expect("a good path");
+    let ability = session.ability(most_packet_byte);
     Ability {
-        most_packet_byte,
         least_gap_ns: spec.sender.call_ns.max(1.0),
-        most_group: spec.sender.group,
+        most_group: if spec.sender.large_sends { most_group(most_packet_byte - ability.ip_header_byte) } else { 1 },
         stamp_error_ns: 1.0,
-        ..Ability::default()
-    }
-}
-
-pub(crate) fn observation(train: &Train, seen: &TrainSeen) -> Observation {
-    let packets = seen.packets.iter().map(|packet| Packet {
-        scheduled: packet.scheduled,
-        sent: Some(packet.sent),
-        kernel_sent: packet.kernel_sent,
-        received: packet.received,
-        place: packet.place,
-        size_byte: train.size_byte,
-        call: packet.call,
-        group: packet.group,
-        descheduled: false,
-        ecn: packet.received.map(|_| if packet.marked { Ecn::Marked } else { Ecn::Capable }),
-    });
-    Observation {
-        train: train.clone(),
-        packets: packets.collect(),
-        finished: seen.finished,
-        receiver_drops: Some(seen.receiver_drops),
-        duplicates: Some(seen.duplicates),
+        ..ability
     }
 }

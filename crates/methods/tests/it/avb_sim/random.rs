@@ -1,6 +1,7 @@
 //! Paths drawn at random, so that nothing can be tuned on them.
 
-use vtare_pathsim::{EndSpec, HopSpec, LossModel, Noise, PathSpec, Pause, PeerClock, SenderSpec, Traffic, TrainSpec};
+use vtare_pathsim::{EndSpec, HopSpec, LossModel, Noise, PathSpec, Pause, PeerClock, Traffic};
+use vtare_probe::sim::{SenderSpec, TrainSpec};
 use vtare_units::Random;
 
 /// Sizes of cross-traffic packets, bytes of IP.
@@ -167,7 +168,7 @@ fn slow_sender(random: &mut Random) -> SenderSpec {
     let call_ns = log_uniform(random, 8e3, 2.5e4);
     let late_ns = (0..1009).map(|_| random.exponential(0.05 * call_ns).min(2e4) as u32).collect();
     let noise = Noise { late_ns, ..Noise::default() };
-    SenderSpec { call_ns, group: 44, line_bit_per_s: Some(1e10), noise, ..SenderSpec::default() }
+    SenderSpec { call_ns, large_sends: true, line_bit_per_s: Some(1e10), noise, ..SenderSpec::default() }
 }
 
 /// Whether a token bucket of the path is deep.
@@ -202,7 +203,7 @@ pub(crate) fn label(spec: &TrainSpec) -> String {
         )
     });
     let hosts = [
-        (spec.sender.group > 1, format!("calls of {:.0} us", spec.sender.call_ns / 1e3)),
+        (spec.sender.large_sends, format!("calls of {:.0} us", spec.sender.call_ns / 1e3)),
         (!spec.sender.noise.late_ns.is_empty(), "late".to_owned()),
         (!spec.sender.stamps, "no stamps".to_owned()),
         (!spec.sender.noise.pauses.is_empty(), "pauses".to_owned()),
@@ -293,7 +294,7 @@ fn on_off(random: &mut Random, hop: HopSpec, rate: f64) -> HopSpec {
 fn sender(random: &mut Random, slowest: f64) -> SenderSpec {
     let packet_ns = f64::from(PROBE_BYTE) * 8e9 / slowest;
     let call_ns = log_uniform(random, 800.0, 2e4);
-    let group = if call_ns > packet_ns / 3.0 { 44 } else { 1 };
+    let large_sends = call_ns > packet_ns / 3.0;
     let mut noise = Noise::default();
     if one_in(random, 3) {
         let mean = log_uniform(random, 3e2, 3e3);
@@ -304,7 +305,7 @@ fn sender(random: &mut Random, slowest: f64) -> SenderSpec {
     }
     SenderSpec {
         call_ns,
-        group,
+        large_sends,
         line_bit_per_s: Some((slowest * log_uniform(random, 1.5, 20.0)).max(1e9)),
         stamps: !one_in(random, 4),
         noise,

@@ -1,10 +1,15 @@
-//! Between the trains of the methods, which know no packets' bytes, and those of the packet crate, which knows no
-//! methods.
+//! Trains as methods ask for them, and what they want to know of each.
 
-use vtare_methods::avb::{Ecn, Observation, Packet, Spacing, Train};
-use vtare_probe::train::{self, Behind, Bursts, PacketFate, TrainReport};
+use vtare_traffic::{Ability, Ecn, Observation, Packet, Spacing, Train};
 use vtare_units::{Clock, Monotonic, Peer, Span, Timestamp};
 use vtare_wire::Shape;
+
+use super::far::Far;
+use super::pacing::Behind;
+use super::plan::{Bursts, TrainError, TrainPlan};
+use super::report::{PacketFate, ReverseReport, TrainReport};
+use super::session::{AvbError, AvbSession};
+use crate::link::ProbeLink;
 
 /// A packet whose call took this long left at no known time: the machine stalled inside it. One that was handed over
 /// late has its time: it is measured at the call.
@@ -12,7 +17,7 @@ const STOOD_STILL: Span = Span::from_micros(100);
 
 /// What may leave as one large packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Grouped {
+pub enum Grouped {
     /// Nothing.
     #[default]
     Never,
@@ -33,16 +38,116 @@ impl Grouped {
     }
 }
 
+impl<L: ProbeLink, F: Far<L>> AvbSession<L, F> {
+    /// What trains may be, where packets of this size pass: single sends, as long as nobody knows better.
+    pub fn ability(&self, most_packet_byte: u32) -> Ability {
+        let (header, open) = (self.ip_header_byte(), &self.grant.open);
+        Ability {
+            ip_header_byte: header as u32,
+            most_packet_byte,
+            least_packet_byte: (open.form.header_byte() + header) as u32,
+            most_packets: u32::try_from(open.burst_packet).unwrap_or(u32::MAX),
+            ..Ability::default()
+        }
+    }
+
+    /// Sends a train after its silence, and gives what became of it.
+    ///
+    /// # Errors
+    /// As [`AvbSession::send_train`].
+    pub fn send(&mut self, train: &Train, grouped: Grouped) -> Result<Observation, AvbError<F::Error>> {
+        self.rest(train.idle_before_ns)?;
+        let report = self.send_train(&forward(train, self.ip_header_byte(), grouped)?)?;
+        Ok(self.left(train, &report))
+    }
+
+    /// Has the far end send a train, and gives what became of it.
+    ///
+    /// # Errors
+    /// As [`AvbSession::reverse_train`].
+    pub fn send_back(&mut self, train: &Train, grouped: Grouped) -> Result<Observation, AvbError<F::Error>> {
+        self.rest(train.idle_before_ns)?;
+        let plan = self.back_plan(train, grouped)?;
+        let asked = self.link.now();
+        let report = self.reverse_train(&plan)?;
+        Ok(self.came(train, &report, asked))
+    }
+
+    /// Sends `forth` while the far end sends `back`, from `after` its answer on.
+    ///
+    /// # Errors
+    /// As [`AvbSession::both_trains`].
+    pub fn send_both(
+        &mut self,
+        (forth, back): (&Train, &Train),
+        after: Span,
+        grouped: Grouped,
+    ) -> Result<(Observation, Observation), AvbError<F::Error>> {
+        self.rest(forth.idle_before_ns.max(back.idle_before_ns))?;
+        let there = forward(forth, self.ip_header_byte(), grouped)?;
+        let plan = self.back_plan(back, grouped)?;
+        let asked = self.link.now();
+        let (left, came) = self.both_trains(&there, &plan, after)?;
+        let came = self.came(back, &came, asked);
+        Ok((self.left(forth, &left), came))
+    }
+
+    /// A train from the far end, as it is asked for.
+    ///
+    /// # Errors
+    /// [`TrainError::NoShape`].
+    pub fn back_plan(&self, train: &Train, grouped: Grouped) -> Result<TrainPlan, TrainError> {
+        backward(train, self.ip_header_byte(), grouped).ok_or(TrainError::NoShape)
+    }
+
+    /// Own time minus the far end's as it is taken for trains back, ns; none before the first of them.
+    pub const fn far_behind_ns(&self) -> Option<i64> {
+        self.far_behind_ns
+    }
+
+    /// Whether all packets of the last train back left the far end: those missing were lost on the way.
+    pub const fn all_left(&self) -> bool {
+        self.all_left
+    }
+
+    /// Passes the silence that is to be before a train.
+    fn rest(&mut self, idle_ns: u64) -> Result<(), AvbError<F::Error>> {
+        let due = self.quiet + Span::from_unsigned_nanos(idle_ns);
+        if idle_ns > 0 && due > self.link.now() { self.pause(due) } else { Ok(()) }
+    }
+
+    fn left(&mut self, train: &Train, report: &TrainReport) -> Observation {
+        let seen = observation(train, report, |at| at, |at| at, self.link.now());
+        self.quiet_since(&seen);
+        seen
+    }
+
+    /// What came of a train back that was asked for at this time.
+    fn came(&mut self, train: &Train, report: &ReverseReport, asked: Timestamp<Monotonic>) -> Observation {
+        if let Some(first) = report.packets.iter().find_map(|fate| fate.sent) {
+            let behind = asked.as_nanos().cast_signed() - first.before.as_nanos().cast_signed();
+            self.far_behind_ns.get_or_insert(behind);
+        }
+        self.all_left = report.unsent == 0;
+        let behind = self.far_behind_ns.unwrap_or(0);
+        let here = |at: Timestamp<_>| Timestamp::from_nanos(at.as_nanos().saturating_add_signed(behind));
+        let seen = observation(train, report, here, |at| Timestamp::from_nanos(at.as_nanos()), self.link.now());
+        self.quiet_since(&seen);
+        seen
+    }
+
+    fn quiet_since(&mut self, seen: &Observation) {
+        let last = seen.packets.iter().filter_map(|packet| packet.sent).max();
+        self.quiet = last.unwrap_or(self.quiet).min(self.link.now());
+    }
+}
+
 /// The train as the link sends it.
 ///
 /// # Errors
 /// Where a packet is due before the one ahead of it.
-pub(super) fn forward(
-    train: &Train,
-    ip_header_byte: u32,
-    grouped: Grouped,
-) -> Result<train::TrainPlan, train::TrainError> {
-    let payload = train.size_byte.saturating_sub(ip_header_byte) as u16;
+fn forward(train: &Train, ip_header_byte: usize, grouped: Grouped) -> Result<TrainPlan, TrainError> {
+    let payload = train.size_byte.saturating_sub(ip_header_byte as u32) as u16;
     let due = train.offsets_ns().into_iter().map(|ns| Span::from_nanos(ns.round() as i64)).collect();
     let bursts = grouped.bursts(&train.spacing);
     // A train that fills a queue and holds it filled must not let it run empty; all others are their gaps.
@@ -51,11 +156,11 @@ pub(super) fn forward(
     } else {
         Behind::Moved
     };
-    Ok(train::TrainPlan::at(due, payload)?.with_bursts(bursts).with_behind(behind))
+    Ok(TrainPlan::at(due, payload)?.with_bursts(bursts).with_behind(behind))
 }
 
 /// The same for a train from the far end, which takes shapes only; `None` where the train has none.
-pub(super) fn backward(train: &Train, ip_header_byte: u32, grouped: Grouped) -> Option<train::TrainPlan> {
+fn backward(train: &Train, ip_header_byte: usize, grouped: Grouped) -> Option<TrainPlan> {
     let ns = |value: f64| value.max(0.0).round() as u64;
     let shape = match train.spacing {
         Spacing::BackToBack => Shape::Even { gap_ns: 0 },
@@ -72,14 +177,14 @@ pub(super) fn backward(train: &Train, ip_header_byte: u32, grouped: Grouped) -> 
         }
         Spacing::Gaps { .. } => return None,
     };
-    let payload = train.size_byte.saturating_sub(ip_header_byte) as u16;
+    let payload = train.size_byte.saturating_sub(ip_header_byte as u32) as u16;
     let bursts = grouped.bursts(&train.spacing);
-    Some(train::TrainPlan::new(shape, train.packets, payload).with_bursts(bursts))
+    Some(TrainPlan::new(shape, train.packets, payload).with_bursts(bursts))
 }
 
 /// What the methods want to know of a train's fate. `sender` and `receiver` put the stamps on the clocks that the
 /// methods speak of; `finished` is now.
-pub(super) fn observation<S: Clock + Copy, R: Clock + Copy>(
+fn observation<S: Clock + Copy, R: Clock + Copy>(
     asked: &Train,
     report: &TrainReport<S, R>,
     sender: impl Fn(Timestamp<S>) -> Timestamp<Monotonic>,
@@ -112,8 +217,6 @@ pub(super) fn observation<S: Clock + Copy, R: Clock + Copy>(
         train: asked.clone(),
         finished,
         receiver_drops: report.socket_drops.map(|_| report.lost_by_receiver_and_path().0 as u32),
-        // Copies are refused by the responder's window, which counts them for the session and not for a train.
-        duplicates: None,
     }
 }
 
@@ -139,9 +242,9 @@ fn groups<S: Clock + Copy, R: Clock + Copy>(packets: &[PacketFate<S, R>]) -> Vec
 
 #[cfg(test)]
 mod tests {
-    use vtare_probe::train::{Received, Sent};
     use vtare_wire::session::ArrivalSource;
 
+    use super::super::report::{Received, Sent};
     use super::*;
 
     fn fate(number: u64, sent_ns: u64, joined: bool, received: Option<(u64, u32, bool)>) -> PacketFate {

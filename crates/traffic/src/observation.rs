@@ -1,6 +1,6 @@
 use vtare_units::{Monotonic, Peer, Timestamp};
 
-use super::Train;
+use crate::Train;
 
 /// One packet of a train: when it was due, when it left, when it arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,8 +74,6 @@ pub struct Observation {
     /// Packets of this train that reached the receiver's host and found its socket's buffer full; `None`: it does
     /// not count them.
     pub receiver_drops: Option<u32>,
-    /// Packets that came twice; `None`: the receiver does not report their train.
-    pub duplicates: Option<u32>,
 }
 
 /// A packet that arrived, with both its times in ns from the first packet of its train: two clocks, so only differences
