@@ -47,6 +47,7 @@ TESTS_MAY_TOUCH: dict[str, set[str]] = {
     "vtare-bpf": {"vtare-sys"},
     "vtare-methods": {"vtare-pathsim", "vtare-probe"},
     "vtare-probe": {"vtare-clock", "vtare-methods"},
+    "vtare-serve": {"vtare-traffic"},
 }
 UNSAFE_ROOMS = ("sys", "capi", "preload")
 #: Where files may still use each other in a circle, and until when. An entry goes with its last circle.

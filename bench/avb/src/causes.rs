@@ -4,8 +4,8 @@
 
 use bench_figures::figure;
 use vtare_methods::avb::{Budget, Settings, Setup};
-use vtare_pathsim::{LossModel};
-use vtare_probe::sim::{TrainSpec};
+use vtare_pathsim::LossModel;
+use vtare_probe::sim::TrainSpec;
 
 use crate::avb_sim::cells::{Cell, Model, Trouble};
 use crate::avb_sim::{Outcome, SimRunner, ability};

@@ -18,7 +18,7 @@ use avb_sim::random::Family;
 use avb_sim::{Outcome, SimRunner, ability};
 use bench_figures::figure;
 use vtare_methods::avb::{Abacus, AbacusSettings, Case, METHODS, Settings, Setup};
-use vtare_probe::sim::{TrainSpec};
+use vtare_probe::sim::TrainSpec;
 
 /// Seeds of the look at what more bytes and time give.
 const MORE_SEEDS: u64 = 50;

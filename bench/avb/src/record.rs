@@ -8,8 +8,8 @@ use std::sync::Mutex;
 
 use serde_json::json;
 use vtare_methods::avb::{Estimate, Method, Observation, Step};
-use vtare_pathsim::{Path};
-use vtare_probe::sim::{TrainSpec};
+use vtare_pathsim::Path;
+use vtare_probe::sim::TrainSpec;
 use vtare_units::{Monotonic, Timestamp};
 
 use crate::avb_sim::available;

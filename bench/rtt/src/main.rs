@@ -36,12 +36,9 @@ fn main() -> Result<(), Failed> {
         }
         ["train", address, key, gap_ns, bytes, seconds, burst, cpu @ ..] => {
             pin(cpu.first())?;
-            let bursts = match burst.parse()? {
-                0 => vtare_probe::train::Bursts::AsNeeded,
-                packets => vtare_probe::train::Bursts::Of(packets),
-            };
-            let (gap_ns, size_byte, seconds) = (gap_ns.parse()?, bytes.parse()?, seconds.parse()?);
-            train::measure(&train::Asked { address, key, gap_ns, size_byte, seconds, bursts })
+            let (gap_ns, size_byte, seconds, burst) =
+                (gap_ns.parse()?, bytes.parse()?, seconds.parse()?, burst.parse()?);
+            train::measure(&train::Asked { address, key, gap_ns, size_byte, seconds, burst })
         }
         ["programs", address, key, packets, bytes, cpu] => {
             let (packets, size_byte) = (packets.parse()?, bytes.parse()?);

@@ -6,7 +6,8 @@ use vtare_clock::{Clock, ClockOptions};
 use vtare_control::{PresharedKey, client};
 use vtare_link::socket::{SocketLink, SocketOptions};
 use vtare_probe::link::ProbeLink;
-use vtare_probe::train::{AvbSession, Bursts, TrainPlan, TrainReport};
+use vtare_probe::train::{AvbSession, Grouped, most_group};
+use vtare_traffic::{Observation, Spacing, Train};
 use vtare_units::Span;
 use vtare_wire::session::{Open, Purpose, WireForm};
 
@@ -16,15 +17,16 @@ use crate::Failed;
 pub(crate) struct Asked<'a> {
     pub(crate) address: &'a str,
     pub(crate) key: &'a str,
-    pub(crate) gap_ns: i64,
+    pub(crate) gap_ns: u32,
     pub(crate) size_byte: u16,
     pub(crate) seconds: f64,
-    pub(crate) bursts: Bursts,
+    /// Packets of one call; 0: as few as keep the gap.
+    pub(crate) burst: u32,
 }
 
 /// Packets of one train: at most 10 ms of them, so that the responder is never asked for many at once.
-fn packets(gap_ns: i64) -> u32 {
-    u32::try_from((10_000_000 / gap_ns.max(1)).clamp(50, 2_000)).unwrap_or(2_000)
+fn packets(gap_ns: u32) -> u32 {
+    (10_000_000 / gap_ns.max(1)).clamp(50, 2_000)
 }
 
 /// Sends trains for the seconds asked for and prints one JSON line.
@@ -51,19 +53,30 @@ pub(crate) fn measure(asked: &Asked<'_>) -> Result<(), Failed> {
     let link = SocketLink::udp(&clock, address, &options, "trains over UDP")?;
     let grant = far.grant().clone();
     let mut session = AvbSession::new(link, far, grant);
-    let train = TrainPlan::even(packets(asked.gap_ns), asked.size_byte, Span::from_nanos(asked.gap_ns))
-        .with_bursts(asked.bursts);
-    // The first train learns what a send costs.
-    session.send_train(&train)?;
+    let size_byte = u32::from(asked.size_byte) + session.link().facts().ip_header_byte as u32;
+    let train = |burst: u32| {
+        let spacing = Spacing::Groups { packets: burst, gap_ns: f64::from(asked.gap_ns) * f64::from(burst) };
+        Train { packets: packets(asked.gap_ns), size_byte, spacing, idle_before_ns: 0 }
+    };
+    // The first train learns what a send costs. A third of the time is kept free, so that a small delay can be caught
+    // up.
+    session.send(&train(1), Grouped::Never)?;
+    let needed = (session.send_cost().as_nanos_unsigned() * 3 / 2).div_ceil(u64::from(asked.gap_ns.max(1)));
+    let burst = if asked.burst == 0 { u32::try_from(needed).unwrap_or(u32::MAX) } else { asked.burst };
+    let most = if session.link().facts().capabilities.gso { most_group(asked.size_byte.into()) } else { 1 };
+    let burst = burst.clamp(1, most);
+    let train = train(burst);
     let end = clock.now() + Span::try_from_secs_f64(asked.seconds).ok_or("too many seconds")?;
-    let (mut errors, mut all, mut lost, mut moves, mut burst) = (Vec::new(), Sums::default(), 0, 0, 1);
+    let gap_ns = i64::from(asked.gap_ns) * i64::from(burst);
+    let (mut errors, mut all, mut lost, mut moves) = (Vec::new(), Sums::default(), 0, 0);
     while clock.now() < end {
-        let report = session.send_train(&train)?;
-        errors.extend(gap_errors(&report, asked.gap_ns));
-        all.add(&report, asked.gap_ns);
-        lost += report.lost;
-        moves += report.moves.unwrap_or(0);
-        burst = report.burst_packet;
+        let seen = session.send(&train, Grouped::Groups)?;
+        let calls = calls(&seen);
+        errors.extend(calls.windows(2).map(|pair| pair[1] - pair[0] - gap_ns));
+        all.add(&calls, gap_ns);
+        all.sent += seen.sent();
+        lost += seen.sent() - seen.received();
+        moves += moved(&seen);
     }
     errors.sort_unstable();
     let at = |share: f64| errors.get(((errors.len().max(1) - 1) as f64 * share) as usize).copied().unwrap_or(0);
@@ -83,12 +96,17 @@ pub(crate) fn measure(asked: &Asked<'_>) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Error of each gap between calls, over the packets of a call.
-fn gap_errors(report: &TrainReport, gap_ns: i64) -> Vec<i64> {
-    let calls = report.packets.iter().filter_map(|fate| fate.sent.filter(|sent| !sent.joined));
-    let times: Vec<i64> = calls.map(|sent| sent.before.as_nanos().cast_signed()).collect();
-    let wanted = gap_ns * i64::from(report.burst_packet);
-    times.windows(2).map(|pair| pair[1] - pair[0] - wanted).collect()
+/// When each call left, ns.
+fn calls(seen: &Observation) -> Vec<i64> {
+    let calls = seen.packets.chunk_by(|one, next| one.call == next.call);
+    calls.filter_map(|call| Some(call[0].sent?.as_nanos().cast_signed())).collect()
+}
+
+/// How often the rest of the train was moved.
+fn moved(seen: &Observation) -> usize {
+    let shift = |(packet, due): (&vtare_traffic::Packet, f64)| packet.scheduled.as_nanos() - due.round() as u64;
+    let shifts: Vec<u64> = seen.packets.iter().zip(seen.train.offsets_ns()).map(shift).collect();
+    shifts.windows(2).filter(|pair| pair[1] > pair[0]).count()
 }
 
 /// What trains were to take, and took.
@@ -96,16 +114,14 @@ fn gap_errors(report: &TrainReport, gap_ns: i64) -> Vec<i64> {
 struct Sums {
     planned_ns: i64,
     took_ns: i64,
-    sent: u64,
+    sent: usize,
 }
 
 impl Sums {
-    fn add(&mut self, report: &TrainReport, gap_ns: i64) {
-        let calls: Vec<_> = report.packets.iter().filter_map(|fate| fate.sent.filter(|sent| !sent.joined)).collect();
+    fn add(&mut self, calls: &[i64], gap_ns: i64) {
         if let (Some(first), Some(last)) = (calls.first(), calls.last()) {
-            self.planned_ns += gap_ns * i64::from(report.burst_packet) * (calls.len() as i64 - 1);
-            self.took_ns += (last.before - first.before).as_nanos();
+            self.planned_ns += gap_ns * (calls.len() as i64 - 1);
+            self.took_ns += last - first;
         }
-        self.sent += report.sent;
     }
 }

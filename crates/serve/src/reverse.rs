@@ -5,8 +5,8 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Mutex, PoisonError};
 
 use vtare_probe::link::Burst;
-use vtare_probe::train::Behind;
 use vtare_probe::train::pacing::{Calls, Outlet, pace};
+use vtare_probe::train::{Behind, MOST_IN_BURST, most_group};
 use vtare_sys::net::control::SendControl;
 use vtare_sys::net::{Message, SendBatch, Socket};
 use vtare_sys::{clocks, sched};
@@ -15,10 +15,6 @@ use vtare_wire::session::{ReverseOrder, Table};
 use vtare_wire::{ECN_CAPABLE, LARGEST_BYTE, full};
 
 use crate::probe_socket::on_the_wire;
-
-/// Packets of one large send, and its bytes.
-const MOST_IN_BURST: usize = 64;
-const LARGEST_BURST_BYTE: usize = 65_000;
 
 /// The time before a packet is due that is spun away; longer waits sleep.
 const SPIN: Span = Span::from_millis(1);
@@ -55,7 +51,7 @@ pub(super) fn send_trains(
         }
         let plan = order.plan;
         let due: Vec<Span> = plan.shape.offsets(plan.packets).collect();
-        let fits = (LARGEST_BURST_BYTE / usize::from(plan.size_byte).max(1)).clamp(1, MOST_IN_BURST);
+        let fits = most_group(plan.size_byte.into()) as usize;
         let most = if segments { usize::from(plan.burst_packet).clamp(1, fits) } else { 1 };
         // A shape that defines what leaves together is not to be cut otherwise.
         let calls = if plan.shape.is_grouped() { Calls::Together(most) } else { Calls::Of(most) };

@@ -1,53 +1,72 @@
 //! A train from the far end as it comes in.
 
+use vtare_traffic::{Ecn, Packet};
 use vtare_units::{Monotonic, Peer, Timestamp};
-use vtare_wire::session::ArrivalSource;
 use vtare_wire::{SessionKey, full};
 
-use super::report::{PacketFate, Received, Sent};
-use crate::link::{Incoming, StampSource};
+use crate::link::Incoming;
 
 /// Packets of a train from the far end as they arrive.
 pub(super) struct Gathered {
     first: u64,
-    pub(super) fates: Vec<PacketFate<Peer, Monotonic>>,
-    /// Those that arrived, in that order.
-    pub(super) order: Vec<usize>,
+    /// When each that arrived had left, on the far end's clock.
+    pub(super) sent: Vec<Option<Timestamp<Peer>>>,
+    /// What is known of each without that.
+    pub(super) packets: Vec<Packet>,
+    /// How many arrived.
+    pub(super) arrived: u32,
+    group: u32,
     newest: Option<Timestamp<Monotonic>>,
 }
 
 impl Gathered {
-    pub(super) fn new(first: u64, packets: usize) -> Self {
-        let fate = |index: usize| PacketFate {
-            sequence: first.saturating_add(index as u64),
-            scheduled: None,
+    pub(super) fn new(first: u64, packets: u32, size_byte: u32) -> Self {
+        let packet = Packet {
+            scheduled: Timestamp::ZERO,
             sent: None,
             kernel_sent: None,
             received: None,
+            place: None,
+            size_byte,
+            call: 0,
+            group: None,
+            descheduled: false,
+            ecn: None,
         };
-        Self { first, fates: (0..packets).map(fate).collect(), order: Vec::with_capacity(packets), newest: None }
+        let count = packets as usize;
+        Self { first, sent: vec![None; count], packets: vec![packet; count], arrived: 0, group: 0, newest: None }
     }
 
     pub(super) fn take(&mut self, incoming: &Incoming<'_>, key: &SessionKey) {
         let parsed = full::Unverified::parse(incoming.payload).and_then(|packet| packet.reverse(key));
-        let Ok(packet) = parsed else { return };
-        let index = packet.sequence.checked_sub(self.first).and_then(|index| usize::try_from(index).ok());
-        let Some(index) = index.filter(|index| *index < self.fates.len()) else { return };
-        let before = index.checked_sub(1).and_then(|before| self.fates[before].sent);
-        let fate = &mut self.fates[index];
-        if fate.received.is_some() {
+        let Ok(parsed) = parsed else { return };
+        let index = parsed.sequence.checked_sub(self.first).and_then(|index| usize::try_from(index).ok());
+        let Some((index, packet)) = index.and_then(|index| Some((index, self.packets.get_mut(index)?))) else { return };
+        if packet.received.is_some() {
             return;
         }
-        let (at, source) = match incoming.stamp {
-            Some(stamp) if stamp.source == StampSource::Hardware => (stamp.at, ArrivalSource::Card),
-            Some(stamp) => (stamp.at, ArrivalSource::Kernel),
-            None => (incoming.arrived, ArrivalSource::Program),
-        };
-        let joined = before.is_some_and(|before| before.before == packet.sent);
-        fate.sent = Some(Sent { before: packet.sent, after: None, joined });
+        let at = incoming.stamp.map_or(incoming.arrived, |stamp| stamp.at);
         let joined = self.newest.replace(at) == Some(at);
-        let ecn = incoming.class.map(|class| class & 3);
-        fate.received = Some(Received { at, source, joined, place: 0, ecn });
-        self.order.push(index);
+        self.group += u32::from(self.arrived > 0 && !joined);
+        self.sent[index] = Some(parsed.sent);
+        packet.received = Some(Timestamp::from_nanos(at.as_nanos()));
+        (packet.place, packet.group) = (Some(self.arrived), Some(self.group));
+        packet.ecn = incoming.class.map(Ecn::of);
+        self.arrived += 1;
+    }
+
+    /// The packets with the times of their departure, put on this host's clock.
+    pub(super) fn finish(mut self, behind_ns: i64, finished: Timestamp<Monotonic>) -> Vec<Packet> {
+        let (mut call, mut before) = (0, None);
+        for (index, (packet, sent)) in self.packets.iter_mut().zip(&self.sent).enumerate() {
+            // Packets of one call have one time.
+            let joined = sent.is_some() && before == Some(sent);
+            call += u32::from(index > 0 && !joined);
+            before = Some(sent);
+            packet.sent = sent.map(|at| Timestamp::from_nanos(at.as_nanos().saturating_add_signed(behind_ns)));
+            packet.scheduled = packet.sent.unwrap_or(finished);
+            packet.call = call;
+        }
+        self.packets
     }
 }

@@ -1,11 +1,13 @@
+use vtare_traffic::{Spacing, Train};
 use vtare_units::Span;
 use vtare_wire::{LARGEST_BYTE, Shape};
 
 use super::pacing::{Behind, Calls};
 
-/// The most that a large send carries: packets, and bytes of payload.
-pub(super) const MOST_IN_BURST: usize = 64;
-pub(super) const LARGEST_BURST_BYTE: usize = 65_000;
+/// Packets that a large send carries at most.
+pub const MOST_IN_BURST: usize = 64;
+/// Bytes of payload of the same.
+const LARGEST_BURST_BYTE: usize = 65_000;
 
 /// Packets with this payload that leave in one call at most.
 #[must_use]
@@ -13,17 +15,26 @@ pub fn most_group(payload_byte: u32) -> u32 {
     (LARGEST_BURST_BYTE / payload_byte.max(1) as usize).clamp(1, MOST_IN_BURST) as u32
 }
 
-/// How many packets leave in one call.
+/// What may leave as one large packet, where the link has large sends (UDP_SEGMENT).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Bursts {
-    /// One, as long as single sends can keep the train's pace; else as few as can, where the link has large sends
-    /// (UDP_SEGMENT).
+pub enum Grouped {
+    /// Nothing.
     #[default]
-    AsNeeded,
-    /// This number, where the link can.
-    Of(u16),
-    /// All that are due at the same time, as far as one call carries them, where the link can.
-    Together,
+    Never,
+    /// What the method itself wants together: its pairs and back-to-back trains live by the stamp of each packet.
+    Groups,
+    /// Packets sent back to back as well.
+    BackToBack,
+}
+
+impl Grouped {
+    fn together(self, spacing: &Spacing) -> bool {
+        match spacing {
+            Spacing::Groups { .. } | Spacing::Primed { .. } | Spacing::Scattered { .. } => self != Self::Never,
+            Spacing::BackToBack => self == Self::BackToBack,
+            Spacing::Constant { .. } | Spacing::Pairs { .. } | Spacing::Gaps { .. } => false,
+        }
+    }
 }
 
 /// A train that cannot be sent.
@@ -64,84 +75,39 @@ pub enum TrainError {
     NoShape,
 }
 
-/// A train: when each packet is due after the first, and how large all are.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TrainPlan {
-    due: Vec<Span>,
-    shape: Option<Shape>,
-    size_byte: u16,
-    bursts: Bursts,
-    behind: Behind,
+/// A train as a link sends it.
+#[derive(Debug)]
+pub(super) struct TrainPlan {
+    /// When each packet is due after the first.
+    pub(super) due: Vec<Span>,
+    /// How a far end is told of it.
+    pub(super) shape: Option<Shape>,
+    /// Bytes of each packet's payload.
+    pub(super) size_byte: u16,
+    /// Packets that are due at the same time leave in one call.
+    together: bool,
+    pub(super) behind: Behind,
 }
 
 impl TrainPlan {
-    /// A train of `packets` with `size_byte` bytes of payload each.
-    #[must_use]
-    pub fn new(shape: Shape, packets: u32, size_byte: u16) -> Self {
-        let (bursts, behind) = (Bursts::AsNeeded, Behind::Moved);
-        Self { due: shape.offsets(packets).collect(), shape: Some(shape), size_byte, bursts, behind }
-    }
-
-    /// Evenly spaced packets.
-    #[must_use]
-    pub fn even(packets: u32, size_byte: u16, gap: Span) -> Self {
-        Self::new(Shape::Even { gap_ns: gap.as_nanos_unsigned() }, packets, size_byte)
-    }
-
-    /// Packets as close together as the link sends them.
-    #[must_use]
-    pub fn back_to_back(packets: u32, size_byte: u16) -> Self {
-        Self::even(packets, size_byte, Span::ZERO)
-    }
-
-    /// Packets that are due at given times after the start.
+    /// The train behind headers of this length.
     ///
     /// # Errors
     /// [`TrainError::Order`].
-    pub fn at(due: Vec<Span>, size_byte: u16) -> Result<Self, TrainError> {
+    pub(super) fn of(train: &Train, ip_header_byte: usize, grouped: Grouped) -> Result<Self, TrainError> {
+        let due: Vec<Span> = train.offsets_ns().into_iter().map(|ns| Span::from_nanos(ns.round() as i64)).collect();
         if let Some(at) = due.windows(2).position(|pair| pair[1] < pair[0]) {
             return Err(TrainError::Order { number: at + 1 });
         }
-        Ok(Self { due, shape: None, size_byte, bursts: Bursts::AsNeeded, behind: Behind::Moved })
-    }
-
-    /// The same train with this many packets a call.
-    #[must_use]
-    pub const fn with_bursts(mut self, bursts: Bursts) -> Self {
-        self.bursts = bursts;
-        self
-    }
-
-    /// The same train with another rule for a sender that has fallen behind. A far end goes by the shape: see
-    /// [`Shape::keeps_a_queue`].
-    #[must_use]
-    pub const fn with_behind(mut self, behind: Behind) -> Self {
-        self.behind = behind;
-        self
-    }
-
-    /// What becomes of the rest where the sender has fallen behind.
-    #[must_use]
-    pub const fn behind(&self) -> Behind {
-        self.behind
-    }
-
-    /// When each packet is due after the first.
-    #[must_use]
-    pub fn due(&self) -> &[Span] {
-        &self.due
-    }
-
-    /// Its shape, where it has one.
-    #[must_use]
-    pub const fn shape(&self) -> Option<Shape> {
-        self.shape
-    }
-
-    /// Bytes of each packet's payload.
-    #[must_use]
-    pub const fn size_byte(&self) -> u16 {
-        self.size_byte
+        // A train that fills a queue and holds it filled must not let it run empty; all others are their gaps.
+        let fills = matches!(train.spacing, Spacing::Primed { .. } | Spacing::Scattered { .. });
+        Ok(Self {
+            due,
+            shape: shape_of(&train.spacing),
+            size_byte: train.size_byte.saturating_sub(ip_header_byte as u32) as u16,
+            together: grouped.together(&train.spacing),
+            behind: if fills { Behind::CaughtUp } else { Behind::Moved },
+        })
     }
 
     /// Packets of one call at most.
@@ -155,21 +121,12 @@ impl TrainPlan {
         }
     }
 
-    /// Which packets leave in one call, where a call for one packet takes `cost` and the link has large sends or not.
-    pub(super) fn calls(&self, cost: Span, large_sends: bool) -> Calls {
-        let fits = most_group(self.size_byte.into()) as usize;
-        match self.bursts {
-            _ if !large_sends => Calls::Of(1),
-            Bursts::Of(wanted) => Calls::Of(usize::from(wanted).clamp(1, fits)),
-            Bursts::Together => Calls::Together(fits),
-            Bursts::AsNeeded => {
-                let gaps = self.due.len().saturating_sub(1).max(1) as i64;
-                let gap = self.due.last().map_or(Span::ZERO, |last| *last / gaps);
-                // A third of the time is kept free, so that a small delay can be caught up.
-                let needed = cost.as_nanos_unsigned() * 3 / 2;
-                let packets = needed.div_ceil(gap.as_nanos_unsigned().max(1));
-                Calls::Of(usize::try_from(packets).unwrap_or(fits).clamp(1, fits))
-            }
+    /// Which packets leave in one call, where the link has large sends or not.
+    pub(super) fn calls(&self, large_sends: bool) -> Calls {
+        if self.together && large_sends {
+            Calls::Together(most_group(self.size_byte.into()) as usize)
+        } else {
+            Calls::Of(1)
         }
     }
 
@@ -185,5 +142,67 @@ impl TrainPlan {
         } else {
             Ok(())
         }
+    }
+}
+
+/// The shape by which a far end is told of a spacing; `None` for single gaps.
+#[must_use]
+pub fn shape_of(spacing: &Spacing) -> Option<Shape> {
+    let ns = |value: f64| value.max(0.0).round() as u64;
+    Some(match *spacing {
+        Spacing::BackToBack => Shape::Even { gap_ns: 0 },
+        Spacing::Constant { gap_ns } => Shape::Even { gap_ns: ns(gap_ns) },
+        Spacing::Pairs { inside_ns, between_ns } => Shape::Pairs { gap_ns: ns(inside_ns), period_ns: ns(between_ns) },
+        Spacing::Groups { packets, gap_ns } => {
+            Shape::Primed { head: 0, after_ns: 0, group: packets, gap_ns: ns(gap_ns) }
+        }
+        Spacing::Primed { head, after_ns, packets, gap_ns } => {
+            Shape::Primed { head, after_ns: ns(after_ns), group: packets, gap_ns: ns(gap_ns) }
+        }
+        Spacing::Scattered { head, after_ns, packets, gap_ns, seed } => {
+            Shape::Scattered { head, after_ns: ns(after_ns), group: packets, gap_ns: ns(gap_ns), seed }
+        }
+        Spacing::Gaps { .. } => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_never_share_a_stamp_and_back_to_back_packets_only_where_the_method_can_do_without() {
+        let pairs = Spacing::Pairs { inside_ns: 0.0, between_ns: 1e6 };
+        for (spacing, together) in [
+            (pairs, [false, false, false]),
+            (Spacing::BackToBack, [false, false, true]),
+            (Spacing::Groups { packets: 4, gap_ns: 1e3 }, [false, true, true]),
+        ] {
+            let modes = [Grouped::Never, Grouped::Groups, Grouped::BackToBack];
+            assert_eq!(modes.map(|it| it.together(&spacing)), together, "{spacing:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_due_together_leaves_in_one_call_as_far_as_one_carries_it() {
+        let calls = |size_byte| {
+            let plan = TrainPlan::of(&Train::back_to_back(100, size_byte), 28, Grouped::BackToBack).expect("in order");
+            [true, false].map(|large_sends| plan.most_in_call(plan.calls(large_sends)))
+        };
+        assert_eq!(calls(1_500), [44, 1]);
+        assert_eq!(calls(92), [64, 1]);
+    }
+
+    #[test]
+    fn a_train_goes_back_by_its_shape() {
+        let spacing = Spacing::Primed { head: 3, after_ns: 40_000.4, packets: 2, gap_ns: 10_000.0 };
+        let train = Train { packets: 7, size_byte: 1_500, spacing, idle_before_ns: 0 };
+        let plan = TrainPlan::of(&train, 28, Grouped::Groups).expect("in order");
+        assert_eq!(plan.shape.expect("it has a shape").offsets(7).collect::<Vec<_>>(), plan.due);
+        assert_eq!(plan.size_byte, 1_472);
+        let chirp = |gap_ns| Train { spacing: Spacing::Gaps { gaps_ns: vec![gap_ns] }, ..train.clone() };
+        assert!(TrainPlan::of(&chirp(1.0), 28, Grouped::Never).is_ok_and(|plan| plan.shape.is_none()));
+        let back = TrainPlan::of(&chirp(-1.0), 28, Grouped::Never).map(|_| ());
+        assert_eq!(back, Err(TrainError::Order { number: 1 }));
     }
 }

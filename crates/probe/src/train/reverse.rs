@@ -1,76 +1,88 @@
 //! Trains from the far end, as they arrive here.
 
+use vtare_traffic::{Observation, Train};
 use vtare_units::{Monotonic, Span, Timestamp};
 use vtare_wire::full;
 use vtare_wire::session::ReversePlan;
 
 use super::far::Far;
 use super::gathered::Gathered;
-use super::plan::{TrainError, TrainPlan};
-use super::report::{ReverseReport, TrainReport};
-use super::session::{AvbError, AvbSession, USUAL_SEND_COST};
+use super::plan::{Grouped, TrainError, TrainPlan};
+use super::session::{AvbError, AvbSession};
 use crate::link::ProbeLink;
 
 impl<L: ProbeLink, F: Far<L>> AvbSession<L, F> {
-    /// Has the far end send a train here, and gives what became of it. The train needs a shape, and the session as much
-    /// credit as the train takes: [`AvbSession::credit`].
+    /// Has the far end send a train here after its silence, and gives what became of it. The train needs a shape, and
+    /// the session as much credit as the train takes: [`AvbSession::credit`].
     ///
     /// # Errors
     /// [`AvbError`]; a refusal leaves the session as it was.
-    pub fn reverse_train(&mut self, train: &TrainPlan) -> Result<ReverseReport, AvbError<F::Error>> {
-        let coming = self.ask(train)?;
+    pub fn send_back(&mut self, train: &Train, grouped: Grouped) -> Result<Observation, AvbError<F::Error>> {
+        self.rest(train.idle_before_ns)?;
+        let coming = self.ask(train, grouped)?;
         self.gather(coming)
     }
 
     /// Both at once: has the far end send `back`, and sends `forth` from `after` its answer on.
     ///
     /// # Errors
-    /// As [`AvbSession::send_train`] and [`AvbSession::reverse_train`].
-    pub fn both_trains(
+    /// As [`AvbSession::send`] and [`AvbSession::send_back`].
+    pub fn send_both(
         &mut self,
-        forth: &TrainPlan,
-        back: &TrainPlan,
+        (forth, back): (&Train, &Train),
         after: Span,
-    ) -> Result<(TrainReport, ReverseReport), AvbError<F::Error>> {
-        self.check(forth)?;
-        let mut coming = self.ask(back)?;
+        grouped: Grouped,
+    ) -> Result<(Observation, Observation), AvbError<F::Error>> {
+        self.rest(forth.idle_before_ns.max(back.idle_before_ns))?;
+        let plan = self.plan(forth, grouped)?;
+        let mut coming = self.ask(back, grouped)?;
         let (until, key) = (self.link.now() + after, &self.grant.key);
         self.link.receive(until, &mut |incoming| coming.gathered.take(&incoming, key))?;
-        let mut forth = self.dispatch(forth, Some(&mut coming.gathered))?;
+        let seen = self.dispatch(forth, &plan, Some(&mut coming.gathered))?;
         let back = self.gather(coming)?;
-        self.collect(&mut forth)?;
-        Ok((forth, back))
+        Ok((self.collect(seen)?, back))
+    }
+
+    /// Own time minus the far end's as it is taken for trains back, ns; none before the first of them.
+    pub const fn far_behind_ns(&self) -> Option<i64> {
+        self.far_behind_ns
+    }
+
+    /// Whether all packets of the last train back left the far end: those missing were lost on the way.
+    pub const fn all_left(&self) -> bool {
+        self.all_left
     }
 
     /// Asks the far end for a train.
-    fn ask(&mut self, train: &TrainPlan) -> Result<Coming, AvbError<F::Error>> {
+    fn ask(&mut self, train: &Train, grouped: Grouped) -> Result<Coming, AvbError<F::Error>> {
         let open = &self.grant.open;
-        train.check(full::HEADER_BYTE as u16, open.size_byte, open.burst_packet)?;
-        let shape = train.shape().ok_or(TrainError::NoShape)?;
-        let packets = train.due().len() as u32;
-        let burst_packet = train.most_in_call(train.calls(USUAL_SEND_COST, true)) as u16;
-        let plan = ReversePlan { packets, size_byte: train.size_byte(), shape, burst_packet };
-        let drops_before = self.link.local_drops()?.receive_buffer;
-        let first = self.far.reverse(&mut self.link, plan).map_err(AvbError::Far)?;
-        let ends = self.link.now() + shape.lasts(packets);
-        Ok(Coming { plan, gathered: Gathered::new(first, packets as usize), ends, drops_before })
+        let plan = TrainPlan::of(train, self.ip_header_byte(), grouped)?;
+        plan.check(full::HEADER_BYTE as u16, open.size_byte, open.burst_packet)?;
+        let shape = plan.shape.ok_or(TrainError::NoShape)?;
+        let burst_packet = plan.most_in_call(plan.calls(true)) as u16;
+        let order = ReversePlan { packets: train.packets, size_byte: plan.size_byte, shape, burst_packet };
+        let (drops_before, asked) = (self.link.local_drops()?.receive_buffer, self.link.now());
+        let first = self.far.reverse(&mut self.link, order).map_err(AvbError::Far)?;
+        let ends = self.link.now() + plan.due.last().copied().unwrap_or(Span::ZERO);
+        let gathered = Gathered::new(first, train.packets, train.size_byte);
+        Ok(Coming { train: train.clone(), gathered, asked, ends, drops_before })
     }
 
     /// Takes the rest of a train that was asked for.
-    fn gather(&mut self, coming: Coming) -> Result<ReverseReport, AvbError<F::Error>> {
-        let Coming { plan: ReversePlan { packets, size_byte, burst_packet, .. }, mut gathered, ends, drops_before } =
-            coming;
+    fn gather(&mut self, coming: Coming) -> Result<Observation, AvbError<F::Error>> {
+        let Coming { train, mut gathered, asked, ends, drops_before } = coming;
+        let packets = train.packets;
         let mut progress = ends;
         let mut counted = None;
-        while gathered.order.len() < packets as usize {
-            let (before, key) = (gathered.order.len(), &self.grant.key);
+        while gathered.arrived < packets {
+            let (before, key) = (gathered.arrived, &self.grant.key);
             let until = self.link.now() + Span::from_millis(1);
             self.link.receive(until, &mut |incoming| gathered.take(&incoming, key))?;
             let now = self.link.now();
-            if gathered.order.len() > before {
+            if gathered.arrived > before {
                 progress = progress.max(now);
             }
-            let patience = if gathered.order.is_empty() { self.settling.first } else { self.settling.quiet };
+            let patience = if gathered.arrived == 0 { self.settling.first } else { self.settling.quiet };
             if now - progress < patience {
                 continue;
             }
@@ -87,35 +99,34 @@ impl<L: ProbeLink, F: Far<L>> AvbSession<L, F> {
         }
         let counters = self.far.count(&mut self.link).map_err(AvbError::Far)?;
         let drops = self.link.local_drops()?.receive_buffer;
-        let sent = counters.reversed.saturating_sub(self.before.reverse_sent).min(packets.into());
-        let unsent = u64::from(packets).saturating_sub(sent);
+        let left = counters.reversed.saturating_sub(self.before.reverse_sent);
         (self.before.reversed, self.before.reverse_sent) =
             (counters.reversed.saturating_add(counters.reverse_unsent), counters.reversed);
-        let mut report = ReverseReport {
-            packets: gathered.fates,
-            size_byte,
-            ip_header_byte: self.ip_header_byte() as u16,
-            burst_packet,
-            // What arrived was sent, whatever the far end has counted so far.
-            sent: sent.max(gathered.order.len() as u64),
-            unsent,
-            lost: 0,
-            reordered: 0,
-            refused: 0,
-            unrecorded: 0,
-            socket_drops: drops.zip(drops_before).map(|(now, before)| now.saturating_sub(before)),
-            moves: None,
-            moved: None,
+        self.all_left = left >= packets.into();
+        // What arrived was sent, whatever the far end has counted so far.
+        let lost = left.min(packets.into()).saturating_sub(gathered.arrived.into());
+        let drops = drops.zip(drops_before).map(|(now, before)| now.saturating_sub(before));
+        let finished = self.link.now();
+        if let Some(first) = gathered.sent.iter().find_map(|sent| *sent) {
+            let behind = asked.as_nanos().cast_signed().wrapping_sub(first.as_nanos().cast_signed());
+            self.far_behind_ns.get_or_insert(behind);
+        }
+        let seen = Observation {
+            packets: gathered.finish(self.far_behind_ns.unwrap_or(0), finished),
+            train,
+            finished,
+            receiver_drops: drops.map(|drops| drops.min(lost) as u32),
         };
-        report.settle(&gathered.order);
-        Ok(report)
+        self.quiet_since(&seen);
+        Ok(seen)
     }
 }
 
 /// A train that the far end sends.
 struct Coming {
-    plan: ReversePlan,
+    train: Train,
     gathered: Gathered,
+    asked: Timestamp<Monotonic>,
     /// When it leaves there, about.
     ends: Timestamp<Monotonic>,
     drops_before: Option<u64>,

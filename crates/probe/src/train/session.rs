@@ -1,3 +1,4 @@
+use vtare_traffic::{Ability, Ecn, Observation, Packet, Train};
 use vtare_units::{Monotonic, Span, Timestamp};
 use vtare_wire::session::{Counters, Credit, Grant, WireForm};
 use vtare_wire::{IPV6_UDP_BYTE, full, short};
@@ -5,18 +6,21 @@ use vtare_wire::{IPV6_UDP_BYTE, full, short};
 use super::far::Far;
 use super::gathered::Gathered;
 use super::pacing::{Outlet, Paced, pace};
-use super::plan::{MOST_IN_BURST, TrainError, TrainPlan};
-use super::report::{PacketFate, Received, Sent, TrainReport};
+use super::plan::{Grouped, MOST_IN_BURST, TrainError, TrainPlan};
 use crate::link::{Burst, LinkError, Outgoing, ProbeLink};
 
 /// What a call for one packet is taken to cost before any has been measured: a UDP send through a software interface.
-pub(super) const USUAL_SEND_COST: Span = Span::from_micros(3);
+const USUAL_SEND_COST: Span = Span::from_micros(3);
 
 /// Single sends of a train from which their cost is learned.
 const ENOUGH_SENDS: usize = 8;
 
 /// The first and the longest pause between two questions for arrivals.
 const ASK_AGAIN: (Span, Span) = (Span::from_micros(500), Span::from_millis(4));
+
+/// A packet whose call took this long left at no known time: the machine stalled inside it. One that was handed over
+/// late has its time: it is measured at the call.
+const STOOD_STILL: Span = Span::from_micros(100);
 
 /// How long is waited for packets that have not arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +53,7 @@ pub enum AvbError<E: std::error::Error + 'static> {
 
 /// A session for trains, over any link.
 ///
-/// Trains are sent one at a time: [`AvbSession::send_train`] returns when what became of every packet is known, as far
+/// Trains are sent one at a time: [`AvbSession::send`] returns when what became of every packet is known, as far
 /// as it can be.
 #[derive(Debug)]
 pub struct AvbSession<L, F> {
@@ -144,7 +148,7 @@ impl<L: ProbeLink, F: Far<L>> AvbSession<L, F> {
         self.far.count(&mut self.link).map_err(AvbError::Far)
     }
 
-    /// What may still be asked for with [`AvbSession::reverse_train`]: each one-way packet that arrived there adds to
+    /// What may still be asked for with [`AvbSession::send_back`]: each one-way packet that arrived there adds to
     /// it.
     ///
     /// # Errors
@@ -163,46 +167,86 @@ impl<L: ProbeLink, F: Far<L>> AvbSession<L, F> {
         self.link.facts().ip_header_byte
     }
 
-    /// Sends a train and learns what became of it.
+    /// What trains may be, where packets of this size pass: single sends, as long as nobody knows better.
+    pub fn ability(&self, most_packet_byte: u32) -> Ability {
+        let (header, open) = (self.ip_header_byte(), &self.grant.open);
+        Ability {
+            ip_header_byte: header as u32,
+            most_packet_byte,
+            least_packet_byte: (open.form.header_byte() + header) as u32,
+            most_packets: u32::try_from(open.burst_packet).unwrap_or(u32::MAX),
+            ..Ability::default()
+        }
+    }
+
+    /// Sends a train after its silence, and gives what became of it.
     ///
     /// # Errors
     /// [`AvbError`]; packets that were lost or not sent are no error.
-    pub fn send_train(&mut self, train: &TrainPlan) -> Result<TrainReport, AvbError<F::Error>> {
-        self.check(train)?;
-        let mut report = self.dispatch(train, None)?;
-        self.collect(&mut report)?;
-        Ok(report)
+    pub fn send(&mut self, train: &Train, grouped: Grouped) -> Result<Observation, AvbError<F::Error>> {
+        self.rest(train.idle_before_ns)?;
+        let plan = self.plan(train, grouped)?;
+        let seen = self.dispatch(train, &plan, None)?;
+        self.collect(seen)
     }
 
-    pub(super) fn check(&self, train: &TrainPlan) -> Result<(), TrainError> {
+    /// Passes the silence that is to be before a train.
+    pub(super) fn rest(&mut self, idle_ns: u64) -> Result<(), AvbError<F::Error>> {
+        let due = self.quiet + Span::from_unsigned_nanos(idle_ns);
+        if idle_ns > 0 && due > self.link.now() { self.pause(due) } else { Ok(()) }
+    }
+
+    pub(super) fn quiet_since(&mut self, seen: &Observation) {
+        let last = seen.packets.iter().filter_map(|packet| packet.sent).max();
+        self.quiet = last.unwrap_or(self.quiet).min(self.link.now());
+    }
+
+    /// The train as the link sends it.
+    pub(super) fn plan(&self, train: &Train, grouped: Grouped) -> Result<TrainPlan, TrainError> {
         let open = &self.grant.open;
-        train.check(open.form.header_byte() as u16, open.size_byte, open.burst_packet)
+        let plan = TrainPlan::of(train, self.ip_header_byte(), grouped)?;
+        plan.check(open.form.header_byte() as u16, open.size_byte, open.burst_packet)?;
+        Ok(plan)
     }
 
-    /// Sends a train that was checked, and takes what comes in of another one meanwhile.
+    /// Sends a train, and takes what comes in of another one meanwhile.
     pub(super) fn dispatch(
         &mut self,
-        train: &TrainPlan,
+        train: &Train,
+        plan: &TrainPlan,
         coming: Option<&mut Gathered>,
-    ) -> Result<TrainReport, AvbError<F::Error>> {
-        let calls = train.calls(self.send_cost, self.link.facts().capabilities.gso);
-        let burst = train.most_in_call(calls);
+    ) -> Result<Observation, AvbError<F::Error>> {
+        let calls = plan.calls(self.link.facts().capabilities.gso);
         let first = self.next_sequence;
-        let size = usize::from(train.size_byte());
+        let size = usize::from(plan.size_byte);
         let (link, grant) = (&mut self.link, &self.grant);
-        let bytes = vec![0; burst.min(MOST_IN_BURST) * size];
+        let bytes = vec![0; plan.most_in_call(calls) * size];
         let mut outlet = Forward { link, grant, first, size, bytes, coming };
-        let paced = pace(&mut outlet, train.due(), calls, train.behind())?;
-        self.next_sequence += train.due().len() as u64;
+        let paced = pace(&mut outlet, &plan.due, calls, plan.behind)?;
+        self.next_sequence += plan.due.len() as u64;
         self.learn_cost(&paced);
-        let mut report = self.report_of(train, burst, first, &paced);
+        let mut packets = Vec::with_capacity(plan.due.len());
+        for (number, call) in (0..).zip(&paced.calls) {
+            packets.extend((0..call.count).map(|index| Packet {
+                scheduled: call.scheduled,
+                sent: (index < call.burst.accepted).then_some(call.burst.before),
+                kernel_sent: None,
+                received: None,
+                place: None,
+                size_byte: train.size_byte,
+                call: number,
+                group: None,
+                descheduled: call.burst.after - call.burst.before > STOOD_STILL,
+                ecn: None,
+            }));
+        }
         self.link.departures(&mut |departure| {
             let index = departure.sequence.checked_sub(first).and_then(|index| usize::try_from(index).ok());
-            if let Some(fate) = index.and_then(|index| report.packets.get_mut(index)) {
-                fate.kernel_sent = Some(departure.stamp.at);
+            if let Some(packet) = index.and_then(|index| packets.get_mut(index)) {
+                packet.kernel_sent = Some(departure.stamp.at);
             }
         })?;
-        Ok(report)
+        Ok(Observation { train: train.clone(), packets, finished: self.link.now(), receiver_drops: None })
     }
 
     fn learn_cost(&mut self, paced: &Paced) {
@@ -214,46 +258,11 @@ impl<L: ProbeLink, F: Far<L>> AvbSession<L, F> {
         }
     }
 
-    fn report_of(&self, train: &TrainPlan, burst: usize, first: u64, paced: &Paced) -> TrainReport {
-        let mut packets = Vec::with_capacity(train.due().len());
-        for call in &paced.calls {
-            for index in 0..call.count {
-                let taken = index < call.burst.accepted;
-                packets.push(PacketFate {
-                    sequence: first + (call.first + index) as u64,
-                    scheduled: Some(call.scheduled),
-                    sent: taken.then_some(Sent {
-                        before: call.burst.before,
-                        after: Some(call.burst.after),
-                        joined: index > 0,
-                    }),
-                    kernel_sent: None,
-                    received: None,
-                });
-            }
-        }
-        let sent = packets.iter().filter(|fate| fate.sent.is_some()).count() as u64;
-        TrainReport {
-            unsent: packets.len() as u64 - sent,
-            packets,
-            size_byte: train.size_byte(),
-            ip_header_byte: self.ip_header_byte() as u16,
-            burst_packet: burst as u16,
-            sent,
-            lost: sent,
-            reordered: 0,
-            refused: 0,
-            unrecorded: 0,
-            socket_drops: None,
-            moves: Some(paced.moves),
-            moved: Some(paced.moved),
-        }
-    }
-
-    /// Asks for arrivals until all are known or nothing more comes.
-    pub(super) fn collect(&mut self, report: &mut TrainReport) -> Result<(), AvbError<F::Error>> {
-        let first = report.packets.first().map_or(0, |fate| fate.sequence);
-        let mut order = Vec::with_capacity(report.packets.len());
+    /// Asks for arrivals of the last train until all are known or nothing more comes.
+    pub(super) fn collect(&mut self, mut seen: Observation) -> Result<Observation, AvbError<F::Error>> {
+        let first = self.next_sequence - seen.packets.len() as u64;
+        let sent = seen.sent() as u64;
+        let (mut arrived, mut group) = (0, 0);
         let mut progress = self.link.now();
         let mut pause = ASK_AGAIN.0;
         loop {
@@ -265,12 +274,13 @@ impl<L: ProbeLink, F: Far<L>> AvbSession<L, F> {
             self.next_record = chunk.from.saturating_add(chunk.records.len() as u64);
             for record in &chunk.records {
                 let index = record.sequence.checked_sub(first).and_then(|index| usize::try_from(index).ok());
-                let fate = index.and_then(|index| Some((index, report.packets.get_mut(index)?)));
-                match fate {
-                    Some((index, fate)) if fate.received.is_none() && fate.sent.is_some() => {
-                        let (at, source, joined, ecn) = (record.received, record.source, record.joined, record.ecn);
-                        fate.received = Some(Received { at, source, joined, place: 0, ecn });
-                        order.push(index);
+                match index.and_then(|index| seen.packets.get_mut(index)) {
+                    Some(packet) if packet.received.is_none() && packet.sent.is_some() => {
+                        group += u32::from(arrived > 0 && !record.joined);
+                        packet.received = Some(record.received);
+                        (packet.place, packet.group) = (Some(arrived), Some(group));
+                        packet.ecn = record.ecn.map(Ecn::of);
+                        arrived += 1;
                     }
                     _ => self.strays += 1,
                 }
@@ -278,21 +288,24 @@ impl<L: ProbeLink, F: Far<L>> AvbSession<L, F> {
             if !chunk.records.is_empty() {
                 progress = now;
             }
-            report.refused = chunk.refused.saturating_sub(self.before.refused);
-            report.unrecorded = chunk.overflow.saturating_sub(self.before.overflow);
-            report.socket_drops = chunk.socket_drops.map(|drops| drops.saturating_sub(self.before.socket_drops));
-            let explained = (order.len() as u64).saturating_add(report.refused).saturating_add(report.unrecorded);
+            // Lost on this path or not: datagrams that the receiver's host had no room for, or refused.
+            let elsewhere = chunk.refused.saturating_sub(self.before.refused);
+            let elsewhere = elsewhere.saturating_add(chunk.overflow.saturating_sub(self.before.overflow));
             if chunk.left > 0 && !chunk.records.is_empty() {
                 continue;
             }
             let patience =
-                if order.is_empty() { self.settling.first } else { self.settling.quiet.max(round_trip + round_trip) };
-            if explained >= report.sent || now - progress >= patience {
+                if arrived == 0 { self.settling.first } else { self.settling.quiet.max(round_trip + round_trip) };
+            if elsewhere.saturating_add(arrived.into()) >= sent || now - progress >= patience {
+                let drops = chunk.socket_drops.map(|drops| drops.saturating_sub(self.before.socket_drops));
+                let lost = sent.saturating_sub(arrived.into());
+                seen.receiver_drops = drops.map(|drops| drops.saturating_add(elsewhere).min(lost) as u32);
+                seen.finished = now;
                 self.before.refused = chunk.refused;
                 self.before.overflow = chunk.overflow;
                 self.before.socket_drops = chunk.socket_drops.unwrap_or(0);
-                report.settle(&order);
-                return Ok(());
+                self.quiet_since(&seen);
+                return Ok(seen);
             }
             self.link.pause(now + pause)?;
             pause = (pause + pause).min(ASK_AGAIN.1);

@@ -9,10 +9,11 @@ use vtare_clock::{Clock, ClockOptions};
 use vtare_control::client::{self, ControlError};
 use vtare_control::{OpenedSession, PresharedKey};
 use vtare_link::socket::{SocketLink, SocketOptions};
-use vtare_probe::train::{AvbError, AvbSession, Bursts, Settling, TrainPlan};
+use vtare_probe::train::{AvbError, AvbSession, Grouped, Settling};
 use vtare_serve::{ConnectionLimits, Options, Responder, ServeError, Summary};
+use vtare_traffic::{Spacing, Train};
 use vtare_units::{Span, Timestamp};
-use vtare_wire::session::{ArrivalSource, ClientError, Limits, Open, Purpose, Reason, ReversePlan, WireForm};
+use vtare_wire::session::{ClientError, Limits, Open, Purpose, Reason, ReversePlan, WireForm};
 use vtare_wire::{Shape, full};
 
 const PATIENCE: Span = Span::from_secs(60);
@@ -83,27 +84,22 @@ fn clock() -> Clock {
 fn every_packet_of_a_train_is_shown_with_the_responders_kernel_stamp() {
     let (clock, running) = (clock(), Running::start(Limits::default()));
     let mut session = running.session(&clock);
-    for (number, bursts) in [Bursts::Of(1), Bursts::Of(16), Bursts::AsNeeded].into_iter().enumerate() {
-        let train = TrainPlan::even(1_000, 1_472, Span::from_micros(12)).with_bursts(bursts);
-        let report = session.send_train(&train).expect("it is sent");
-        assert_eq!((report.sent + report.unsent, report.packets.len()), (1_000, 1_000));
-        assert_eq!(report.packets[0].sequence, number as u64 * 1_000);
-        assert_eq!((report.refused, report.unrecorded), (0, 0));
+    for packets in [1, 16] {
+        let spacing = Spacing::Groups { packets, gap_ns: 12_000.0 * f64::from(packets) };
+        let train = Train { packets: 1_000, size_byte: 1_500, spacing, idle_before_ns: 0 };
+        let seen = session.send(&train, Grouped::Groups).expect("it is sent");
+        assert_eq!(seen.packets.len(), 1_000);
         // Loopback loses nothing but what finds a buffer full, and that is counted.
-        assert_eq!(report.lost_by_receiver_and_path().1, 0, "{} lost", report.lost);
-        for fate in report.packets.iter().filter(|fate| fate.received.is_some()) {
-            let (sent, received) = (fate.sent.expect("it arrived"), fate.received.expect("it did"));
-            assert_eq!(received.source, ArrivalSource::Kernel);
-            assert!(sent.after >= Some(sent.before));
+        assert_eq!(seen.lost(), 0, "{:?}", seen.receiver_drops);
+        for packet in seen.packets.iter().filter(|packet| packet.received.is_some()) {
+            let (sent, received) = (packet.sent.expect("it arrived"), packet.received.expect("it did"));
             // One host, one clock: the kernel had it after the call began. The stamp is placed to within its bracket,
             // which is as wide as this machine stalled in it.
-            let there = Timestamp::from_nanos(received.at.as_nanos());
-            assert!(there + Span::from_millis(100) > sent.before);
+            let there = Timestamp::from_nanos(received.as_nanos());
+            assert!(there + Span::from_millis(100) > sent);
         }
-        if bursts == Bursts::Of(16) && session.link_gso() {
-            assert_eq!(report.burst_packet, 16);
-            assert!(report.packets.iter().skip(1).step_by(16).all(|fate| fate.sent.is_none_or(|sent| sent.joined)));
-        }
+        let calls = seen.packets.last().map_or(0, |packet| packet.call + 1);
+        assert_eq!(calls, if session.link_gso() { 1_000_u32.div_ceil(packets) } else { 1_000 });
     }
     let (_, far) = session.into_parts();
     let counters = far.close().expect("the session is open");
@@ -134,29 +130,30 @@ impl Gso for AvbSession<SocketLink<'_>, OpenedSession> {
 fn a_train_back_comes_to_the_port_that_was_shown_and_never_above_what_was_sent() {
     let (clock, running) = (clock(), Running::start(Limits::default()));
     let mut session = running.session(&clock);
-    let train = TrainPlan::even(200, 1_000, Span::from_micros(50));
+    let even = |packets| {
+        let spacing = Spacing::Constant { gap_ns: 50_000.0 };
+        Train { packets, size_byte: 1_028, spacing, idle_before_ns: 0 }
+    };
+    let train = even(200);
     let refused = |result| match result {
         Err(AvbError::Far(ControlError::Session(ClientError::Refused(refusal)))) => refusal,
         other => panic!("{other:?}"),
     };
-    assert_eq!(refused(session.reverse_train(&train)).reason, Reason::Unproven);
-    session.send_train(&TrainPlan::even(100, 1_000, Span::from_micros(50))).expect("it is sent");
-    let refusal = refused(session.reverse_train(&train));
+    assert_eq!(refused(session.send_back(&train, Grouped::Never)).reason, Reason::Unproven);
+    session.send(&even(100), Grouped::Never).expect("it is sent");
+    let refusal = refused(session.send_back(&train, Grouped::Never));
     assert!(matches!(refusal.reason, Reason::Reverse { found: 200, most: ..=100, .. }), "{refusal:?}");
     assert!(refusal.to_string().contains("send one-way probes first"), "{refusal}");
-    session.send_train(&TrainPlan::even(150, 1_000, Span::from_micros(50))).expect("it is sent");
-    let report = session.reverse_train(&train).expect("it is paid for");
-    assert_eq!((report.sent, report.unsent), (200, 0));
-    assert_eq!(report.lost_by_receiver_and_path().1, 0, "{} lost", report.lost);
-    let arrived = report.packets.iter().filter(|fate| fate.received.is_some());
-    assert!(arrived.clone().count() > 0);
-    for fate in arrived {
-        let (sent, received) = (fate.sent.expect("it arrived"), fate.received.expect("it did"));
-        assert!(received.at.as_nanos() + 100_000_000 > sent.before.as_nanos());
-    }
+    session.send(&even(150), Grouped::Never).expect("it is sent");
+    let report = session.send_back(&train, Grouped::Never).expect("it is paid for");
+    assert!(session.all_left());
+    let arrived: Vec<_> = report.packets.iter().filter_map(|packet| Some((packet.sent?, packet.received?))).collect();
+    let came = arrived.len() as u32;
+    assert!(came > 0 && came + report.receiver_drops.unwrap_or(0) == 200, "{came} {:?}", report.receiver_drops);
+    assert!(arrived.iter().all(|(sent, received)| received.as_nanos() + 100_000_000 > sent.as_nanos()));
     let counters = session.count().expect("the session is open");
     assert!(counters.replied_byte + counters.reverse_byte <= counters.accepted_byte, "{counters:?}");
-    assert_eq!(refused(session.reverse_train(&train)).limits, Limits::default());
+    assert_eq!(refused(session.send_back(&train, Grouped::Never)).limits, Limits::default());
     running.end();
 }
 

@@ -300,9 +300,9 @@ impl<'c> ProbePath<'c> {
     }
 
     /// Earns what a train back takes, where the far end can send it.
-    fn earn_for(&mut self, train: &Train, near: Option<f64>) -> Result<(), Broken> {
-        self.session.back_plan(train, self.grouped)?;
-        self.earn(Credit { packets: train.packets.into(), byte: train.bytes() }, near)
+    fn earn_for(&mut self, wanted: &Train, near: Option<f64>) -> Result<(), Broken> {
+        train::shape_of(&wanted.spacing).ok_or(TrainError::NoShape)?;
+        self.earn(Credit { packets: wanted.packets.into(), byte: wanted.bytes() }, near)
     }
 
     /// Gets ready for an estimate of at most `most_byte`: earns what its trains back will take. `near` is what is known
