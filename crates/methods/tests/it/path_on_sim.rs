@@ -465,8 +465,8 @@ impl Pair {
     }
 
     /// What the last trains show, sent at once, and its round trip as a share of the true one; `None` where a direction
-    /// has no such train.
-    fn crossed(&self, budget: PathBudget, trains: TrainTuning) -> Option<(Option<Both>, f64)> {
+    /// has no such train, or where they share too little of the time.
+    fn crossed(&self, budget: PathBudget, trains: TrainTuning) -> Option<(Both, f64)> {
         let (mut there, mut forth, left) = but_the_last(&self.up, budget, trains);
         let (mut here, mut back, came) = but_the_last(&self.down, budget, trains);
         let (left, came) = (left?, came?);
@@ -476,9 +476,9 @@ impl Pair {
         let answered_ns = asked_ns + (idle_ns(&self.down) + forth_after_ns(&back)) as u64;
         there.wait(answered_ns - there.now().as_nanos());
         forth.observe(&there.send(&left));
-        let seen = both(&forth, &back);
+        let seen = both(&forth, &back)?;
         let rtt_ns = idle_ns(&self.up) + idle_ns(&self.down);
-        Some((seen, seen.map_or(f64::NAN, |it| (rtt_ns + it.added_ns) / self.full_ns)))
+        Some((seen, (rtt_ns + seen.added_ns) / self.full_ns))
     }
 }
 

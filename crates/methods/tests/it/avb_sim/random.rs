@@ -309,7 +309,6 @@ fn sender(random: &mut Random, slowest: f64) -> SenderSpec {
         line_bit_per_s: Some((slowest * log_uniform(random, 1.5, 20.0)).max(1e9)),
         stamps: !one_in(random, 4),
         noise,
-        ..SenderSpec::default()
     }
 }
 
