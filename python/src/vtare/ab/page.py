@@ -99,7 +99,7 @@ def _figures(shown: Written) -> Table:
     columns = (
         Column("figure", "figure", numeric=False),
         Column("command", "command", numeric=False),
-        Column("median", "median", about="over the runs"),
+        Column("typical", "typical run", about="the median over all runs, each taken to A's scale by its change"),
         Column("change", shown.change_heading, about="Hodges-Lehmann estimate over the pairs"),
         Column("verdict", "verdict", numeric=False),
     )
@@ -107,7 +107,7 @@ def _figures(shown: Written) -> Table:
         (
             words(row.figure),
             words(row.command),
-            words(row.median) if row.median else missing("not counted"),
+            words(row.typical) if row.typical else missing("not counted"),
             _change(row),
             replace(words(row.verdict), kind=_kind(row.finding) if row.finding else ""),
         )
