@@ -25,8 +25,10 @@ FILE = "VTARE_BENCH_FIGURES"
 HERE = Path(__file__).resolve().parent
 #: Exit codes of programs that failed.
 _ENDED_EARLY: list[int] = []
-#: Results of earlier runs that a page keeps, the new one among them.
-MOST_RESULTS = 3
+#: Results that a page keeps: the newest of each command, and of these the newest.
+MOST_RESULTS = 6
+#: What the head of a result begins with, before its command.
+DATED = r"## \d{4}-\d\d-\d\d \d\d:\d\d UTC: "
 Value = TypeVar("Value", int, float, int | None, float | None)
 
 
@@ -113,13 +115,15 @@ def _keep_what_is_printed() -> None:
 
 
 def with_results(page: str, head: str, facts: str, printed: str) -> str:
-    """The page with one more result before those that were written likewise, of which the newest three stay."""
+    """The page with one more result before those of other commands, and what people wrote behind them."""
     title, *sections = re.split(r"^(?=## )", page or "# Results\n\n", flags=re.MULTILINE)
-    written = [one for one in sections if re.match(r"## \d{4}-\d\d-\d\d", one)]
+    written = [one for one in sections if re.match(DATED, one)]
+    command = re.sub(DATED, "", f"## {head}")
+    earlier = [one for one in written if re.sub(DATED, "", one.partition("\n")[0]) != command]
     lines = "".join(f"    {line}".rstrip() + "\n" for line in printed.splitlines())
     new = f"## {head}\n\n{facts}\n\n{lines}\n"
     others = [one for one in sections if one not in written]
-    return (title + new + "".join(written[: MOST_RESULTS - 1]) + "".join(others)).rstrip() + "\n"
+    return (title + new + "".join(earlier[: MOST_RESULTS - 1]) + "".join(others)).rstrip() + "\n"
 
 
 def _commit() -> str:

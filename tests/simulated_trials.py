@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from vtare.ab.commands import Command
 from vtare.ab.compare import SUITE_ALPHA, Asked, Compared, compare
 from vtare.ab.figures import COUNTED, Figure, Reader
 from vtare.ab.readings import Reading
-from vtare.ab.suite import beside_each_other
+from vtare.ab.suite import OPEN, Budget, beside_each_other
 from vtare.ab.trials import MachineTime, Measured, Trials
 
 MACHINE = {"kernel": "6.1.0", "cpu_model": "simulated", "cpus_allowed": [0, 1], "hypervisor": None, "container": None}
@@ -58,12 +59,14 @@ class SimulatedTrials(Trials):
 class SimulatedSuite(SimulatedTrials):
     """Programs that print `count` benchmarks; the first one is `slower` times as long for B.
 
-    `machine` meets all benchmarks of a run, `own` each alone.
+    `machine` meets all benchmarks of a run, `own` each alone, the last `noisy` of them five times as much. All of them
+    take 1 s; those that VTARE_OPEN leaves out take no time.
     """
 
-    def __init__(self, count: int, slower: float, own: Noise, machine: Noise, seed: int) -> None:
+    def __init__(self, count: int, slower: float, own: Noise, machine: Noise, seed: int, noisy: int = 0) -> None:
         super().__init__(slower, own, machine, seed)
-        self.names = [f"benchmark {at}" for at in range(count)]
+        self.noisy = noisy
+        self.names = [f"benchmark/{at}" for at in range(count)]
 
     def run(
         self, commands: Sequence[Command], cpus: Sequence[Sequence[int]] | None = None
@@ -72,12 +75,17 @@ class SimulatedSuite(SimulatedTrials):
         for command in commands:
             drift = self.shared(self.rng)
             readings = {}
+            chosen = re.compile(next((word for word in command.words if word.startswith(OPEN)), "=").partition("=")[2])
             for at, name in enumerate(self.names):
-                slower = self.slower if command is B and at == 0 else 1.0
-                value = 1000.0 * (at + 1) * slower * float(np.exp(drift + self.own(self.rng)))
+                if not chosen.search(name):
+                    continue
+                slower = self.slower if command.text == B.text and at == 0 else 1.0
+                times = 5 if at >= len(self.names) - self.noisy else 1
+                value = 1000.0 * (at + 1) * slower * float(np.exp(drift + times * self.own(self.rng)))
                 readings[name] = Reading(name, (value,), "ns", more_is_better=False)
-            runs.append(measured(1e9, begin_ns=round(self.now), readings=readings))
-            self.now += 1e9
+            took = 1e9 * len(readings) / len(self.names)
+            runs.append(measured(took, begin_ns=round(self.now), readings=readings))
+            self.now += took
         return runs, MachineTime(0, None, None, None, 1)
 
     def figures(self) -> list[Figure]:
@@ -88,16 +96,19 @@ class SimulatedSuite(SimulatedTrials):
 
 
 def compared_suite(
-    count: int, slower: float, own: Noise, machine: Noise = none, seed: int = 1, **asked: Any
-) -> Compared:
-    """A suite, compared as `vtare ab --suite` does."""
-    trials = SimulatedSuite(count, slower, own, machine, seed)
+    count: int, slower: float, own: Noise, machine: Noise = none, seed: int = 1, *,
+    form: str = "", noisy: int = 0, **asked: Any,
+) -> Compared:  # fmt: skip
+    """A suite, compared as `vtare ab --suite FORM` does."""
+    trials, rng = SimulatedSuite(count, slower, own, machine, seed, noisy), np.random.default_rng(seed)
     first = trials.run((A, B))[0]
-    figures = beside_each_other(trials.figures(), first[0])
+    figures, budget = trials.figures(), Budget(form)
+    budget.keep([figure.name for figure in figures], rng)
+    figures = beside_each_other(figures, first[0], budget.references)
     return compare(
         trials, (A, B), figures,
         Asked(**{"most_pairs": 100, "most_s": 1e9, "alpha": SUITE_ALPHA, "design": "interleaved", **asked}),
-        rng=np.random.default_rng(seed), first=first, judged=len(figures),
+        rng=rng, first=first, judged=len(figures), budget=budget,
     )  # fmt: skip
 
 

@@ -156,6 +156,30 @@ def test_the_slowest_of_three_commands_is_found_and_its_limit_is_crossed(lab: La
     assert "exit code 1, not 0" in error
 
 
+SUITE = """
+import os, re, sys, time
+open_ = re.compile(os.environ["VTARE_OPEN"])
+for name in ["BenchmarkNoisy", *(f"Benchmark{at}" for at in range(30))]:
+    if open_.search(name):
+        print(f"{name} 1 {100 + time.time_ns() // 1000 % (97 if 'Noisy' in name else 2)} ns/op")
+with open(sys.argv[1], "a") as file:
+    print(open_.pattern, file=file)
+"""
+
+
+def test_a_suite_that_reads_the_variable_runs_what_is_open(lab: Lab, tmp_path: Path) -> None:
+    (tmp_path / "suite.py").write_text(SUITE, encoding="utf-8")
+    counted = tmp_path / "counted"
+    words = ("--suite", "go", "--pairs", "36", "--seed", "1", "--fail-if", "slower by 3 %", "--json")
+    command = f"python3 {tmp_path / 'suite.py'} {counted}"
+    code, out, error = lab.run("ab", *words, "--", f"{command} a", "--", f"{command} b")
+    assert (code, len(json.loads(out)["pairs"])) == (0, 36), error
+    asked = counted.read_text(encoding="utf-8").splitlines()
+    assert asked[:2] == [".", "."], "all of them while none is known"
+    assert "BenchmarkNoisy" in asked[-1]
+    assert asked[-1].count("|") < 20
+
+
 def test_what_a_command_leaves_in_a_session_of_its_own_is_found_and_ended(lab: Lab) -> None:
     code, _, error = lab.run("ab", "--", "setsid sleep 3141 & true", "--", "true")
     assert (code, "1 of its processes still run in the background" in error) == (2, True), error

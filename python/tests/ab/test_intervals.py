@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import pytest
-from simulated_trials import MACHINE, A, B, SimulatedTrials, compared, measured, none, quiet
+from simulated_trials import MACHINE, A, B, SimulatedTrials, bursts, compared, measured, noise_of, none, quiet
 
 from vtare import stats
 from vtare.ab.commands import Command
@@ -15,7 +16,7 @@ from vtare.ab.compare import EQUIVALENT_PAIRS, Asked, Compared, Finding, compare
 from vtare.ab.figures import COUNTED, Figure
 from vtare.ab.readings import Reading
 from vtare.ab.trials import MachineTime, Measured
-from vtare.ab.verdict import Outcome, document, mean_text, median_text, read_limit, sentence, written
+from vtare.ab.verdict import Outcome, document, mean_text, median_text, read_limit, sentence, typical_text, written
 from vtare.errors import BadInput
 from vtare.stats import Verdict
 
@@ -208,6 +209,20 @@ def test_medians_are_written_with_their_unit(unit: str, value: float, text: str)
     figure = Figure("f", unit, lambda run: value)
     shown = median_text(compared(1.0, quiet, most_pairs=8), figure, 0)
     assert shown.replace("\u00a0", " ") == text
+
+
+def test_typical_runs_are_as_far_apart_as_the_change_beside_them() -> None:
+    """Medians of each side alone are not, where runs differ much: 48 -> 60 ms would stand beside +34 %."""
+    apart = 0
+    for seed in range(20):
+        result = compared(1.3, partial(noise_of, spread=0.15), bursts, seed, most_pairs=30)
+        (finding,) = result.primary
+        alone = [float(np.median([pair.runs[at].wall_ns for pair in result.pairs])) for at in (0, 1)]
+        apart += abs(alone[1] / alone[0] / (finding.ratio or 1.0) - 1) > 0.03
+        both = [typical_text(result, finding.figure, at).split() for at in (0, 1)]
+        assert {unit for _, unit in both} == {"ms"}
+        assert float(both[1][0]) / float(both[0][0]) == pytest.approx(finding.ratio, rel=0.01)
+    assert apart > 0, "the medians alone would contradict some of these"
 
 
 def test_one_pair_has_no_interval() -> None:

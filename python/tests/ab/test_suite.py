@@ -25,7 +25,7 @@ from vtare.ab.designs import Pair
 from vtare.ab.figures import Reader, read_suite
 from vtare.ab.page import compared_page
 from vtare.ab.publish import github, junit, markdown
-from vtare.ab.suite import TYPICAL, beside_each_other, settle
+from vtare.ab.suite import TYPICAL, Budget, beside_each_other, settle
 from vtare.ab.trials import MachineTime, Measured
 from vtare.ab.verdict import Outcome, answer, document, read_limit, worst_first, written
 from vtare.cli import app
@@ -46,19 +46,19 @@ def test_the_benchmark_that_is_slower_stands_first_and_fails_the_suite() -> None
     assert found.is_suite
     # The typical benchmark is judged beside the 12.
     assert (found.stopped, len(found.primary)) == ("known", 13)
-    assert worst_first(found)[0].figure.name == "benchmark 0"
+    assert worst_first(found)[0].figure.name == "benchmark/0"
     (line,) = answer(found)
-    assert line.startswith("1 of 12 benchmarks is slower by more than 5 %: benchmark 0 (+")
+    assert line.startswith("1 of 12 benchmarks is slower by more than 5 %: benchmark/0 (+")
     assert LIMIT.state(found.primary) == "crossed"
     outcome = Outcome(found, 1, MACHINE, (LIMIT,))
     kept = document(outcome)
     assert kept["answer"]["status"] == "worse"
-    assert [row["figure"] for row in kept["findings"]] == [TYPICAL, *(f"benchmark {at}" for at in range(12))]
+    assert [row["figure"] for row in kept["findings"]] == [TYPICAL, *(f"benchmark/{at}" for at in range(12))]
     assert junit(outcome).count("<failure") == 1
     assert github(outcome).count("::error") == 1
     assert github(outcome).count("::notice") == 1
     table = markdown(outcome).splitlines()
-    assert next(line for line in table if line.startswith("| benchmark")).startswith("| benchmark 0 |")
+    assert next(line for line in table if line.startswith("| benchmark")).startswith("| benchmark/0 |")
     assert table.index("<details><summary>All figures</summary>") < 20
     page = compared_page(outcome)
     assert "Is any of 12 benchmarks worse in B than in A?" in page
@@ -87,8 +87,8 @@ def test_a_suite_that_is_alike_passes_and_one_that_is_not_known_says_so() -> Non
     assert len(shown) <= 11
     assert "5 more benchmarks not shown." in " ".join(shown)
     rows = written(plain).rows
-    assert [(row.figure, row.command, row.verdict) for row in rows[:1]] == [("benchmark 0", "B", "worse")]
-    assert sum(row.figure.startswith("benchmark ") for row in rows) == 12
+    assert [(row.figure, row.command, row.verdict) for row in rows[:1]] == [("benchmark/0", "B", "worse")]
+    assert sum(row.figure.startswith("benchmark/") for row in rows) == 12
 
 
 def test_what_meets_all_benchmarks_of_a_run_hides_no_change_of_one() -> None:
@@ -97,7 +97,7 @@ def test_what_meets_all_benchmarks_of_a_run_hides_no_change_of_one() -> None:
 
     found = compared_suite(12, 1.05, quiet, neighbour, most_pairs=40)
     by_name = {it.figure.name: it for it in found.primary}
-    slower = by_name["benchmark 0"]
+    slower = by_name["benchmark/0"]
     assert slower.low is not None
     assert slower.high is not None
     assert (slower.change, slower.low < 1.05 < slower.high, slower.high / slower.low < 1.04) == ("worse", True, True)
@@ -245,3 +245,77 @@ def test_suites_without_a_difference_are_rarely_flagged(own: Noise) -> None:
     )
     # At most 1 % is wanted, of worse or better: the exact interval of the share meets that range.
     assert stats.share_of(flagged, trials).low <= 0.01
+
+
+def test_a_suite_that_reads_the_variable_spends_its_time_on_what_is_open() -> None:
+    whole, open_only = (
+        compared_suite(40, 1.1, quiet, seed=3, noisy=2, form=form, most_pairs=60, limits=(LIMIT,))
+        for form in ("", "criterion")
+    )
+    assert len(whole.pairs) == len(open_only.pairs) == 60, "two noisy benchmarks stay open"
+    took, saved = (sum(pair.span_ns for pair in one.pairs) for one in (whole, open_only))
+    assert saved < 0.75 * took
+    for one in (whole, open_only):
+        assert [it.figure.name for it in LIMIT.crossed(one.primary)] == ["benchmark/0"]
+        assert len(one.primary) == 41, "every benchmark has its answer"
+    for form in (markdown, junit, github, compared_page):
+        assert "benchmark/0" in form(Outcome(open_only, 1, MACHINE, (LIMIT,)))
+    show_compared(Console(file=io.StringIO()), open_only, verbose=True)
+
+
+def test_what_is_open_is_no_fair_choice_of_the_typical_benchmark() -> None:
+    """Those that stay open may all have changed: the typical one is known by references that chance drew."""
+    slower = [compared_suite(30, 1.0, partial(noise_of, spread=0.02), seed=at, noisy=6, form="criterion",
+                             most_pairs=50, limits=(LIMIT,)) for at in range(6)]  # fmt: skip
+    for one in slower:
+        (typical,) = (it for it in one.primary if it.figure.name == TYPICAL)
+        assert typical.ratio == pytest.approx(1.0, abs=0.02)
+
+
+@pytest.mark.parametrize("breaks", ["no benchmark", "an error"])
+def test_a_filter_that_does_not_work_costs_a_pair_and_no_answer(breaks: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, narrowed = SimulatedSuite.run, []
+
+    def run(self: SimulatedSuite, commands: Sequence[Command], cpus: object = None) -> object:
+        if any("|" in word for command in commands for word in command.words):
+            narrowed.append(1)
+            if breaks == "an error":
+                raise BadInput("there is no benchmark in the output")
+            commands = [Command(("VTARE_OPEN=none of them",), command.text) for command in commands]
+        return plain(self, commands)
+
+    monkeypatch.setattr(SimulatedSuite, "run", run)
+    result = compared_suite(40, 1.1, quiet, seed=3, noisy=2, form="criterion", most_pairs=40, limits=(LIMIT,))
+    assert 1 <= len(narrowed) <= 2, "both runs of one pair"
+    assert (len(result.pairs), len(result.primary)) == (40, 41)
+
+
+@pytest.mark.parametrize(
+    ("form", "names", "expression"),
+    [
+        ("go", ["x BenchmarkA/sub-1 ns/op", "x BenchmarkA/two B/op", "BenchmarkB ns/op"], "^(BenchmarkB|BenchmarkA)$"),
+        ("criterion", ["fib/10", "fib 20"], "^(fib.20|fib/10)$"),
+        ("google-benchmark", ["sum<int>/8/threads:2"], "^(sum.int./8/threads:2)"),
+        ("jmh", ["b.Sums.sum size=10"], "^(b.Sums.sum)$"),
+        ("pytest-benchmark", ["t/test_pb.py::Test::test_sum[10]", "test_pb.py::bench"], "test_sum or bench"),
+        ("criterion", ["$(reboot)`x`\"; rm -rf ~ '\\"], "^(..reboot..x....rm.-rf.....)$"),
+        ("go", ["no such name"], "."), ("criterion", ["a" * 200_000], ""),
+    ],
+)  # fmt: skip
+def test_the_filter_of_each_form_is_one_that_its_tool_reads(form: str, names: list[str], expression: str) -> None:
+    budget = Budget(form)
+    budget.keep(names, np.random.default_rng(1))
+    budget.choose(names)
+    words = budget.commands([Command(("cargo", "bench"), "bench")])[0].words
+    assert words[0] == "env"
+    assert words[2:] == ("cargo", "bench")
+    kind, _, value = words[1].partition("=")
+    assert (kind, value) == ("VTARE_OPEN", expression)
+
+
+def test_a_form_without_a_filter_runs_as_it_is() -> None:
+    command = Command(("hyperfine",), "hyperfine")
+    budget = Budget("hyperfine")
+    budget.keep(["a"], np.random.default_rng(1))
+    budget.choose([])
+    assert (budget.commands([command]), budget.is_narrow) == ([command], False)

@@ -76,7 +76,7 @@ def test_the_main_experiment_has_the_shift_function_as_a_figure_and_a_table(five
 def test_the_band_covers_all_comparisons_of_the_table(five_runs: Reported) -> None:
     """Eight comparisons in one band: a family of tables without any effect rarely shows a shift."""
     rng = np.random.default_rng(5)
-    trials, held = 60, 0
+    trials, held = 30, 0
     for _ in range(trials):
         bands = [shift_function(runs_of(rng, 6), runs_of(rng, 6), level=1 - 0.05 / 8, rng=rng) for _ in range(8)]
         held += all(shift.low <= 1 <= shift.high for band in bands for shift in band)

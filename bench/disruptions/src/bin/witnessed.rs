@@ -157,13 +157,22 @@ fn keep(seconds: u64, threads: u64, list: &str) -> io::Result<()> {
     kept.map_err(io::Error::other)
 }
 
-/// One client: round trips in us, and how many requests it sent. It begins at its own moment of the second.
-fn client(key: &HeartbeatKey, to: &str, seconds: u64, begin: Timestamp<Monotonic>) -> io::Result<(Vec<f64>, u64)> {
+/// Most threads that ask: more clients than these are simulated, several by each thread.
+const MOST_THREADS: u64 = 1_000;
+
+/// One client that asks `questions` times, once in a `period`: round trips in us. It begins at its own moment.
+fn client(
+    key: &HeartbeatKey,
+    to: &str,
+    questions: u64,
+    period: Span,
+    begin: Timestamp<Monotonic>,
+) -> io::Result<Vec<f64>> {
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     socket.connect(to)?;
     let (mut round_trips, mut nonce) = (Vec::new(), Nonce::default());
-    for second in 0..seconds {
-        let due = begin + Span::from_secs(second.cast_signed());
+    for question in 0..questions {
+        let due = begin + period * question.cast_signed();
         let _ = clocks::sleep_until(due);
         nonce[..8].copy_from_slice(&clocks::now::<Monotonic>().as_nanos().to_be_bytes());
         let (sent, mut datagram) = (clocks::now::<Monotonic>(), [0; 100]);
@@ -171,7 +180,7 @@ fn client(key: &HeartbeatKey, to: &str, seconds: u64, begin: Timestamp<Monotonic
             continue;
         }
         // Until the next heartbeat: what comes later is lost, and an answer to another question is none.
-        let until = due + Span::from_secs(1);
+        let until = due + period;
         loop {
             let left = until - clocks::now();
             if left <= Span::ZERO {
@@ -185,24 +194,25 @@ fn client(key: &HeartbeatKey, to: &str, seconds: u64, begin: Timestamp<Monotonic
             }
         }
     }
-    Ok((round_trips, seconds))
+    Ok(round_trips)
 }
 
-/// Clients of one witness: requests, answers, and the quantiles of their round trips.
+/// Clients of one witness that ask once a second each: requests, answers, and the quantiles of their round trips.
 fn clients(count: u64, seconds: u64, to: &str) -> io::Result<()> {
+    let each = count.div_ceil(MOST_THREADS);
+    let (threads, period) = (count.div_ceil(each), Span::from_nanos((1_000_000_000 / each).cast_signed()));
+    let asked = threads * each * seconds;
     let shared = PresharedKey::for_heartbeats(Some(&key()));
     let start = clocks::now::<Monotonic>() + Span::from_secs(1);
-    let threads = (0..count).map(|number| {
+    let threads = (0..threads).map(|number| {
         let (shared, to) = (shared.clone(), to.to_owned());
         let begin = start + Span::from_nanos((number * 1_000_000_000 / count).cast_signed());
-        Builder::new().stack_size(128 << 10).spawn(move || client(&shared, &to, seconds, begin))
+        Builder::new().stack_size(128 << 10).spawn(move || client(&shared, &to, each * seconds, period, begin))
     });
     let threads: Vec<_> = threads.collect::<io::Result<_>>()?;
-    let (mut round_trips, mut asked) = (Vec::new(), 0);
+    let mut round_trips = Vec::new();
     for thread in threads {
-        let (own, sent) = thread.join().map_err(|_| io::Error::other("a client panicked"))??;
-        round_trips.extend(own);
-        asked += sent;
+        round_trips.extend(thread.join().map_err(|_| io::Error::other("a client panicked"))??);
     }
     round_trips.sort_by(f64::total_cmp);
     let quantile = |share: f64| match round_trips.len() {

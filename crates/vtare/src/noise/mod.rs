@@ -1,4 +1,4 @@
-//! `vtare noise`: time that something takes from a thread that never sleeps (docs/methods/noise.md).
+//! `vtare noise`: time that a busy thread loses to other work (docs/methods/noise.md).
 //!
 //! A thread pinned to one CPU reads the counter without pause. Whenever two readings lie further apart than the
 //! threshold, something else ran in between: an interrupt, another thread, or the hypervisor. As sysjitter and the

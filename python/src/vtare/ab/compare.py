@@ -23,6 +23,7 @@ from vtare.ab.designs import (
     warm_up,
 )
 from vtare.ab.effects import Sides, sides_of
+from vtare.ab.suite import Budget
 from vtare.ab.trials import OutOfTime
 from vtare.errors import BadInput, MachineCannot
 from vtare.sentences import ab as wording
@@ -223,17 +224,20 @@ def compare(
     first: Sequence[Measured] | None = None,
     begin: float | None = None,
     judged: int = 1,
+    budget: Budget | None = None,
 ) -> Compared:
     """Run pairs until each command is known to be worse, better or equivalent by the first figures.
 
     `judged` of them are judged together: the chance of any false difference among them is that of one alone.
     `first` are runs that warmed up, where there were some, and `begin` when the time began that it may take
-    (`time.monotonic`). Ctrl-C ends it early: what has come by then is the answer.
+    (`time.monotonic`). `budget` leaves out the benchmarks of a suite that are known. Ctrl-C ends it early: what has
+    come by then is the answer.
 
     Raises:
         BadInput: a command fails, or a judged figure is not above 0.
     """
     begin = time.monotonic() if begin is None else begin
+    budget = budget or Budget("")
     orders = Orders(len(commands), rng)
     pairs: list[Pair] = []
     stopped: StoppedWord | None = None
@@ -245,7 +249,7 @@ def compare(
         if not first:
             first = warm_up(trials, commands, show)
         chosen = choose(
-            trials, commands, figures[0], orders, tried,
+            trials, budget.commands(commands), figures[0], orders, tried,
             first=first, wanted=asked.design, until=begin + _PILOT_SHARE * asked.most_s, show=show,
         )  # fmt: skip
         if chosen.design == "sequential":
@@ -258,7 +262,16 @@ def compare(
             if looks.is_late(pairs, first, time.monotonic()):
                 stopped = "time"
                 break
-            pair = run_pair(trials, commands, chosen, orders.next())
+            try:
+                pair = run_pair(trials, budget.commands(commands), chosen, orders.next())
+                lacks = not looks.are_open_in(pair)
+            except BadInput:
+                if not budget.is_narrow:
+                    raise
+                lacks = True
+            if lacks and budget.is_narrow:
+                budget.end()
+                continue
             if pair.is_void:
                 void, in_a_row = void + 1, in_a_row + 1
                 halted += pair.was_stopped
@@ -268,6 +281,7 @@ def compare(
             pairs.append(pair)
             show(f"{len(pairs)} pairs{looks.progress}")
             stopped = looks.after(pairs, time.monotonic())
+            budget.choose(looks.open_names)
     except OutOfTime:
         stopped = "time"
     except KeyboardInterrupt:
@@ -323,6 +337,16 @@ class _StoppingRule:
         if len(self._watched) > 1 and (open_ := sum(one.finding is None for one in self._watched)):
             return f", {open_} of {len(self._watched)} answers are open"
         return self._watched[0].progress
+
+    @property
+    def open_names(self) -> set[str]:
+        """The judged figures without an answer."""
+        return {one.figure.name for one in self._watched if one.finding is None}
+
+    def are_open_in(self, pair: Pair) -> bool:
+        """Whether a pair has all figures without an answer."""
+        open_ = (one for one in self._watched if one.finding is None)
+        return all(pair.log_ratio(one.figure, one.command) is not None for one in open_)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -433,9 +457,9 @@ class _Watched:
     """The looks at one command's first figure."""
 
     def __init__(self, figure: Figure, command: int, alpha: float, asked: Asked, *, in_suite: bool) -> None:
-        self._figure = figure
+        self.figure = figure
         self._in_suite = in_suite
-        self._command = command
+        self.command = command
         self._alpha = alpha
         self._asked = asked
         self._looks = stats.Looks(alpha=alpha)
@@ -449,15 +473,15 @@ class _Watched:
         """Look once more; at the last look, or where it is known, there is a finding."""
         if self.finding is not None:
             return
-        if self._in_suite and (why := _without_ratio(self._figure, self._command, pairs)) is not None:
+        if self._in_suite and (why := _without_ratio(self.figure, self.command, pairs)) is not None:
             # One benchmark without a ratio does not end the comparison of the others.
-            self.finding = _refused(self._figure, self._command, pairs, self._alpha, why)
+            self.finding = _refused(self.figure, self.command, pairs, self._alpha, why)
             return
-        sides = _sides(self._figure, self._command, pairs, paired=True)
+        sides = _sides(self.figure, self.command, pairs, paired=True)
         settled = self._typical or self._look_at_typical(sides, last=last)
         if settled is None:
             return
-        finding = _finding(self._figure, self._command, sides, settled, self._asked, self._alpha)
+        finding = _finding(self.figure, self.command, sides, settled, self._asked, self._alpha)
         # Typical runs are alike, and no further look may find that they are not; what rare ones do may still come.
         is_alike = finding.is_noisy and finding.mean_ratio is not None and _is_inside(settled, self._asked)
         waits = is_alike and self._asked.asks_margin
@@ -481,7 +505,7 @@ class _Watched:
         level = self._looks.level(share, last=last)
         typical = stats.paired_shift(d, alpha=level) if level > 0 else None
         widened = sides.widened(typical or now)
-        answered = typical is not None and self._asked.is_answered(widened, self._figure, self._command)
+        answered = typical is not None and self._asked.is_answered(widened, self.figure, self.command)
         return widened if answered or last or share >= 1.0 else None
 
 

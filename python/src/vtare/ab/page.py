@@ -99,7 +99,7 @@ def _figures(shown: Written) -> Table:
     columns = (
         Column("figure", "figure", numeric=False),
         Column("command", "command", numeric=False),
-        Column("median", "median", about="over the runs"),
+        Column("typical", "typical run", about="the median over all runs, each taken to A's scale by its change"),
         Column("change", shown.change_heading, about="Hodges-Lehmann estimate over the pairs"),
         Column("verdict", "verdict", numeric=False),
     )
@@ -107,7 +107,7 @@ def _figures(shown: Written) -> Table:
         (
             words(row.figure),
             words(row.command),
-            words(row.median) if row.median else missing("not counted"),
+            words(row.typical) if row.typical else missing("not counted"),
             _change(row),
             replace(words(row.verdict), kind=_kind(row.finding) if row.finding else ""),
         )
@@ -131,18 +131,24 @@ def _change(row: Row) -> Shown:
     return words("") if ratio is None else Shown(text.keep(row.change), repr(ratio), ratio)
 
 
+def _pairs_of(found: Compared, finding: Finding) -> list[Pair]:
+    """The pairs that have the figure: once a benchmark of a suite is known, later ones may leave it out."""
+    return [pair for pair in found.pairs if pair.log_ratio(finding.figure, finding.command) is not None]
+
+
 def _pairs(found: Compared, finding: Finding, mark: str) -> list[Question]:
     """The change in each pair with the noise beside it; none where runs are no pairs or have no ratio."""
     if found.chosen.design == "sequential" or finding.ratio is None:
         return []
     figure, command = finding.figure, finding.command
-    ratios = [pair.log_ratio(figure, command) for pair in found.pairs]
+    pairs = _pairs_of(found, finding)
+    ratios = [pair.log_ratio(figure, command) for pair in pairs]
     changes = plots.Changes(
         tuple(float(np.exp(ratio)) for ratio in ratios if ratio is not None),
-        tuple(_order(found, pair, (0, command)) for pair in found.pairs),
+        tuple(_order(found, pair, (0, command)) for pair in pairs),
         finding.ratio, finding.low, finding.high,
     )  # fmt: skip
-    strips = [plots.Strip(label, tuple(getattr(pair, name) for pair in found.pairs)) for name, label in NOISE.items()]
+    strips = [plots.Strip(label, tuple(getattr(pair, name) for pair in pairs)) for name, label in NOISE.items()]
     name = f"pairs-{mark}"
     drawing = plots.pair_changes(
         changes, strips, name=name, label=f"change in {figure.name}", margin_ratio=1 + found.asked.margin
@@ -167,16 +173,16 @@ def _shift(outcome: Outcome, finding: Finding, mark: str) -> list[Question]:
     level = 1 - compared.asked.alpha
     if compared.chosen.design == "sequential" or finding.ratio is None:
         return []
+    pairs = _pairs_of(compared, finding)
     if figure.readings is not None:
         here, there = (
-            {at: _quantiles(figure.readings(pair.runs[k])) for at, pair in enumerate(compared.pairs)}
-            for k in (command, 0)
+            {at: _quantiles(figure.readings(pair.runs[k])) for at, pair in enumerate(pairs)} for k in (command, 0)
         )
         of, rule = "readings of a run", wording.OF_EACH_RUN
         shifts = shift_function(here, there, level=level, rng=rng)
     else:
         first, second = (
-            [value or 0.0 for pair in compared.pairs for value in (figure.read(pair.runs[k]),)] for k in (0, command)
+            [value for pair in pairs if (value := figure.read(pair.runs[k])) is not None] for k in (0, command)
         )
         of, rule = "runs", wording.HARRELL_DAVIS
         shifts = stats.quantile_shift(first, second, level=level, rng=rng)
@@ -184,13 +190,13 @@ def _shift(outcome: Outcome, finding: Finding, mark: str) -> list[Question]:
     name = f"shift-{mark}"
     title = titles.SHIFT
     if not points:
-        short = wording.no_quantile(len(compared.pairs), stats.LEAST_SHIFT_PAIRS)
+        short = wording.no_quantile(len(pairs), stats.LEAST_SHIFT_PAIRS)
         return [Question(name, title, short, ())]
     drawing = plots.quantile_changes(
         points, name=name, label=f"change in {figure.name}", margin_ratio=1 + compared.asked.margin
     )
     ends = f"{100 * points[0][0]:g} to {100 * points[-1][0]:g} %"
-    caption = wording.quantiles(of, letter(command), letter(0), level, rule, len(compared.pairs), ends)
+    caption = wording.quantiles(of, letter(command), letter(0), level, rule, len(pairs), ends)
     return [Question(name, title, caption, (Panel(name, drawing),))]
 
 

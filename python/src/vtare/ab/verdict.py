@@ -263,7 +263,7 @@ def known_beside(found: Compared) -> str | None:
 
 
 def floor_text(found: Compared) -> str | None:
-    """Where a command was run against itself (`--self-test`): the floor of this machine; else None."""
+    """The smallest difference that this machine shows, where a command ran against itself; else None."""
     first, *more = (command.words for command in found.commands)
     if any(words != first for words in more):
         return None
@@ -304,26 +304,47 @@ def beside_text(found: Compared) -> str | None:
     return " ".join(sentences)
 
 
-def medians_text(found: Compared, finding: Finding) -> str:
-    """Where a figure was and is; one value where no difference is known, which two medians could seem to show."""
+def typical_values_text(found: Compared, finding: Finding) -> str:
+    """Where a figure was and is; one value where no difference is known, which two values could seem to show."""
     if not finding.is_different:
         return wording.about(median_text(found, finding.figure, 0, finding.command))
-    return f"{median_text(found, finding.figure, 0)} -> {median_text(found, finding.figure, finding.command)}"
+    return " -> ".join(typical_text(found, finding.figure, command) for command in (0, finding.command))
+
+
+def typical_text(found: Compared, figure: Figure, command: int) -> str:
+    """A typical run of a command, with its unit; empty where the figure was never counted.
+
+    Typical runs of two commands are as far apart as the change that the pairs show: medians of each alone need not be,
+    and would contradict it. So the runs of all commands, each taken to the first one's scale by its change, have one
+    median.
+    """
+    ratios = {0: 1.0} | {
+        it.command: it.ratio for it in (*found.primary, *found.others) if it.figure == figure and it.ratio
+    }
+    if command not in ratios:
+        return median_text(found, figure, command)
+    runs = ((pair.runs[at], ratio) for pair in found.pairs for at, ratio in ratios.items())
+    return _median_text(
+        figure, [ratios[command] * value / ratio for run, ratio in runs if (value := figure.read(run)) is not None]
+    )
 
 
 def median_text(found: Compared, figure: Figure, *commands: int) -> str:
     """The median of a figure of commands, with its unit; empty where it was never counted."""
     runs = (pair.runs[command] for pair in found.pairs for command in commands)
-    values = [value for run in runs if (value := figure.read(run)) is not None]
+    return _median_text(figure, [value for run in runs if (value := figure.read(run)) is not None])
+
+
+def _median_text(figure: Figure, values: Sequence[float]) -> str:
     if not values:
         return ""
-    middle = float(np.median(values))
+    value = float(np.median(values))
     quantity = quantity_in(figure.unit)
     if quantity.symbol or not figure.unit:
-        return quantity.text(middle)
+        return quantity.text(value)
     # Rates in thousands, as sizes are.
-    power = next((at for at in _POWERS if figure.unit.endswith("/s") and middle >= at), 1.0)
-    return f"{quantity.text(middle / power)} {_POWERS.get(power, '')}{figure.unit}"
+    power = next((at for at in _POWERS if figure.unit.endswith("/s") and value >= at), 1.0)
+    return f"{quantity.text(value / power)} {_POWERS.get(power, '')}{figure.unit}"
 
 
 _POWERS: Final = {1e12: "T", 1e9: "G", 1e6: "M", 1e3: "k"}
@@ -355,7 +376,7 @@ class Row:
 
     figure: str
     command: str
-    median: str
+    typical: str
     change: str
     verdict: str
     finding: Finding | None
@@ -382,15 +403,15 @@ def written(found: Compared) -> Written:
     rows: list[Row] = []
     alone = worst_first(found) if found.is_suite else []
     for finding in alone:
-        both = medians_text(found, finding)
+        both = typical_values_text(found, finding)
         word = word_in_suite(finding)
         rows.append(Row(finding.figure.name, letter(finding.command), both, change_text(finding), word, finding))
     for finding in (*([] if alone else found.primary), *found.others):
         figure = finding.figure
         if not rows or rows[-1].figure != figure.name:
-            rows.append(Row(figure.name, letter(0), median_text(found, figure, 0), "", "", None))
-        median = median_text(found, figure, finding.command)
-        rows.append(Row(figure.name, letter(finding.command), median, change_text(finding), finding.word, finding))
+            rows.append(Row(figure.name, letter(0), typical_text(found, figure, 0), "", "", None))
+        typical = typical_text(found, figure, finding.command)
+        rows.append(Row(figure.name, letter(finding.command), typical, change_text(finding), finding.word, finding))
     means = [] if found.is_suite else [_mean_sentence(found, finding) for finding in found.primary]
     about = (*means, finer_text(found), basis(found), design_text(found))
     return Written(

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 S3: Final = "s3://"
-#: What a reader needs to see how far a campaign is; the plan is put last.
+#: What a reader needs to see the progress of a campaign; the plan is put last.
 _STATE: Final = ("design.parquet", "journal.sqlite", "plan.toml")
 _LOCK: Final = "lock.json"
 #: The journal is put at most this often.

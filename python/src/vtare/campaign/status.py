@@ -44,7 +44,7 @@ class State:
 
 
 def read_state(store: Path) -> State:
-    """Return how far a campaign is, without locking its store.
+    """Return a campaign's progress, without locking its store.
 
     Raises:
         BadInput: the path is no store, its parts do not belong together, or the journal is damaged.

@@ -63,7 +63,8 @@ _LATEST: Final = 1.05
 @click.option(
     "--suite",
     metavar="HOW",
-    help="Judge all benchmarks that the commands print, together: criterion, go, ... as for --metric.",
+    help="Judge all benchmarks that the commands print, together: criterion, go, ... as for --metric. "
+    "VTARE_OPEN has a filter for the open ones: 'go test -bench \"$VTARE_OPEN\"'.",
 )
 @click.option("--judge", metavar="NAME", help="What is judged: wall, cpu, peak, or one of --metric.")
 @click.option("--more-is-better", is_flag=True, help="Of the figures of --metric whose unit does not state it.")
@@ -144,7 +145,7 @@ def ab(
     from vtare.ab.designs import warm_up
     from vtare.ab.figures import Reader, read_metric, read_suite
     from vtare.ab.publish import FORMS
-    from vtare.ab.suite import beside_each_other, settle
+    from vtare.ab.suite import Budget, beside_each_other, settle
     from vtare.ab.trials import Trials
     from vtare.ab.verdict import Outcome, document, margin_of, read_limit
     from vtare.campaign.binary import find_binary
@@ -204,7 +205,8 @@ def ab(
         if not prints:
             # Known without a run: a limit that can never be crossed is refused before one.
             figures = _figures(judge, (), limits)
-        first = warm_up(trials, listed, show)
+        budget = Budget(suite or "")
+        first = warm_up(trials, budget.commands(listed), show)
         if prints:
             direction = True if more_is_better else False if less_is_better else None
             figures = _figures(judge, reader.figures(more_is_better=direction), limits)
@@ -219,10 +221,13 @@ def ab(
         if before is None:
             rng = np.random.default_rng(drawn)
             others = [one for one in figures if one not in judged]
-            judged = beside_each_other(judged, first[0]) if first else judged
+            if suite:
+                budget.keep([one.name for one in judged], rng)
+                judged = beside_each_other(judged, first[0], budget.references)
             compared = comparison.compare(
                 trials, listed, [*judged, *others], asked,
                 rng=rng, show=show, first=first, begin=begin, judged=max(1, len(judged)),
+                budget=budget,
             )  # fmt: skip
             settle(judged)
             if suite:

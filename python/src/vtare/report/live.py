@@ -54,7 +54,7 @@ class CampaignState:
 
 
 def state_of(store: Path) -> CampaignState:
-    """Read how far a campaign is, without locking it.
+    """Read a campaign's progress, without locking it.
 
     Raises:
         BadInput: the store has gone or cannot be read.

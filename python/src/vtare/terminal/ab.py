@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Final
 from rich.table import Table
 from rich.text import Text
 
-from vtare.ab.verdict import basis, change_text, finer_text, letter, medians_text, word_in_suite, worst_first, written
+from vtare.ab.verdict import (
+    basis,
+    change_text,
+    finer_text,
+    letter,
+    typical_values_text,
+    word_in_suite,
+    worst_first,
+    written,
+)
 from vtare.sentences import ab as wording
 from vtare.stats import Unclear
 from vtare.terminal.tables import print_lines, print_table
@@ -55,7 +64,7 @@ def show_compared(console: Console, found: Compared, *, verbose: bool = False) -
     rows = [
         (
             f"{letter(it.command)}  {it.figure.name}" if len(found.commands) > 2 else it.figure.name,
-            medians_text(found, it),
+            typical_values_text(found, it),
             change_text(it),
             Unclear.NO_CLEAR_DIFFERENCE if it.is_noisy else it.word,
         )
@@ -71,7 +80,7 @@ def _show_suite(console: Console, found: Compared) -> None:
     """Print the worst benchmarks of a suite, and what the answer rests on."""
     findings = worst_first(found)
     shown = findings[:_MOST_BENCHMARKS]
-    rows = [(it.figure.name, medians_text(found, it), change_text(it), word_in_suite(it)) for it in shown]
+    rows = [(it.figure.name, typical_values_text(found, it), change_text(it), word_in_suite(it)) for it in shown]
     print_lines(console, rows, drop=[1])
     more = wording.more_benchmarks(len(findings) - len(shown))
     console.print(f"{more}{basis(found)} {wording.MORE}")
@@ -87,12 +96,12 @@ def _show_all(console: Console, found: Compared) -> None:
     for line in (*shown.answer, *shown.warnings, *shown.about):
         console.print(line)
     table = Table()
-    for heading in ("figure", "command", "median", shown.change_heading, "verdict"):
+    for heading in ("figure", "command", "typical run", shown.change_heading, "verdict"):
         table.add_column(heading)
     above = ""
     for row in shown.rows:
         name, above = "" if row.figure == above else row.figure, row.figure
-        table.add_row(*map(Text, (name, row.command, row.median, row.change, row.verdict)))
+        table.add_row(*map(Text, (name, row.command, row.typical, row.change, row.verdict)))
     print_table(console, table)
     for name, command in shown.commands:
         console.print(f"{name}: {command}", soft_wrap=True)

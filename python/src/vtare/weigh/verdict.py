@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from vtare.ab.verdict import FailLimit, change_and_range, median_text, percent, read_limit
+from vtare.ab.verdict import FailLimit, change_and_range, median_text, percent, read_limit, typical_text
 from vtare.errors import BadInput
 from vtare.quantity_text import quantity_in
 from vtare.records.answer import answered
@@ -158,7 +158,7 @@ def rows(compared: Compared) -> list[tuple[str, ...]]:
         [_beside(compared, figure, command) for figure in (memory, start, stop, outside)]
         for command in range(len(compared.commands))
     ]
-    wall_text, cpu_text = (median_text(compared, figure, 0) for figure in (wall, cpu))
+    wall_text, cpu_text = (typical_text(compared, figure, 0) for figure in (wall, cpu))
     lines = [(compared.commands[0].text, wall_text, "", "", cpu_text, *beside[0])]
     for one in ranked(compared):
         # From twice the time on, a tenth of a percent is beyond what anybody can see, and takes room.
