@@ -10,6 +10,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import images
 import pytest
 from json_schemas import validate
 from machines import wait_until
@@ -135,6 +136,32 @@ def test_a_command_that_takes_more_memory_than_allowed_is_ended(
     assert ended.returncode == (2 if platform == "host" else 0), ended.stderr
 
 
+@pytest.mark.parametrize("platform", [name for name in LAUNCHERS if name != "host"])
+def test_an_image_has_its_files_environment_and_directory_everywhere(
+    platform: str, words: list[str], vtare: Path, tmp_path: Path
+) -> None:
+    busybox = shutil.which("busybox")
+    reason = LAUNCHERS[platform].missing(vtare) or (None if busybox else "needs busybox (Debian: busybox-static)")
+    if reason is not None:
+        pytest.skip(reason)
+    archive = images.saved(tmp_path / "job.tar", images.layers(Path(str(busybox))))
+    # Nothing of this machine is in it: not its directory, its environment, or a file that a layer took away.
+    shell = 'test "$GREETING" = "from the image" && test $(pwd) = /job && test ! -e /gone && test -e /old/new'
+    shell += f" && test ! -e {archive} && echo written > /job/mine"
+    options = (f"--on=host,{platform}", "--rounds", "8", "--json")
+    document = json.loads(run(words, *options, "--image", str(archive), "--", shell, directory=tmp_path).stdout)
+    validate(document)
+    assert (document["root"], document["ranking"], document["refused"]) == (str(archive), [platform], {})
+    assert f"files of {archive}; the host by chroot" in " ".join(document["answer"]["limits"])
+    # A directory, too, and what is written does not reach it.
+    root = tmp_path / "root"
+    (root / "bin").mkdir(parents=True)
+    shutil.copy(str(busybox), root / "bin/busybox")
+    done = run(words, *options, "--rootfs", str(root), "--", "busybox", "mkdir", "-p", "/made/a", directory=tmp_path)
+    assert json.loads(done.stdout)["ranking"] == [platform], done.stderr
+    assert os.listdir(root) == ["bin"]
+
+
 def test_the_host_beside_itself_is_one_more_host(words: list[str], tmp_path: Path) -> None:
     done = run(words, "--on", "host,host", "--rounds", "8", "--json", "--", "sleep 0.01", directory=tmp_path)
     assert json.loads(done.stdout)["ranking"] == ["host (2)"]
@@ -153,11 +180,16 @@ def test_an_interrupted_run_shows_what_is_known(words: list[str], tmp_path: Path
     assert left() == []
 
 
-@pytest.mark.parametrize("by", ["the next", "clean"])
-def test_what_a_killed_run_left_is_removed(by: str, words: list[str], tmp_path: Path) -> None:
-    command = [*words, *HERE, "--", "sleep 97.125"]
+@pytest.mark.parametrize(("by", "files"), [("the next", "these"), ("clean", "these"), ("clean", "an image")])
+def test_what_a_killed_run_left_is_removed(by: str, files: str, words: list[str], tmp_path: Path) -> None:
+    given = []
+    if files == "an image":
+        sleeper = Path(shutil.which("busybox") or pytest.skip("needs busybox (Debian: busybox-static)"))
+        given = ["--image", str(images.saved(tmp_path / "job.tar", images.layers(sleeper)))]
+    command = [*words, *HERE, *given, "--", "busybox" if given else "env", "sleep", "97.125"]
     started = subprocess.Popen(command, cwd=tmp_path, start_new_session=True)
-    wait_until("its files are offered", lambda: any((PLACES / "weigh").glob(f"*/{ROOT}/etc/passwd")))
+    offered = "old/new" if given else "etc/passwd"
+    wait_until("its files are offered", lambda: any((PLACES / "weigh").glob(f"*bubblewrap*/{ROOT}/{offered}")))
     wait_until("the command runs on the host", lambda: len(running("97.125")) > 0)
     os.killpg(started.pid, signal.SIGKILL)
     started.wait(timeout=30)

@@ -12,6 +12,7 @@ import click
 
 from vtare.cli.forms import read_form, write_form
 from vtare.cli.options import (
+    DIRECTORY,
     Percentage,
     Size,
     Time,
@@ -39,6 +40,12 @@ if TYPE_CHECKING:
     help="Platforms to weigh: host, docker, podman, nspawn, bubblewrap, gvisor; host,host compares the host with "
     "itself.",
 )
+@click.option(
+    "--image",
+    metavar="REF|FILE",
+    help="Use the files of this image everywhere: a reference, an archive of docker save, or an OCI layout.",
+)
+@click.option("--rootfs", type=DIRECTORY, metavar="DIR", help="Use the files of this directory everywhere.")
 @click.option("--max-time", type=Time(above=True), default="60 s", metavar="TIME", help="Stop after this time.")
 @click.option("--rounds", type=Whole(1), metavar="N", help="Stop after this many runs on each platform.")
 @click.option(
@@ -73,6 +80,8 @@ if TYPE_CHECKING:
 def weigh(
     words: tuple[str, ...],
     on: str | None,
+    image: str | None,
+    rootfs: Path | None,
     max_time: float,
     rounds: int | None,
     margin: float | None,
@@ -87,8 +96,8 @@ def weigh(
 ) -> None:
     """Carry out `weigh`.
 
-    Runs the command on each platform in turn, in random order, until the answer is known. On the host it runs as it is;
-    elsewhere what it writes goes to a private layer.
+    Runs the command on each platform in turn, in random order, until the answer is known. On the host it runs as it is,
+    with --image or --rootfs by chroot; elsewhere what it writes goes to a private layer.
     """
     import numpy as np
 
@@ -99,6 +108,7 @@ def weigh(
     from vtare.platforms.protocol import Resources
     from vtare.terminal.ab import shown_progress
     from vtare.terminal.weigh import show_weighed
+    from vtare.weigh.image import given_root
     from vtare.weigh.verdict import WeighedOutcome, document, read_platform_limit
     from vtare.weigh.weighing import names_of, read_platforms
     from vtare.weigh.weighing import weigh as carry_out
@@ -121,11 +131,11 @@ def weigh(
     program = find_binary(binary)
     with Trials(program, most_s=timeout) as trials:
         machine = trials.machine
-    with shown_progress(stderr()) as show:
+    with shown_progress(stderr()) as show, given_root(rootfs, image, show) as root:
         weighed = carry_out(
             listed, platforms, asked,
             binary=program, resources=resources, timeout_s=timeout,
-            rng=np.random.default_rng(drawn), show=show, limits=watched,
+            rng=np.random.default_rng(drawn), show=show, limits=watched, root=root,
         )  # fmt: skip
     outcome = WeighedOutcome(weighed, listed, drawn, limits, machine)
     if as_json:

@@ -178,6 +178,9 @@ class Weighing(TypedDict):
     schema: Literal["vtare.weigh/1"]
     answer: Answered
     command: str
+    root: Annotated[
+        str | None, "the image or directory whose files it ran on, on the host by chroot; null: this machine's files"
+    ]
     seed: int
     machine: Annotated[dict[str, Any], "as in vtare.timer/1"]
     margin_percent: float | None

@@ -72,6 +72,10 @@ MISSING: Final = {
 }
 
 
+def same_root(name: str) -> str:
+    return f"Every platform ran on the files of {name}; the host by chroot."
+
+
 def refused(name: str, reason: str) -> str:
     return f"{name}: cannot run it: {reason}"
 
@@ -189,6 +193,36 @@ def ended_with(how: str) -> str:
     return f"it ended with {how} and wrote no error"
 
 
+TWO_ROOTS: Final = "--image and --rootfs exclude each other. Name one of them"
+ROOT_NEEDS_ROOT: Final = "--image and --rootfs need root, to mount files. Run it with sudo"
+
+
+def no_root(name: object) -> str:
+    return f"--rootfs: '{name}' is no directory. Name one that holds bin, lib and what else the command needs"
+
+
+def no_image(name: str, reason: str) -> str:
+    return f"--image: '{name}' is no image: {reason}. Use an archive of `docker save`, an OCI layout or a reference"
+
+
+def no_reference(name: str, reasons: Mapping[str, str]) -> str:
+    listed = "; ".join(f"{tool}: {reason}" for tool, reason in reasons.items())
+    return f"--image: '{name}' is no file, and nothing here gets it: {listed}. Name an archive of `docker save`"
+
+
+NO_MANIFEST: Final = "it has no manifest as Docker or OCI write it"
+NO_ARCHIVE: Final = "it is no tar archive, or one in a compression that Python does not read"
+NOT_INSTALLED: Final = "not installed"
+
+
+def images_in(number: int) -> str:
+    return f"it has {number} images for this machine, not 1"
+
+
+def leads_out(name: str) -> str:
+    return f"the path '{name}' leads out of it"
+
+
 NO_GROUP: Final = "it has no control group of memory that this process may use"
 
 
@@ -206,6 +240,9 @@ def no_platform(reasons: Mapping[str, str]) -> str:
 
 
 # Progress.
+
+
+UNPACKING: Final = "unpacking the image"
 
 
 def preparing(name: str) -> str:

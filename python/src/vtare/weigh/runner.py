@@ -84,10 +84,11 @@ class WeighRunner:
     ) -> None:  # fmt: skip
         """Take the command, launchers and control groups by their names in the answer; a longer run is ended.
 
+        `binary` is where the binary lies on all platforms.
         `memory_byte` is the limit that they keep.
         """
         self._memory_byte = memory_byte
-        self._binary = str(binary.resolve())
+        self._binary = str(binary)
         self._words = list(words)
         self._launchers = launchers
         self._groups = groups

@@ -135,6 +135,7 @@ def notes(weighed: Weighed) -> list[str]:
     unknown = {} if weighed.why is None else weighed.why.missing
     apart = [] if compared is None else [one.text for one in compared.commands if one.text in weighed.apart]
     return [
+        *([] if weighed.root is None else [wording.same_root(weighed.root)]),
         *(wording.refused(name, reason) for name, reason in weighed.refused.items()),
         *(wording.absent(name, reason) for name, reason in weighed.absent.items()),
         *([wording.apart(apart)] if apart else []),
@@ -212,6 +213,7 @@ def document(outcome: WeighedOutcome) -> comparisons.Weighing:
         "schema": "vtare.weigh/1",
         "answer": answered([answer(weighed)], "decided" if decided else "open", limits=notes(weighed)),
         "command": outcome.command.text,
+        "root": weighed.root,
         "seed": outcome.seed,
         "machine": dict(outcome.machine),
         "margin_percent": None if compared is None else 100 * compared.asked.margin,
