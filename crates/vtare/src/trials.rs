@@ -13,6 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Barrier;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, kill_process, kill_process_group, pidfd_open,
@@ -149,9 +150,12 @@ struct Beside {
 /// # Errors
 /// For a request that is no trial, and where programs cannot be started or waited for.
 pub(crate) fn command(arguments: &TrialsArguments, context: &Context) -> Result<Exit, Failure> {
-    // What leaves its group by a session of its own becomes a child of this process.
-    set_child_subreaper(Some(getpid()))
-        .map_err(|error| Failure::Machine(format!("cannot take over processes that programs leave: {error}")))?;
+    // What leaves its group by a session of its own becomes a child of this process. gVisor offers that to the first
+    // process of a sandbox alone.
+    match set_child_subreaper(Some(getpid())) {
+        Ok(()) | Err(Errno::INVAL) => {}
+        Err(error) => return Err(Failure::Machine(format!("cannot take over processes that programs leave: {error}"))),
+    }
     if !process::end_with_parent()? {
         return Ok(Exit::Interrupted);
     }
