@@ -59,11 +59,12 @@ if TYPE_CHECKING:
 @click.option(
     "--memory", type=Size(), metavar="SIZE", help="Allow this much memory, the same on every platform: 512MB, 1GiB."
 )
+@click.option("--burst", type=Whole(2, 1000), metavar="N", help="Also start N instances at once, until all have begun.")
 @click.option(
     "--fail-if",
     multiple=True,
     metavar="LIMIT",
-    help="Exit with 1 where this is shown: 'gvisor wall slower by 20 %'; also cpu, memory, peak, start; repeatable.",
+    help="Exit with 1 where this is shown: 'gvisor wall slower by 20 %'; also cpu, memory, peak, start, exec, burst.",
 )
 @click.option(
     "--timeout", type=Time(above=True), default="10 min", metavar="TIME", help="The longest run of the command."
@@ -87,6 +88,7 @@ def weigh(
     margin: float | None,
     cpus: int | None,
     memory: int | None,
+    burst: int | None,
     fail_if: tuple[str, ...],
     timeout: float,
     write: tuple[str, ...],
@@ -106,9 +108,11 @@ def weigh(
     from vtare.ab.trials import Trials
     from vtare.campaign.binary import find_binary
     from vtare.platforms.protocol import Resources
+    from vtare.sentences import weigh as wording
     from vtare.terminal.ab import shown_progress
     from vtare.terminal.weigh import show_weighed
     from vtare.weigh.image import given_root
+    from vtare.weigh.starts import BURST
     from vtare.weigh.verdict import WeighedOutcome, document, read_platform_limit
     from vtare.weigh.weighing import names_of, read_platforms
     from vtare.weigh.weighing import weigh as carry_out
@@ -117,6 +121,10 @@ def weigh(
     platforms = read_platforms(on)
     files = [read_form(text, ("html", "json"), printed=not as_json) for text in write or ()]
     limits = [read_platform_limit(text, names_of(platforms)) for text in fail_if or ()]
+    if burst is None and any(limit.figure == BURST for limit in limits):
+        raise BadInput(wording.NO_BURST)
+    if burst is not None and memory is not None:
+        raise BadInput(wording.BURST_IN_LIMIT)
     watched = [(limit.platform, limit.limit) for limit in limits if limit.is_watched]
     allowed = sorted(os.sched_getaffinity(0))
     if cpus is not None and cpus > len(allowed):
@@ -135,9 +143,9 @@ def weigh(
         weighed = carry_out(
             listed, platforms, asked,
             binary=program, resources=resources, timeout_s=timeout,
-            rng=np.random.default_rng(drawn), show=show, limits=watched, root=root,
+            rng=np.random.default_rng(drawn), show=show, limits=watched, root=root, burst=burst,
         )  # fmt: skip
-    outcome = WeighedOutcome(weighed, listed, drawn, limits, machine)
+    outcome = WeighedOutcome(weighed, listed, drawn, limits, machine, burst)
     if as_json:
         print_json(document(outcome))
     else:

@@ -61,7 +61,9 @@ ENDED: Final[Mapping[str, str]] = {
     "pairs": "stopped by --rounds",
     "interrupted": "interrupted",
 }
-HEADINGS: Final = ("", "wall time", "95 % interval", "verdict", "CPU", "memory", "start", "stop", "CPU outside")
+HEADINGS: Final = (
+    "", "wall time", "95 % interval", "verdict", "CPU", "memory", "start", "exec", "stop", "CPU outside", "burst",
+)  # fmt: skip
 #: Why a figure of a run is not known.
 MISSING: Final = {
     "start": "the start is not known",
@@ -85,7 +87,15 @@ def absent(name: str, reason: str) -> str:
 
 
 def apart(names: Sequence[str]) -> str:
-    return f"start of {listing(names)}: all but the command's own time, since its clock is another one"
+    return f"start and exec of {listing(names)} include the stop: its clock is another one"
+
+
+def no_start(name: str, figure: str, reason: str) -> str:
+    return f"{figure} of {name} is not known: {reason}"
+
+
+def burst_of(starts: int) -> str:
+    return f"burst: {plural(starts, 'start')} at once, until the last has executed its first instruction."
 
 
 # Why a platform is slower.
@@ -223,6 +233,13 @@ def leads_out(name: str) -> str:
     return f"the path '{name}' leads out of it"
 
 
+def not_ready(seconds: float) -> str:
+    return f"its instance was not up after {seconds:.0f} s. Raise --max-time"
+
+
+NO_ANSWER: Final = "it ended without an answer"
+BURST_IN_LIMIT: Final = "--burst and --memory exclude each other: one limit would hold all instances. Leave one out"
+NO_BURST: Final = "--fail-if: burst needs a number of starts. Add --burst N"
 NO_GROUP: Final = "it has no control group of memory that this process may use"
 
 
@@ -251,6 +268,10 @@ def preparing(name: str) -> str:
 
 def warming_up(name: str) -> str:
     return f"warming up on {name}"
+
+
+def starting(name: str, figure: str) -> str:
+    return f"measuring {figure} on {name}"
 
 
 COUNTING: Final = "counting what the command asks of the kernel"

@@ -20,7 +20,7 @@ from vtare.platforms import gvisor, open_platform
 from vtare.platforms.lacks import programs, together
 from vtare.platforms.podman import limit_options, podman
 from vtare.platforms.protocol import Resources
-from vtare.platforms.rooted import BINARY, ROOT, pinning
+from vtare.platforms.rooted import BINARY, ROOT, descendants, pinning
 from vtare.process import PIPE, run_tool, start
 from vtare.weigh.layer import end_in, offer, remove_place
 
@@ -66,9 +66,15 @@ class Launcher(ABC):
             self._place = offer(self.PLATFORM, at, None if self._root is None else self._root.directory, binary)
             self._prepare(self._place)
 
-    def words(self, program: Sequence[str]) -> list[str]:
-        """The command that starts a program once and waits for it."""
-        inside = program if self._place is None else self._words(self._place, program)
+    def words(self, program: Sequence[str], at: int = 0) -> list[str]:
+        """The command that starts a program in a new instance and waits for it; those at once differ in `at`."""
+        place = self._place
+        inside = program if place is None else self._words(place, f"{place.name}-{at}" if at else place.name, program)
+        return [*pinning(self._resources), *inside]
+
+    def words_into(self, tool: int, program: Sequence[str]) -> list[str]:
+        """The command that starts a program in the instance that runs, whose tool is this process."""
+        inside = program if self._place is None else self._words_into(self._place, tool, program)
         return [*pinning(self._resources), *inside]
 
     def end(self) -> None:
@@ -86,8 +92,13 @@ class Launcher(ABC):
         """Make what this platform needs in its place: most need nothing."""
 
     @abstractmethod
-    def _words(self, place: Path, program: Sequence[str]) -> list[str]:
-        """The command that starts it inside a place."""
+    def _words(self, place: Path, name: str, program: Sequence[str]) -> list[str]:
+        """The command that starts it in an instance of this name, inside a place."""
+
+    def _words_into(self, place: Path, tool: int, program: Sequence[str]) -> list[str]:
+        """The command that starts it in the instance that runs: in the namespaces of its first program."""
+        inside = descendants(tool)[:1]
+        return ["nsenter", *(f"--target={one}" for one in inside), "--all", "--root", "--wd", "--", *program]
 
     @property
     def _directory(self) -> str:
@@ -119,8 +130,11 @@ class HostLauncher(Launcher):
         for name in ("dev", "proc", "sys"):
             run_tool(("mount", "--bind", f"/{name}", str(place / ROOT / name)))
 
-    def _words(self, place: Path, program: Sequence[str]) -> list[str]:
+    def _words(self, place: Path, name: str, program: Sequence[str]) -> list[str]:
         return [*self._tool("unshare"), f"--root={place / ROOT}", f"--wd={self._directory}", "--", *program]
+
+    def _words_into(self, place: Path, tool: int, program: Sequence[str]) -> list[str]:
+        return self._words(place, place.name, program)
 
 
 class BubblewrapLauncher(Launcher):
@@ -128,7 +142,7 @@ class BubblewrapLauncher(Launcher):
 
     PLATFORM = "bubblewrap"
 
-    def _words(self, place: Path, program: Sequence[str]) -> list[str]:
+    def _words(self, place: Path, name: str, program: Sequence[str]) -> list[str]:
         return [
             *self._tool("bwrap"), "--bind", str(place / ROOT), "/", "--dev", "/dev", "--proc", "/proc",
             "--ro-bind", "/sys", "/sys", "--unshare-all", "--share-net", "--die-with-parent",
@@ -141,12 +155,12 @@ class NspawnLauncher(Launcher):
 
     PLATFORM = "nspawn"
 
-    def _words(self, place: Path, program: Sequence[str]) -> list[str]:
+    def _words(self, place: Path, name: str, program: Sequence[str]) -> list[str]:
         return [
             "env", "SYSTEMD_NSPAWN_LOCK=0", "SYSTEMD_NSPAWN_TMPFS_TMP=0", "systemd-nspawn", "--quiet", "--register=no",
             "--keep-unit", "--as-pid2", "--pipe", "--resolv-conf=off", "--timezone=off", "--link-journal=no",
-            f"--directory={place / ROOT}", f"--machine={gvisor.sandbox_name(place)}", f"--chdir={self._directory}",
-            *(f"--setenv={name}" for name in self._environment), "--", *program,
+            f"--directory={place / ROOT}", f"--machine={gvisor.sandbox_name(name)}", f"--chdir={self._directory}",
+            *(f"--setenv={one}" for one in self._environment), "--", *program,
         ]  # fmt: skip
 
 
@@ -156,12 +170,15 @@ class PodmanLauncher(Launcher):
     PLATFORM = "podman"
     STAYS = False
 
-    def _words(self, place: Path, program: Sequence[str]) -> list[str]:
+    def _words(self, place: Path, name: str, program: Sequence[str]) -> list[str]:
         return podman(
-            "run", "--rm", "--name", place.name, "--network", "host", *limit_options(self._resources),
-            *(f"--env={name}" for name in self._environment), "--workdir", self._directory,
+            "run", "--rm", "--name", name, "--network", "host", *limit_options(self._resources),
+            *(f"--env={one}" for one in self._environment), "--workdir", self._directory,
             "--rootfs", str(place / ROOT), *program, runtime=shutil.which("crun"),
         )  # fmt: skip
+
+    def _words_into(self, place: Path, tool: int, program: Sequence[str]) -> list[str]:
+        return podman("exec", "--workdir", self._directory, place.name, *program)
 
 
 class DockerLauncher(Launcher):
@@ -184,17 +201,20 @@ class DockerLauncher(Launcher):
         if process.returncode:
             raise MachineCannot(f"docker takes no image: {reported.decode(errors='replace').strip()}")
 
-    def _words(self, place: Path, program: Sequence[str]) -> list[str]:
+    def _words(self, place: Path, name: str, program: Sequence[str]) -> list[str]:
         pinned, most = self._resources.pinned, self._resources.memory_byte
         root = place / ROOT
         volumes = _directories() if self._root is None else []
         return [
-            "docker", "run", "--rm", "--name", place.name, "--network", "host", "--workdir", self._directory,
-            *(f"--env={name}" for name in self._environment),
+            "docker", "run", "--rm", "--name", name, "--network", "host", "--workdir", self._directory,
+            *(f"--env={one}" for one in self._environment),
             *([] if pinned is None else [f"--cpuset-cpus={','.join(map(str, pinned))}"]),
             *([] if most is None else [f"--memory={most}", f"--memory-swap={most}"]),
-            *(f"--volume={root / name}:/{name}" for name in volumes), place.name, *program,
+            *(f"--volume={root / one}:/{one}" for one in volumes), place.name, *program,
         ]  # fmt: skip
+
+    def _words_into(self, place: Path, tool: int, program: Sequence[str]) -> list[str]:
+        return ["docker", "exec", "--workdir", self._directory, place.name, *program]
 
 
 class GvisorLauncher(Launcher):
@@ -202,7 +222,7 @@ class GvisorLauncher(Launcher):
 
     PLATFORM = "gvisor"
 
-    def _words(self, place: Path, program: Sequence[str]) -> list[str]:
+    def _words(self, place: Path, name: str, program: Sequence[str]) -> list[str]:
         bundle = gvisor.bundle(Path(program[0]), place / ROOT, None, Resources())
         bundle["process"] |= {
             "args": list(program),
@@ -218,7 +238,11 @@ class GvisorLauncher(Launcher):
         file.touch(mode=0o600)
         file.write_text(json.dumps(bundle))
         tool = [*gvisor.tool_words(place, None, "host"), "--ignore-cgroups"]
-        return [*tool, "run", "--bundle", str(place), gvisor.sandbox_name(place)]
+        return [*tool, "run", "--bundle", str(place), gvisor.sandbox_name(name)]
+
+    def _words_into(self, place: Path, tool: int, program: Sequence[str]) -> list[str]:
+        runsc = gvisor.tool_words(place, None, "host")
+        return [*runsc, "exec", "--cwd", self._directory, gvisor.sandbox_name(place.name), *program]
 
 
 #: By the name of its platform, in the order in which they are measured where none is named.

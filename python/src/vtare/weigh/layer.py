@@ -36,6 +36,8 @@ _OWN: Final = ("dev", "proc", "run", "sys")
 _NEEDED: Final = {"dev": 0o755, "proc": 0o555, "sys": 0o555, "tmp": 0o1777, "usr": 0o755}
 #: What the same network needs.
 _NETWORK: Final = ("hosts", "resolv.conf")
+#: Options of `ps` that list containers by their names.
+_NAMED: Final = ("--all", "--quiet", "--filter")
 _COPY_S: Final = 600.0
 _OTHERS: Final = (*(f"/{name}" for name in _OWN), "/var/lib/containers", "/var/lib/docker", str(PLACES))
 
@@ -178,6 +180,9 @@ def remove_place(place: Path) -> None:
         VtareError: some of it is still there.
     """
     end_in(place)
+    if _platform(place) == "docker":
+        with suppress(ToolFailed):
+            run_tool(("docker", "rmi", "--force", place.name))
     for where, _ in reversed(list(_mounts())):
         if where.is_relative_to(place):
             try:
@@ -191,17 +196,26 @@ def remove_place(place: Path) -> None:
 
 
 def end_in(place: Path) -> None:
-    """End a container or sandbox of this place that was not ended by its own tool."""
-    platform = place.name.rsplit("-", 2)[1]
+    """End the containers or sandboxes of this place that were not ended by their own tool."""
+    platform = _platform(place)
     if platform == "podman":
-        run_tool(podman.podman("rm", "--force", "--ignore", "--time", "0", place.name))
+        named = run_tool(podman.podman("ps", *_NAMED, f"name=^{place.name}(-[0-9]+)?$")).split()
+        run_tool(podman.podman("rm", "--force", "--ignore", "--time", "0", place.name, *named))
     elif platform == "docker":
-        for words in (("rm", "--force"), ("rmi", "--force")):
-            with suppress(ToolFailed):
-                run_tool(("docker", *words, place.name))
-    elif platform == "gvisor" and (place / "state").is_dir():
         with suppress(ToolFailed):
-            run_tool((*gvisor.tool_words(place, None, "host"), "delete", "--force", gvisor.sandbox_name(place)))
+            for one in run_tool(("docker", "ps", *_NAMED, f"name=^{place.name}(-[0-9]+)?$")).split():
+                with suppress(ToolFailed):
+                    run_tool(("docker", "rm", "--force", one))
+    elif platform == "gvisor" and (place / "state").is_dir():
+        tool = gvisor.tool_words(place, None, "host")
+        with suppress(ToolFailed):
+            for one in run_tool((*tool, "list", "-quiet")).split():
+                with suppress(ToolFailed):
+                    run_tool((*tool, "delete", "--force", one))
+
+
+def _platform(place: Path) -> str:
+    return place.name.rsplit("-", 2)[1]
 
 
 def leftovers() -> tuple[Leftover, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +21,7 @@ from vtare.weigh.group import Group
 from vtare.weigh.launchers import LAUNCHERS
 from vtare.weigh.layer import remove_leftovers
 from vtare.weigh.runner import FIGURES, RefusedThere, WeighRunner, first_line
+from vtare.weigh.starts import Started, starts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,8 +35,10 @@ if TYPE_CHECKING:
     from vtare.weigh.launchers import Launcher
     from vtare.weigh.why import Why
 
-_COMPARED: Final = 0.8
-"""The share of the time after which the runs end: the rest is for the reasons."""
+_COMPARED: Final = 0.75
+_COMPARED_BESIDE_A_BURST: Final = 0.5
+"""The share of the time after which the runs end: the rest is for entering and bursts, and then for the reasons."""
+_STARTED: Final = 0.85
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,7 @@ class Weighed:
     `absent` are platforms that do not work here, `refused` those on which the command does not run, with the reason.
     `apart`: where the clock inside is another one, so that the start is all that is not the command's own time.
     `why` it costs that: None where no platform is slower. `root` is what all had the files of: None: this machine.
+    `started` is about instances that run, and many starts at once.
     """
 
     compared: Compared | None
@@ -53,6 +57,7 @@ class Weighed:
     apart: frozenset[str]
     why: Why | None = None
     root: str | None = None
+    started: Started = field(default_factory=Started)
 
 
 def read_platforms(text: str | None) -> list[str]:
@@ -109,6 +114,7 @@ def weigh(
     show: Callable[[str], None] = lambda text: None,
     limits: Sequence[tuple[str, AskedLimit]] = (),
     root: Root | None = None,
+    burst: int | None = None,
 ) -> Weighed:
     """Run the command on each platform in turn until each comparison of wall time with the host is decided.
 
@@ -147,10 +153,13 @@ def weigh(
             stack.callback(groups[name].close)
         if len(launchers) < 2:
             raise MachineCannot(wording.no_platform(absent))
-        runner = WeighRunner(inside, words, launchers, groups, most_s=timeout_s, memory_byte=resources.memory_byte)
+        runner = WeighRunner(
+            binary, inside, words, launchers, groups, most_s=timeout_s, memory_byte=resources.memory_byte
+        )
         first = _warm_up(runner, command, list(launchers), refused, show)
         runner.until = begin + 1.05 * asked.most_s
-        before_reasons = replace(asked, most_s=_COMPARED * asked.most_s)
+        share = _COMPARED if burst is None else _COMPARED_BESIDE_A_BURST
+        before_reasons = replace(asked, most_s=share * asked.most_s)
         compared = None
         while compared is None and len(first) > 1:
             commands = [Command((name,), name) for name in first]
@@ -167,13 +176,18 @@ def weigh(
                     raise BadInput(f"{command.text}: {error.reason}") from None
                 refused[error.name] = first_line(error.reason)
                 del first[error.name]
-        reasons = None
+        reasons, started = None, Started()
         if compared is not None and compared.stopped != "interrupted":
             try:
+                before_reasons = replace(asked, most_s=_STARTED * asked.most_s)
+                started = starts(runner, list(first), before_reasons, burst=burst, begin=begin, rng=rng, show=show)
+                if started.is_interrupted:
+                    raise KeyboardInterrupt
                 reasons = why(compared, runner, until=begin + asked.most_s, rng=rng, show=show)
             except KeyboardInterrupt:
                 compared = replace(compared, stopped="interrupted")
-        return Weighed(compared, absent, refused, frozenset(runner.apart), reasons, None if root is None else root.name)
+        source = None if root is None else root.name
+        return Weighed(compared, absent, refused, frozenset(runner.apart), reasons, source, started)
 
 
 def _warm_up(
