@@ -14,7 +14,7 @@ from pathlib import Path
 #: A file (its content), a link (`-> TARGET`), a directory (None).
 Tree = Mapping[str, bytes | str | None]
 
-ENVIRONMENT = ["GREETING=from the image"]
+ENVIRONMENT = ["GREETING=from the image", "touch"]
 WORKDIR = "/job"
 
 

@@ -99,6 +99,7 @@ def test_the_screen_of_80_columns_is_as_agreed() -> None:
         {"nspawn": "sh: job: not found"},
         frozenset({"gvisor"}),
         reasons,
+        "debian:13",
     )
     out = io.StringIO()
     console = Console(file=out, width=80, highlight=False, markup=False)

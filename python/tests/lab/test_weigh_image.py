@@ -48,8 +48,10 @@ def test_layers_lie_on_top_of_each_other_and_take_files_away(
     root, held = unpacked(make(source, images.layers()))
     assert held == images.LEFT
     assert root.workdir == images.WORKDIR
-    assert set(images.ENVIRONMENT) < set(root.environment)
-    assert any(one.startswith("PATH=/") for one in root.environment)
+    assert root.environment["GREETING"] == "from the image"
+    assert root.environment["PATH"].startswith("/")
+    # What has no value is no variable.
+    assert len(root.environment) == 2
 
 
 def test_a_name_is_saved_by_who_has_it_or_gets_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,6 +84,13 @@ def test_an_archive_writes_nothing_outside_of_its_root(tree: images.Tree, tmp_pa
     assert not list(places.iterdir())
     assert not list(tmp_path.rglob("*escaped"))
     assert not Path("/tmp/vtare-escaped").exists()
+
+
+def test_an_absolute_name_is_one_of_the_root(tmp_path: Path) -> None:
+    outside = tmp_path / "absolute"
+    held = unpacked(images.saved(tmp_path / "image", [images.layer({str(outside): b"1"})]))[1]
+    assert held == {str(outside).lstrip("/"): "1"}
+    assert not outside.exists()
 
 
 def test_links_are_replaced_and_never_written_through(tmp_path: Path) -> None:
@@ -119,11 +128,18 @@ def test_what_is_no_image_states_why_and_leaves_nothing(tmp_path: Path, places: 
     torn.write_bytes(torn.read_bytes()[:3000])
     bad = tmp_path / "bad"
     bad.write_bytes(images.layer({"manifest.json": json.dumps([{"Layers": []}]).encode()}))
+    linked, looped = tmp_path / "linked", tmp_path / "looped"
+    linked.mkdir()
+    (linked / "index.json").symlink_to(text)
+    looped.mkdir()
+    (looped / "index.json").symlink_to("index.json")
     for source, reason in (
         (text, "no tar archive"),
         (empty, "no manifest"),
         (bad, "no manifest"),
         (torn, "torn' is no image"),
+        (linked, "leads out"),
+        (looped, "no manifest"),
         (images.oci(other, images.layers(), "other"), "0 images for this machine"),
     ):
         with pytest.raises(BadInput, match=reason):

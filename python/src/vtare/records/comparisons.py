@@ -122,8 +122,8 @@ class WeighedPlatform(TypedDict):
     ]
     starts: Annotated[
         dict[str, list[float | None]],
-        "by figure, in ns: exec, from the call that enters an instance that runs to the first instruction; burst, from "
-        "the first call of many at once until the last had it",
+        "by figure, in ns: exec, from the call that enters a running instance (on the host: that starts a program) to "
+        "the first instruction; burst, from the first call of many at once until the last had it",
     ]
 
 

@@ -184,6 +184,8 @@ def method(seed: int) -> list[str]:
         "runs in the same round (Hodges-Lehmann), with intervals that hold together at 95 % and at every look.",
         "Reasons: what a run asks of the kernel was counted on the host. Small programs that do little else were timed "
         "on each platform in turn; the price of one event solves the linear equations of their times.",
+        "Exec and burst: a small program of vtare, in an instance that runs and in many that start at once. The host "
+        "has no instance to enter: it starts the program as ever.",
         f"Seed of the orders: {seed}.",
     ]
 

@@ -12,7 +12,7 @@ import platform
 import shutil
 import tarfile
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,9 +24,9 @@ from vtare.sentences import weigh as wording
 from vtare.weigh.layer import make_place, remove_place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
-_ENVIRONMENT: Final = ("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",)
+_ENVIRONMENT: Final = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 _ARCHIVE: Final = "archive"
 #: In a layer: the name behind it is gone, or all that lower layers have in its directory.
 _GONE: Final = ".wh."
@@ -37,11 +37,11 @@ _MACHINES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """The files, what people call them, and the environment (`NAME=VALUE`) and working directory of programs there."""
+    """The files, what people call them, and the environment and working directory of the command there."""
 
     directory: Path
     name: str
-    environment: tuple[str, ...] = _ENVIRONMENT
+    environment: Mapping[str, str] = field(default_factory=lambda: _ENVIRONMENT)
     workdir: str = "/"
 
 
@@ -88,10 +88,12 @@ def _unpacked(image: str, place: Path) -> Root:
         for layer in layers:
             _extract(layer, root, is_layer=True)
         about = json.loads(config.read_bytes()).get("config") or {}
-        names = {one.partition("=")[0] for one in about.get("Env") or ()}
-        added = [one for one in _ENVIRONMENT if one.partition("=")[0] not in names]
-        environment, workdir = (*added, *(about.get("Env") or ())), about.get("WorkingDir") or "/"
-    except (LookupError, TypeError, AttributeError) as error:
+        parted = [one.partition("=") for one in about.get("Env") or ()]
+        environment = {**_ENVIRONMENT, **{name: value for name, equals, value in parted if name and equals}}
+        workdir = about.get("WorkingDir") or "/"
+        if not workdir.startswith("/") or "\0" in workdir + "".join((*environment, *environment.values())):
+            raise LookupError
+    except (LookupError, TypeError, AttributeError, RuntimeError) as error:
         raise BadInput(wording.no_image(image, wording.NO_MANIFEST)) from error
     except tarfile.ReadError as error:
         raise BadInput(wording.no_image(image, wording.NO_ARCHIVE)) from error
@@ -130,12 +132,10 @@ def _docker(*words: str) -> list[str]:
 
 def _read(layout: Path) -> tuple[Path, list[Path]]:
     """The configuration of the one image in a directory, and its layers, the lowest first."""
-    if (manifest := layout / "manifest.json").is_file():
-        (one,) = json.loads(manifest.read_bytes())
-        return _below(layout, one["Config"]), [_below(layout, layer) for layer in one["Layers"]]
-    if not (layout / "index.json").is_file():
-        raise LookupError
-    index: dict[str, Any] = json.loads((layout / "index.json").read_bytes())
+    if (layout / "manifest.json").is_file():
+        (one,) = json.loads(_file(layout, "manifest.json").read_bytes())
+        return _file(layout, one["Config"]), [_file(layout, layer) for layer in one["Layers"]]
+    index: dict[str, Any] = json.loads(_file(layout, "index.json").read_bytes())
     while "manifests" in index:
         chosen = [one for one in index["manifests"] if _is_ours(one.get("platform"))]
         if len(chosen) != 1:
@@ -151,7 +151,17 @@ def _is_ours(about: dict[str, str] | None) -> bool:
 
 
 def _blob(layout: Path, about: dict[str, Any]) -> Path:
-    return _below(layout, "/".join(("blobs", *about["digest"].split(":"))))
+    return _file(layout, "/".join(("blobs", *about["digest"].split(":"))))
+
+
+def _file(layout: Path, name: str) -> Path:
+    """A file of an image; a link leads to another one, as docker has for a layer that is there twice."""
+    path = _below(layout, name).resolve()
+    if not path.is_relative_to(layout.resolve()):
+        raise ValueError(wording.leads_out(name))
+    if not path.is_file():
+        raise LookupError
+    return path
 
 
 def _below(top: Path, name: str) -> Path:
@@ -171,8 +181,7 @@ def _below(top: Path, name: str) -> Path:
 
 def _extract(archive: Path, target: Path, *, is_layer: bool = False) -> None:
     """Unpack an archive: links in it lead where they lead, but nothing is written through one that leads outside."""
-    # A link of the archive itself, as docker has for a layer that is there twice, leads into it.
-    with tarfile.open(archive.resolve()) as opened:
+    with tarfile.open(archive) as opened:
         # Each path is checked here. What newer versions of Python refuse instead are links that roots have.
         opened.extraction_filter = lambda member, _: member
         if is_layer:
@@ -184,6 +193,8 @@ def _extract(archive: Path, target: Path, *, is_layer: bool = False) -> None:
                 continue
             if os.path.lexists(path) and not (member.isdir() and path.is_dir() and not path.is_symlink()):
                 _remove(path)
+            # Else an absolute name would be one of this machine.
+            member.name = str(path.relative_to(target))
             if member.islnk():
                 path.parent.mkdir(parents=True, exist_ok=True)
                 os.link(_below(target, member.linkname), path, follow_symlinks=False)

@@ -98,7 +98,16 @@ class Launcher(ABC):
     def _words_into(self, place: Path, tool: int, program: Sequence[str]) -> list[str]:
         """The command that starts it in the instance that runs: in the namespaces of its first program."""
         inside = descendants(tool)[:1]
-        return ["nsenter", *(f"--target={one}" for one in inside), "--all", "--root", "--wd", "--", *program]
+        return [
+            *self._clean,
+            "nsenter",
+            *(f"--target={one}" for one in inside),
+            "--all",
+            "--root",
+            "--wd",
+            "--",
+            *program,
+        ]
 
     @property
     def _directory(self) -> str:
@@ -107,18 +116,16 @@ class Launcher(ABC):
 
     @property
     def _environment(self) -> list[str]:
-        """The environment of programs, for tools that hand it on.
+        """The environment's variables, for tools that hand it on; of a root, `vtare trials` gives the command its own.
 
-        The host's by its names alone: the values, which may be secrets, are in no list of processes.
+        By their names: the values, which may be secrets, are in no list of processes.
         """
-        if self._root is not None:
-            return list(self._root.environment)
-        return [name for name in os.environ if _VARIABLE.fullmatch(name)]
+        return [] if self._root is not None else [name for name in os.environ if _VARIABLE.fullmatch(name)]
 
-    def _tool(self, name: str) -> list[str]:
-        """A tool whose own environment is that of the programs."""
-        tool = shutil.which(name) or name
-        return [name] if self._root is None else ["env", "-i", *self._environment, tool]
+    @property
+    def _clean(self) -> list[str]:
+        """The words before a tool that hands its own environment on: on a root there is none of this machine's."""
+        return [] if self._root is None else ["env", "-i", f"PATH={os.environ.get('PATH', os.defpath)}"]
 
 
 class HostLauncher(Launcher):
@@ -131,7 +138,7 @@ class HostLauncher(Launcher):
             run_tool(("mount", "--bind", f"/{name}", str(place / ROOT / name)))
 
     def _words(self, place: Path, name: str, program: Sequence[str]) -> list[str]:
-        return [*self._tool("unshare"), f"--root={place / ROOT}", f"--wd={self._directory}", "--", *program]
+        return [*self._clean, "unshare", f"--root={place / ROOT}", f"--wd={self._directory}", "--", *program]
 
     def _words_into(self, place: Path, tool: int, program: Sequence[str]) -> list[str]:
         return self._words(place, place.name, program)
@@ -144,7 +151,7 @@ class BubblewrapLauncher(Launcher):
 
     def _words(self, place: Path, name: str, program: Sequence[str]) -> list[str]:
         return [
-            *self._tool("bwrap"), "--bind", str(place / ROOT), "/", "--dev", "/dev", "--proc", "/proc",
+            *self._clean, "bwrap", "--bind", str(place / ROOT), "/", "--dev", "/dev", "--proc", "/proc",
             "--ro-bind", "/sys", "/sys", "--unshare-all", "--share-net", "--die-with-parent",
             "--chdir", self._directory, "--", *program,
         ]  # fmt: skip
@@ -227,7 +234,7 @@ class GvisorLauncher(Launcher):
         bundle["process"] |= {
             "args": list(program),
             "cwd": self._directory,
-            "env": [one if "=" in one else f"{one}={os.environ[one]}" for one in self._environment],
+            "env": [f"{name}={os.environ[name]}" for name in self._environment],
         }
         # The program is on the host's files, and the network is the host's.
         bundle["mounts"] = [mount for mount in bundle["mounts"] if mount["destination"] != BINARY]

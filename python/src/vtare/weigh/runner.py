@@ -87,13 +87,15 @@ class WeighRunner:
     def __init__(
         self, binary: Path, inside: Path, words: Sequence[str], launchers: dict[str, Launcher],
         groups: dict[str, Group], *, most_s: float, memory_byte: int | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
         """Take the command, launchers and control groups by their names in the answer; a longer run is ended.
 
-        `binary` is where the binary lies on all platforms.
-        `memory_byte` is the limit that they keep.
+        `binary` is where the binary lies on this machine, `inside` on all platforms. `memory_byte` is the limit that
+        they keep, `environment` the command's (None: that of its platform).
         """
         self._memory_byte = memory_byte
+        self._environment = None if environment is None else dict(environment)
         self._here = binary
         self._binary = str(inside)
         self._words = list(words)
@@ -208,7 +210,8 @@ class WeighRunner:
 
     def _request(self, words: Sequence[str], *, counts: bool = False) -> list[str]:
         """The program that runs words and states when they began, and what they took."""
-        request = json.dumps({"programs": [{"words": list(words)}], "most_s": self._most_s, "counts": counts})
+        program = {"words": list(words), "environment": self._environment}
+        request = json.dumps({"programs": [program], "most_s": self._most_s, "counts": counts})
         return [self._binary, "trials", "--request", request]
 
     def _trial(

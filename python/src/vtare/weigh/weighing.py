@@ -154,8 +154,9 @@ def weigh(
         if len(launchers) < 2:
             raise MachineCannot(wording.no_platform(absent))
         runner = WeighRunner(
-            binary, inside, words, launchers, groups, most_s=timeout_s, memory_byte=resources.memory_byte
-        )
+            binary, inside, words, launchers, groups, most_s=timeout_s, memory_byte=resources.memory_byte,
+            environment=None if root is None else root.environment,
+        )  # fmt: skip
         first = _warm_up(runner, command, list(launchers), refused, show)
         runner.until = begin + 1.05 * asked.most_s
         share = _COMPARED if burst is None else _COMPARED_BESIDE_A_BURST
