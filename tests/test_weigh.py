@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
 import time
 from pathlib import Path
 
+import images
 import pytest
 from json_schemas import validate
 from machines import wait_until
@@ -17,9 +19,11 @@ from machines import wait_until
 from vtare.kernel_files import kernel_text
 from vtare.platforms.binary import not_static
 from vtare.platforms.owner import owner_of, still_runs
+from vtare.platforms.protocol import Resources
 from vtare.platforms.rooted import PLACES, ROOT
 from vtare.weigh import group
-from vtare.weigh.launchers import LAUNCHERS
+from vtare.weigh.launchers import LAUNCHERS, HostLauncher
+from vtare.weigh.runner import RefusedThere, WeighRunner
 
 pytestmark = pytest.mark.platform
 HERE = ("--on", "host,bubblewrap")
@@ -48,10 +52,16 @@ def left() -> list[str]:
     return [*(name for name in names if still_runs(owner_of(name) or name) is None), *groups]
 
 
-def running(word: str) -> list[str]:
-    """Processes with a word in their command."""
+#: Words of an instance that is entered; other tests have idle loads without an end.
+INSTANCE = ("idle", "--seconds")
+
+
+def running(*words: str) -> list[str]:
+    """Processes with these words in their command."""
     lines = [path for path in Path("/proc").glob("[0-9]*/cmdline") if path.parent.name != str(os.getpid())]
-    return [path.parent.name for path in lines if word in (kernel_text(str(path).lstrip("/")) or "").split("\0")]
+    return [
+        path.parent.name for path in lines if set(words) <= set((kernel_text(str(path).lstrip("/")) or "").split("\0"))
+    ]
 
 
 def test_a_command_is_measured_inside_with_its_directory_and_nothing_is_left(words: list[str], tmp_path: Path) -> None:
@@ -135,6 +145,71 @@ def test_a_command_that_takes_more_memory_than_allowed_is_ended(
     assert ended.returncode == (2 if platform == "host" else 0), ended.stderr
 
 
+@pytest.mark.parametrize("platform", [name for name in LAUNCHERS if name != "host"])
+def test_an_image_has_its_files_environment_and_directory_everywhere(
+    platform: str, words: list[str], vtare: Path, tmp_path: Path
+) -> None:
+    busybox = shutil.which("busybox")
+    reason = LAUNCHERS[platform].missing(vtare) or (None if busybox else "needs busybox (Debian: busybox-static)")
+    if reason is not None:
+        pytest.skip(reason)
+    archive = images.saved(tmp_path / "job.tar", images.layers(Path(str(busybox))))
+    # Nothing of this machine is in it: not its directory, its environment, or a file that a layer took away.
+    shell = 'test "$GREETING" = "from the image" && test $(pwd) = /job && test ! -e /gone && test -e /old/new'
+    shell += f" && test ! -e {archive} && echo written > /job/mine"
+    options = (f"--on=host,{platform}", "--rounds", "8", "--json")
+    document = json.loads(run(words, *options, "--image", str(archive), "--", shell, directory=tmp_path).stdout)
+    validate(document)
+    assert (document["root"], document["ranking"], document["refused"]) == (str(archive), [platform], {})
+    assert f"files of {archive}; the host by chroot" in " ".join(document["answer"]["limits"])
+    # A directory, too, and what is written does not reach it.
+    root = tmp_path / "root"
+    (root / "bin").mkdir(parents=True)
+    shutil.copy(str(busybox), root / "bin/busybox")
+    done = run(words, *options, "--rootfs", str(root), "--", "busybox", "mkdir", "-p", "/made/a", directory=tmp_path)
+    assert json.loads(done.stdout)["ranking"] == [platform], done.stderr
+    assert os.listdir(root) == ["bin"]
+
+
+@pytest.mark.parametrize("platform", [name for name in LAUNCHERS if name != "host"])
+def test_an_instance_is_entered_and_many_are_started_at_once(
+    platform: str, words: list[str], vtare: Path, tmp_path: Path
+) -> None:
+    if (reason := LAUNCHERS[platform].missing(vtare)) is not None:
+        pytest.skip(reason)
+    on = ("--on", f"host,{platform}", "--rounds", "2", "--burst", "4", "--json")
+    done = run(words, *on, "--", "true", directory=tmp_path)
+    document = json.loads(done.stdout)
+    validate(document)
+    assert [line for line in document["answer"]["limits"] if "not known" in line] == [], done.stderr
+    host, own = document["platforms"]
+    for figure in ("exec", "burst"):
+        assert all(0 < one < 60e9 for one in (*host["starts"][figure], *own["starts"][figure]))
+    # The last of several begins after one that is alone.
+    assert max(own["starts"]["burst"]) > min(one["start"] for one in own["runs"])
+    assert running(*INSTANCE) == []
+
+
+def test_real_programs_of_the_host_begin_within_the_time_that_their_tool_took(vtare: Path) -> None:
+    own = group.Group(0)
+    try:
+        runner = WeighRunner(vtare, vtare, ["true"], {"host": HostLauncher(Resources())}, {"host": own}, most_s=30.0)
+        runner.until = time.monotonic() + 30.0
+        begin = time.monotonic()
+        with runner.instance("host") as tool:
+            assert 0 < runner.enter("host", tool) < 1e9 * (time.monotonic() - begin)
+            directory = Path(f"/proc/{tool}")
+            assert directory.exists()
+        assert not directory.exists()
+        begin = time.monotonic()
+        assert 0 < runner.burst("host", 5) < 1e9 * (time.monotonic() - begin)
+        runner.until = time.monotonic() - 1.0
+        with pytest.raises(RefusedThere, match="was not up"), runner.instance("host"):
+            pass
+    finally:
+        own.close()
+
+
 def test_the_host_beside_itself_is_one_more_host(words: list[str], tmp_path: Path) -> None:
     done = run(words, "--on", "host,host", "--rounds", "8", "--json", "--", "sleep 0.01", directory=tmp_path)
     assert json.loads(done.stdout)["ranking"] == ["host (2)"]
@@ -153,12 +228,22 @@ def test_an_interrupted_run_shows_what_is_known(words: list[str], tmp_path: Path
     assert left() == []
 
 
-@pytest.mark.parametrize("by", ["the next", "clean"])
-def test_what_a_killed_run_left_is_removed(by: str, words: list[str], tmp_path: Path) -> None:
-    command = [*words, *HERE, "--", "sleep 97.125"]
+@pytest.mark.parametrize(
+    ("by", "files"), [("the next", "these"), ("clean", "these"), ("clean", "an image"), ("clean", "an instance")]
+)
+def test_what_a_killed_run_left_is_removed(by: str, files: str, words: list[str], tmp_path: Path) -> None:
+    given = []
+    if files == "an image":
+        sleeper = Path(shutil.which("busybox") or pytest.skip("needs busybox (Debian: busybox-static)"))
+        given = ["--image", str(images.saved(tmp_path / "job.tar", images.layers(sleeper)))]
+    command = [*words, *HERE, *given, "--", "busybox" if given else "env", "sleep", "97.125"]
+    if files == "an instance":
+        command = [*words, *HERE, "--rounds", "1", "--burst", "1000", "--", "true"]
     started = subprocess.Popen(command, cwd=tmp_path, start_new_session=True)
-    wait_until("its files are offered", lambda: any((PLACES / "weigh").glob(f"*/{ROOT}/etc/passwd")))
-    wait_until("the command runs on the host", lambda: len(running("97.125")) > 0)
+    offered = "old/new" if given else "etc/passwd"
+    wait_until("its files are offered", lambda: any((PLACES / "weigh").glob(f"*bubblewrap*/{ROOT}/{offered}")))
+    command_words = INSTANCE if files == "an instance" else ("97.125",)
+    wait_until("the command runs", lambda: len(running(*command_words)) > 0)
     os.killpg(started.pid, signal.SIGKILL)
     started.wait(timeout=30)
     assert left() != []
@@ -170,6 +255,32 @@ def test_what_a_killed_run_left_is_removed(by: str, words: list[str], tmp_path: 
         run(words, *HERE, "--rounds", "1", "--", "true", directory=tmp_path)
     assert left() == []
     if grouped:
-        wait_until("its command has ended", lambda: running("97.125") == [])
-    for pid in running("97.125"):
+        wait_until("its command has ended", lambda: running(*command_words) == [])
+    for pid in running(*command_words):
         os.kill(int(pid), signal.SIGKILL)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("seed", range(6))
+def test_killed_at_any_moment_nothing_is_left_after_clean(
+    seed: int, words: list[str], vtare: Path, tmp_path: Path
+) -> None:
+    busybox = shutil.which("busybox") or pytest.skip("needs busybox (Debian: busybox-static)")
+    archive = images.saved(tmp_path / "job.tar", images.layers(Path(busybox)))
+    names = [name for name, one in LAUNCHERS.items() if one.missing(vtare) is None]
+    options = ("--on", ",".join(names), "--image", str(archive), "--rounds", "2", "--burst", "3")
+    started = subprocess.Popen([*words, *options, "--", "true"], cwd=tmp_path, start_new_session=True)
+    # Within unpacking, the first runs, instances that are entered, or the burst.
+    time.sleep(random.Random(seed).uniform(0.3, 16.0))
+    os.killpg(started.pid, signal.SIGKILL)
+    started.wait(timeout=30)
+    subprocess.run([*words[:-1], "clean"], check=True, timeout=120)
+    assert left() == []
+    assert running(*INSTANCE) == []
+    assert "vtare-weigh" not in (kernel_text("proc/self/mountinfo") or "")
+    for tool in {"docker", "podman"} & set(names):
+        listed = subprocess.run([tool, "ps", "--all", "--format", "{{.Names}}"], capture_output=True, text=True)
+        assert [name for name in listed.stdout.split() if still_runs(owner_of(name) or name) is None] == []
+    if "docker" in names:
+        listed = subprocess.run(["docker", "images", "--format", "{{.Repository}}"], capture_output=True, text=True)
+        assert [name for name in listed.stdout.split() if still_runs(owner_of(name) or name) is None] == []

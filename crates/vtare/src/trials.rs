@@ -4,6 +4,7 @@
 //! on stdout answers it. The program that starts the others is small and does nothing else, so that neither the memory
 //! nor the wake-ups of an interpreter are in what is measured.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::BufRead as _;
 use std::os::fd::OwnedFd;
@@ -13,6 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Barrier;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, kill_process, kill_process_group, pidfd_open,
@@ -77,6 +79,8 @@ struct Program {
     /// CPUs that it may use; none named: all.
     #[serde(default)]
     cpus: Vec<usize>,
+    /// Its whole environment; none named: that of this program.
+    environment: Option<BTreeMap<String, String>>,
     /// Files that take what it prints; none named: it is thrown away.
     stdout: Option<PathBuf>,
     stderr: Option<PathBuf>,
@@ -149,9 +153,12 @@ struct Beside {
 /// # Errors
 /// For a request that is no trial, and where programs cannot be started or waited for.
 pub(crate) fn command(arguments: &TrialsArguments, context: &Context) -> Result<Exit, Failure> {
-    // What leaves its group by a session of its own becomes a child of this process.
-    set_child_subreaper(Some(getpid()))
-        .map_err(|error| Failure::Machine(format!("cannot take over processes that programs leave: {error}")))?;
+    // What leaves its group by a session of its own becomes a child of this process. gVisor offers that to the first
+    // process of a sandbox alone.
+    match set_child_subreaper(Some(getpid())) {
+        Ok(()) | Err(Errno::INVAL) => {}
+        Err(error) => return Err(Failure::Machine(format!("cannot take over processes that programs leave: {error}"))),
+    }
     if !process::end_with_parent()? {
         return Ok(Exit::Interrupted);
     }
@@ -309,6 +316,9 @@ fn prepare(program: &Program, shows_errors: bool, all: &[usize]) -> Result<Comma
     let mut command = Command::new(name);
     // A group of its own: what it leaves behind can be ended with it.
     command.args(rest).process_group(0).stdin(Stdio::null());
+    if let Some(environment) = &program.environment {
+        command.env_clear().envs(environment);
+    }
     command.stdout(into(program.stdout.as_deref())?);
     command.stderr(if shows_errors { Stdio::inherit() } else { into(program.stderr.as_deref())? });
     Ok(command)
@@ -492,6 +502,7 @@ mod tests {
         let program = |script: &&str| Program {
             words: ["sh", "-c", script].map(str::to_owned).to_vec(),
             cpus: Vec::new(),
+            environment: None,
             stdout: None,
             stderr: None,
         };
@@ -525,6 +536,17 @@ mod tests {
         assert!(measured[0].stopped_ns >= 400_000_000, "{measured:?}");
         let (measured, _) = carry_out(&trial(&["sleep 0.6"], 30.0), &Context::without_signals()).expect("it ran");
         assert_eq!(measured[0].stopped_ns, 0, "{measured:?}");
+    }
+
+    #[test]
+    fn a_program_has_the_environment_that_is_named_for_it_alone() {
+        let mut asked = trial(&["test \"$ONE\" = 1 && test -z \"$CARGO_MANIFEST_DIR$HOME\""], 10.0);
+        for (environment, code) in [(None, 1), (Some(vec![("ONE", "1"), ("PATH", "/usr/bin:/bin")]), 0)] {
+            let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+            asked.programs[0].environment = environment.map(|all| all.into_iter().map(owned).collect());
+            let (measured, _) = carry_out(&asked, &Context::without_signals()).expect("it ran");
+            assert_eq!(measured[0].exit_code, Some(code));
+        }
     }
 
     #[test]

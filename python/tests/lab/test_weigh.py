@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 from simulated_reasons import explained
-from simulated_trials import MACHINE
+from simulated_weighing import Planted, outcome_of, weighed
 
 from vtare.ab.commands import Command
 from vtare.ab.compare import Asked, compare
@@ -32,8 +32,6 @@ from vtare.weigh import group
 from vtare.weigh.page import weighed_page
 from vtare.weigh.runner import FIGURES, MEMORY, OUTSIDE, START, STOP, WHOLE
 from vtare.weigh.verdict import (
-    PlatformLimit,
-    WeighedOutcome,
     answer,
     document,
     ranked,
@@ -45,34 +43,6 @@ from vtare.weigh.why import Why
 
 SCREEN = Path(__file__).parents[1] / "screens/weigh.txt"
 TRIALS = 400
-COMMAND = Command(("job",), "job")
-
-
-class Planted:
-    """Runs of 100 ms, times the factor of the platform, with 1 % of noise; the start is in ms."""
-
-    def __init__(self, factors: dict[str, float], noise: float = 0.01, peak: int = 9_000_000, seed: int = 1) -> None:
-        self.factors = factors
-        self._noise = noise
-        self._peak = peak
-        self._rng = np.random.default_rng(seed)
-
-    def _noisy(self) -> float:
-        return float(np.exp(self._rng.normal(0, self._noise)))
-
-    def run(
-        self, commands: Sequence[Command], cpus: Sequence[Sequence[int]] | None = None
-    ) -> tuple[list[Measured], MachineTime]:
-        (command,) = commands
-        wall = 1e8 * self.factors[command.text] * self._noisy()
-        start = 1e6 * len(command.text)
-        took = {START: start, WHOLE: start + wall + 1e6, STOP: 1e6, OUTSIDE: 5e6, MEMORY: 1e6 * len(command.text)}
-        readings = {name: Reading(name, (value,)) for name, value in took.items()}
-        run = Measured(
-            begin_ns=0, wall_ns=wall, user_ns=wall / 2, system_ns=0, most_resident_byte=self._peak,
-            least_byte=3_000_000, readings=readings,
-        )  # fmt: skip
-        return [run], MachineTime(None, None, None, None, int(wall))
 
 
 class Alike(Planted):
@@ -87,17 +57,6 @@ class Alike(Planted):
             most_resident_byte=int(9e6 * self._noisy()), least_byte=3_000_000, readings=took,
         )  # fmt: skip
         return [run], MachineTime(None, None, None, None, 1)
-
-
-def weighed(factors: dict[str, float], *, rounds: int = 60, noise: float = 0.01, peak: int = 9_000_000) -> Weighed:
-    commands = [Command((name,), name) for name in factors]
-    asked = Asked(design="interleaved", most_pairs=rounds)
-    compared = compare(Planted(factors, noise, peak), commands, FIGURES, asked, rng=np.random.default_rng(2))
-    return Weighed(compared, {}, {}, frozenset())
-
-
-def outcome_of(result: Weighed, limits: Sequence[PlatformLimit] = (), command: Command = COMMAND) -> WeighedOutcome:
-    return WeighedOutcome(result, command, 1, limits, MACHINE)
 
 
 def test_the_cheapest_platform_is_named_where_its_interval_is_apart() -> None:
@@ -140,6 +99,7 @@ def test_the_screen_of_80_columns_is_as_agreed() -> None:
         {"nspawn": "sh: job: not found"},
         frozenset({"gvisor"}),
         reasons,
+        "debian:13",
     )
     out = io.StringIO()
     console = Console(file=out, width=80, highlight=False, markup=False)
@@ -184,7 +144,7 @@ def test_the_page_shows_what_the_screen_shows_and_carries_out_nothing() -> None:
     assert "<script>alert(1)" not in page
     assert "<b>job</b>" not in page
     shown = html.unescape(re.sub(r"<[^>]+>", " ", page)).replace("\u00a0", " ")
-    for line in rows(result.compared):
+    for line in rows(result):
         for cell in line:
             assert cell in shown, (line, cell)
     assert answer(result) in shown

@@ -12,6 +12,7 @@ import click
 
 from vtare.cli.forms import read_form, write_form
 from vtare.cli.options import (
+    DIRECTORY,
     Percentage,
     Size,
     Time,
@@ -39,6 +40,12 @@ if TYPE_CHECKING:
     help="Platforms to weigh: host, docker, podman, nspawn, bubblewrap, gvisor; host,host compares the host with "
     "itself.",
 )
+@click.option(
+    "--image",
+    metavar="REF|FILE",
+    help="Use the files of this image everywhere: a reference, an archive of docker save, or an OCI layout.",
+)
+@click.option("--rootfs", type=DIRECTORY, metavar="DIR", help="Use the files of this directory everywhere.")
 @click.option("--max-time", type=Time(above=True), default="60 s", metavar="TIME", help="Stop after this time.")
 @click.option("--rounds", type=Whole(1), metavar="N", help="Stop after this many runs on each platform.")
 @click.option(
@@ -52,11 +59,12 @@ if TYPE_CHECKING:
 @click.option(
     "--memory", type=Size(), metavar="SIZE", help="Allow this much memory, the same on every platform: 512MB, 1GiB."
 )
+@click.option("--burst", type=Whole(2, 1000), metavar="N", help="Also start N instances at once, until all have begun.")
 @click.option(
     "--fail-if",
     multiple=True,
     metavar="LIMIT",
-    help="Exit with 1 where this is shown: 'gvisor wall slower by 20 %'; also cpu, memory, peak, start; repeatable.",
+    help="Exit with 1 where this is shown: 'gvisor wall slower by 20 %'; also cpu, memory, peak, start, exec, burst.",
 )
 @click.option(
     "--timeout", type=Time(above=True), default="10 min", metavar="TIME", help="The longest run of the command."
@@ -73,11 +81,14 @@ if TYPE_CHECKING:
 def weigh(
     words: tuple[str, ...],
     on: str | None,
+    image: str | None,
+    rootfs: Path | None,
     max_time: float,
     rounds: int | None,
     margin: float | None,
     cpus: int | None,
     memory: int | None,
+    burst: int | None,
     fail_if: tuple[str, ...],
     timeout: float,
     write: tuple[str, ...],
@@ -87,8 +98,8 @@ def weigh(
 ) -> None:
     """Carry out `weigh`.
 
-    Runs the command on each platform in turn, in random order, until the answer is known. On the host it runs as it is;
-    elsewhere what it writes goes to a private layer.
+    Runs the command on each platform in turn, in random order, until the answer is known. On the host it runs as it is,
+    with --image or --rootfs by chroot; elsewhere what it writes goes to a private layer.
     """
     import numpy as np
 
@@ -97,8 +108,11 @@ def weigh(
     from vtare.ab.trials import Trials
     from vtare.campaign.binary import find_binary
     from vtare.platforms.protocol import Resources
+    from vtare.sentences import weigh as wording
     from vtare.terminal.ab import shown_progress
     from vtare.terminal.weigh import show_weighed
+    from vtare.weigh.image import given_root
+    from vtare.weigh.starts import BURST
     from vtare.weigh.verdict import WeighedOutcome, document, read_platform_limit
     from vtare.weigh.weighing import names_of, read_platforms
     from vtare.weigh.weighing import weigh as carry_out
@@ -107,6 +121,10 @@ def weigh(
     platforms = read_platforms(on)
     files = [read_form(text, ("html", "json"), printed=not as_json) for text in write or ()]
     limits = [read_platform_limit(text, names_of(platforms)) for text in fail_if or ()]
+    if burst is None and any(limit.figure == BURST for limit in limits):
+        raise BadInput(wording.NO_BURST)
+    if burst is not None and memory is not None:
+        raise BadInput(wording.BURST_IN_LIMIT)
     watched = [(limit.platform, limit.limit) for limit in limits if limit.is_watched]
     allowed = sorted(os.sched_getaffinity(0))
     if cpus is not None and cpus > len(allowed):
@@ -121,13 +139,13 @@ def weigh(
     program = find_binary(binary)
     with Trials(program, most_s=timeout) as trials:
         machine = trials.machine
-    with shown_progress(stderr()) as show:
+    with shown_progress(stderr()) as show, given_root(rootfs, image, show) as root:
         weighed = carry_out(
             listed, platforms, asked,
             binary=program, resources=resources, timeout_s=timeout,
-            rng=np.random.default_rng(drawn), show=show, limits=watched,
+            rng=np.random.default_rng(drawn), show=show, limits=watched, root=root, burst=burst,
         )  # fmt: skip
-    outcome = WeighedOutcome(weighed, listed, drawn, limits, machine)
+    outcome = WeighedOutcome(weighed, listed, drawn, limits, machine, burst)
     if as_json:
         print_json(document(outcome))
     else:

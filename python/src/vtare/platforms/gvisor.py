@@ -72,7 +72,7 @@ class GvisorInstance(RootedInstance):
             str(started),
             "--cwd",
             str(directory),
-            sandbox_name(self._root.parent),
+            sandbox_name(self._root.parent.name),
             *program,
         ]
         return ToolChild(
@@ -83,7 +83,7 @@ class GvisorInstance(RootedInstance):
     def _signal(self, started: Path, number: signal.Signals) -> bool:
         with suppress(OSError, ValueError, NetworkError):
             process = str(int(started.read_text(encoding="ascii")))
-            name = sandbox_name(self._root.parent)
+            name = sandbox_name(self._root.parent.name)
             network.run_tool((*self._tool, "kill", "--pid", process, name, number.name.removeprefix("SIG")))
             return True
         return False
@@ -129,7 +129,7 @@ class GvisorPlatform(RootedPlatform):
         tool += [] if limited else ["--ignore-cgroups"]
         (root / BINARY[1:]).touch()
         (place / "config.json").write_text(json.dumps(bundle(self._binary, root, inside, resources)))
-        words = [*pinning(resources), *tool, "run", "--detach", "--bundle", str(place), sandbox_name(place)]
+        words = [*pinning(resources), *tool, "run", "--detach", "--bundle", str(place), sandbox_name(place.name)]
         _start(words, place / "log", traps)
         about |= {"version": _version(), "traps": traps, "network": None if site is None else stack}
         return GvisorInstance(root, site, index, about, tool)
@@ -140,7 +140,7 @@ class GvisorPlatform(RootedPlatform):
         if (place / "state").is_dir():
             tool = (_TOOL, "--root", str(place / "state"))
             with suppress(NetworkError):
-                network.run_tool((*tool, "delete", "--force", sandbox_name(place)))
+                network.run_tool((*tool, "delete", "--force", sandbox_name(place.name)))
             # `runsc` pins an empty network namespace there, and leaves it.
             pinned = place / "state" / "null-netns"
             if os.path.ismount(pinned):
@@ -157,9 +157,9 @@ def tool_words(place: Path, traps: str | None, network: str) -> list[str]:
     return words + (["--overlay2=none"] if "-overlay2 " in flags else [])
 
 
-def sandbox_name(place: Path) -> str:
+def sandbox_name(name: str) -> str:
     """What `runsc` calls the sandbox of a place: short, since a socket on this machine has it in its own name."""
-    return f"vtare-{hashlib.sha256(place.name.encode()).hexdigest()[:16]}"
+    return f"vtare-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
 
 
 def _start(words: Sequence[str], log: Path, traps: str) -> None:

@@ -248,19 +248,20 @@ def pinning(resources: Resources) -> list[str]:
 
 def to_descendants(tool: int, number: signal.Signals) -> bool:
     """Send a signal to the processes that a tool has started, and theirs, except those that run the tool's program."""
-    inside = _descendants(tool)
+    inside = descendants(tool)
     for pid in inside:
         with suppress(ProcessLookupError):
             os.kill(pid, number)
     return bool(inside)
 
 
-def _descendants(pid: int) -> list[int]:
+def descendants(pid: int) -> list[int]:
+    """The processes that a tool has started, and theirs, except those that run the tool's program."""
     try:
         tool = os.stat(f"/proc/{pid}/exe")
     except OSError:
         return []
-    descendants = []
+    others = []
     waiting = [pid]
     while waiting:
         for task in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
@@ -269,5 +270,5 @@ def _descendants(pid: int) -> list[int]:
                     waiting.append(child)
                     with suppress(OSError):
                         if not os.path.samestat(os.stat(f"/proc/{child}/exe"), tool):
-                            descendants.append(child)
-    return descendants
+                            others.append(child)
+    return others

@@ -120,6 +120,11 @@ class WeighedPlatform(TypedDict):
         "wall time, CPU time, start, stop, whole and CPU time outside in ns, peak memory and memory in all in B; null: "
         "not known",
     ]
+    starts: Annotated[
+        dict[str, list[float | None]],
+        "by figure, in ns: exec, from the call that enters a running instance (on the host: that starts a program) to "
+        "the first instruction; burst, from the first call of many at once until the last had it",
+    ]
 
 
 class WeighedFinding(TypedDict):
@@ -178,11 +183,15 @@ class Weighing(TypedDict):
     schema: Literal["vtare.weigh/1"]
     answer: Answered
     command: str
+    root: Annotated[
+        str | None, "the image or directory whose files it ran on, on the host by chroot; null: this machine's files"
+    ]
     seed: int
     machine: Annotated[dict[str, Any], "as in vtare.timer/1"]
     margin_percent: float | None
     stopped: Annotated[str | None, "known, time, pairs or interrupted; null where nothing was compared"]
     elapsed_s: float | None
+    burst: Annotated[int | None, "starts at once; null: not asked for"]
     rounds: int
     void_rounds: Annotated[int, "left out: the command left processes behind, or was stopped meanwhile"]
     ranking: Annotated[list[str], "the platforms by wall time, the cheapest first, without the host"]

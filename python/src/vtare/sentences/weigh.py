@@ -61,7 +61,9 @@ ENDED: Final[Mapping[str, str]] = {
     "pairs": "stopped by --rounds",
     "interrupted": "interrupted",
 }
-HEADINGS: Final = ("", "wall time", "95 % interval", "verdict", "CPU", "memory", "start", "stop", "CPU outside")
+HEADINGS: Final = (
+    "", "wall time", "95 % interval", "verdict", "CPU", "memory", "start", "exec", "stop", "CPU outside", "burst",
+)  # fmt: skip
 #: Why a figure of a run is not known.
 MISSING: Final = {
     "start": "the start is not known",
@@ -70,6 +72,10 @@ MISSING: Final = {
     "CPU time outside": "its processes are in a control group of their own, or this machine gives none",
     "memory in all": "its processes are in a control group of their own, or this machine counts none",
 }
+
+
+def same_root(name: str) -> str:
+    return f"Every platform ran on the files of {name}; the host by chroot."
 
 
 def refused(name: str, reason: str) -> str:
@@ -81,7 +87,15 @@ def absent(name: str, reason: str) -> str:
 
 
 def apart(names: Sequence[str]) -> str:
-    return f"start of {listing(names)}: all but the command's own time, since its clock is another one"
+    return f"start and exec of {listing(names)} include the stop: its clock is another one"
+
+
+def no_start(name: str, figure: str, reason: str) -> str:
+    return f"{figure} of {name} is not known: {reason}"
+
+
+def burst_of(starts: int) -> str:
+    return f"burst: {plural(starts, 'start')} at once, until the last has executed its first instruction."
 
 
 # Why a platform is slower.
@@ -170,6 +184,8 @@ def method(seed: int) -> list[str]:
         "runs in the same round (Hodges-Lehmann), with intervals that hold together at 95 % and at every look.",
         "Reasons: what a run asks of the kernel was counted on the host. Small programs that do little else were timed "
         "on each platform in turn; the price of one event solves the linear equations of their times.",
+        "Exec and burst: a small program of vtare, in an instance that runs and in many that start at once. The host "
+        "has no instance to enter: it starts the program as ever.",
         f"Seed of the orders: {seed}.",
     ]
 
@@ -189,6 +205,43 @@ def ended_with(how: str) -> str:
     return f"it ended with {how} and wrote no error"
 
 
+TWO_ROOTS: Final = "--image and --rootfs exclude each other. Name one of them"
+ROOT_NEEDS_ROOT: Final = "--image and --rootfs need root, to mount files. Run it with sudo"
+
+
+def no_root(name: object) -> str:
+    return f"--rootfs: '{name}' is no directory. Name one that holds bin, lib and what else the command needs"
+
+
+def no_image(name: str, reason: str) -> str:
+    return f"--image: '{name}' is no image: {reason}. Use an archive of `docker save`, an OCI layout or a reference"
+
+
+def no_reference(name: str, reasons: Mapping[str, str]) -> str:
+    listed = "; ".join(f"{tool}: {reason}" for tool, reason in reasons.items())
+    return f"--image: '{name}' is no file, and nothing here gets it: {listed}. Name an archive of `docker save`"
+
+
+NO_MANIFEST: Final = "it has no manifest as Docker or OCI write it"
+NO_ARCHIVE: Final = "it is no tar archive, or one in a compression that Python does not read"
+NOT_INSTALLED: Final = "not installed"
+
+
+def images_in(number: int) -> str:
+    return f"it has {number} images for this machine, not 1"
+
+
+def leads_out(name: str) -> str:
+    return f"the path '{name}' leads out of it"
+
+
+def not_ready(seconds: float) -> str:
+    return f"its instance was not up after {seconds:.0f} s. Raise --max-time"
+
+
+NO_ANSWER: Final = "it ended without an answer"
+BURST_IN_LIMIT: Final = "--burst and --memory exclude each other: one limit would hold all instances. Leave one out"
+NO_BURST: Final = "--fail-if: burst needs a number of starts. Add --burst N"
 NO_GROUP: Final = "it has no control group of memory that this process may use"
 
 
@@ -208,12 +261,19 @@ def no_platform(reasons: Mapping[str, str]) -> str:
 # Progress.
 
 
+UNPACKING: Final = "unpacking the image"
+
+
 def preparing(name: str) -> str:
     return f"preparing {name}"
 
 
 def warming_up(name: str) -> str:
     return f"warming up on {name}"
+
+
+def starting(name: str, figure: str) -> str:
+    return f"measuring {figure} on {name}"
 
 
 COUNTING: Final = "counting what the command asks of the kernel"

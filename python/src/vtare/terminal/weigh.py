@@ -20,7 +20,8 @@ def show_weighed(console: Console, weighed: Weighed) -> None:
     compared = weighed.compared
     if compared is not None:
         console.print()
-        print_lines(console, [wording.HEADINGS, *rows(compared)], drop=[8, 7, 5])
+        platforms = rows(weighed)
+        print_lines(console, [wording.HEADINGS[: len(platforms[0])], *platforms], drop=[10, 9, 8, 7, 5])
         console.print()
     for (_, heading), *lines in reasons(weighed):
         console.print(heading)

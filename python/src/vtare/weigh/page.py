@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from vtare.ab.compare import Compared
     from vtare.ab.figures import Figure
     from vtare.weigh.verdict import WeighedOutcome
+    from vtare.weigh.weighing import Weighed
     from vtare.weigh.why import Amount, Explanation
 
 _MOST_CAUSES: Final = 5
@@ -41,7 +42,8 @@ def weighed_page(outcome: WeighedOutcome) -> str:
     title = wording.costs_least(outcome.command.text)
     machine = ", ".join(str(outcome.machine.get(key) or "unknown") for key in ("hostname", "cpu_model", "kernel"))
     limits = [wording.limit_state(limit.text, limit.state(weighed)) for limit in outcome.limits]
-    beneath = [*limits, *([] if compared is None else [basis(compared)]), *notes(weighed)]
+    burst = [] if outcome.burst is None else [wording.burst_of(outcome.burst)]
+    beneath = [*limits, *burst, *([] if compared is None else [basis(compared)]), *notes(weighed)]
     figures = [*([_causes(explained)] if explained else []), *([] if compared is None else [_phases(compared)])]
     headline = figures.pop(0) if figures else None
     sections = [
@@ -57,24 +59,26 @@ def weighed_page(outcome: WeighedOutcome) -> str:
         question=title,
         sentences=[(text.keep(line),) for line in (answer(weighed), *beneath)],
         headline=headline,
-        main=None if compared is None else _platforms(compared, _FIRST),
+        main=None if compared is None else _platforms(weighed, _FIRST),
         main_title=titles.DIFFERENCES,
-        main_all=None if compared is None else _platforms(compared),
+        main_all=None if compared is None else _platforms(weighed),
         sections=tuple(sections),
         footer=[f"vtare {lab_version()}", f"seed {outcome.seed}"],
     ))  # fmt: skip
 
 
-def _platforms(compared: Compared, most: int | None = None) -> Table:
+def _platforms(weighed: Weighed, most: int | None = None) -> Table:
     """The lines of the screen, all columns or the first ones."""
-    headings = ("platform", *wording.HEADINGS[1:most])
+    all_rows = rows(weighed)
+    headings = ("platform", *wording.HEADINGS[1 : most or len(all_rows[0])])
     columns = tuple(Column(name.replace(" ", "_"), name, numeric=name != "verdict" and at > 0)
                     for at, name in enumerate(headings))  # fmt: skip
-    kinds = ["", *(one.verdict.word(one.figure.better) for one in ranked(compared))]
+    assert weighed.compared is not None
+    kinds = ["", *(one.verdict.word(one.figure.better) for one in ranked(weighed.compared))]
     at = headings.index("verdict")
     lines = [
         tuple(replace(words(cell), kind=kind if place == at else "") for place, cell in enumerate(line))
-        for kind, line in zip(kinds, (line[:most] for line in rows(compared)), strict=True)
+        for kind, line in zip(kinds, (line[:most] for line in all_rows), strict=True)
     ]
     return Table("platforms" if most else "platforms-all", wording.PLATFORMS, columns, tuple(lines))
 

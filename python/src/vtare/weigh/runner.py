@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import math
 import os
+import select
 import signal
 import tempfile
 import time
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare.ab.commands import Command
 from vtare.ab.figures import COUNTED, Figure
 from vtare.ab.readings import Reading
-from vtare.ab.trials import MachineTime, Measured, OutOfTime
+from vtare.ab.trials import MachineTime, Measured, OutOfTime, Trials
+from vtare.errors import BadInput
 from vtare.process import PIPE, Process, TimeoutExpired, start
 from vtare.quantity_text import quantity_in
 from vtare.sentences import weigh as wording
@@ -24,7 +26,7 @@ from vtare.weigh.group import Group
 from vtare.weigh.launchers import Launcher
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
 
@@ -32,10 +34,14 @@ _SHOWN: Final = 4000
 """Bytes of a program's errors that are read."""
 _END_S: Final = 0.5
 """What a tool has to end what it started before it is killed."""
+_READY_S: Final = 20.0
+"""What an instance has to come up."""
+_LONGEST_S: Final = 86_400.0
 _NOT_MEASURED: Final = ("exit_code", "signal", "timed_out", "printed_too_much")
 
 
-def _reading(name: str, unit: str = "ns") -> Figure:
+def reading_figure(name: str, unit: str = "ns") -> Figure:
+    """The figure that is a reading of each run."""
     return Figure(
         name, unit, lambda run: next(iter(run.readings[name].values), None), step=lambda _: 1.0,
         missing=lambda run: None if run.readings[name].values else run.readings[name].missing,
@@ -49,7 +55,7 @@ OUTSIDE: Final = "CPU time outside"
 MEMORY: Final = "memory in all"
 #: What is compared: wall time, CPU time and peak memory inside; the start, the whole as the launcher takes it, the
 #: stop, and the CPU time of the platform itself; the memory of both.
-FIGURES: Final = (*COUNTED[:3], *map(_reading, (START, WHOLE, STOP, OUTSIDE)), _reading(MEMORY, "B"))
+FIGURES: Final = (*COUNTED[:3], *map(reading_figure, (START, WHOLE, STOP, OUTSIDE)), reading_figure(MEMORY, "B"))
 
 
 class RefusedThere(Exception):
@@ -79,15 +85,19 @@ class WeighRunner:
     """Runs the command on the platform that a command of `ab` names. See `Runner`."""
 
     def __init__(
-        self, binary: Path, words: Sequence[str], launchers: dict[str, Launcher], groups: dict[str, Group], *,
-        most_s: float, memory_byte: int | None = None,
+        self, binary: Path, inside: Path, words: Sequence[str], launchers: dict[str, Launcher],
+        groups: dict[str, Group], *, most_s: float, memory_byte: int | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
         """Take the command, launchers and control groups by their names in the answer; a longer run is ended.
 
-        `memory_byte` is the limit that they keep.
+        `binary` is where the binary lies on this machine, `inside` on all platforms. `memory_byte` is the limit that
+        they keep, `environment` the command's (None: that of its platform).
         """
         self._memory_byte = memory_byte
-        self._binary = str(binary.resolve())
+        self._environment = None if environment is None else dict(environment)
+        self._here = binary
+        self._binary = str(inside)
         self._words = list(words)
         self._launchers = launchers
         self._groups = groups
@@ -106,7 +116,7 @@ class WeighRunner:
             OutOfTime: it still ran at `until`.
         """
         ((name,),) = (command.words for command in commands)
-        ran, counted = self._trial(name)
+        ran, counted = self._trial(name, self._words)
         return [self._measured(name, ran, counted)], MachineTime(None, None, None, None, ran.whole_ns)
 
     def counted(self, name: str) -> dict[str, float] | str:
@@ -116,7 +126,7 @@ class WeighRunner:
             RefusedThere: it does not run.
             OutOfTime: it still ran at `until`.
         """
-        _, counted = self._trial(name, counts=True)
+        _, counted = self._trial(name, self._words, counts=True)
         happened: dict[str, float] | None = counted["counts"].get("happened")
         return counted["counts"]["missing"] if happened is None else happened
 
@@ -127,14 +137,89 @@ class WeighRunner:
             RefusedThere: it does not run there.
             OutOfTime: it still ran at `until`.
         """
-        ran = self._carry_out(name, [self._binary, "costs", *(["--count"] if count else [])])
+        words = self._launchers[name].words([self._binary, "costs", *(["--count"] if count else [])])
+        ran = self._carry_out(name, words)
         if ran.code or not ran.answer:
             raise RefusedThere(name, first_line(ran.reported) or wording.ended_with(f"exit code {ran.code}"))
         return ran.answer
 
-    def _trial(self, name: str, *, counts: bool = False) -> tuple[Ran, dict[str, Any]]:
-        request = json.dumps({"programs": [{"words": self._words}], "most_s": self._most_s, "counts": counts})
-        ran = self._carry_out(name, [self._binary, "trials", "--request", request])
+    @contextmanager
+    def instance(self, name: str) -> Iterator[int]:
+        """Keep an instance that runs on a platform, and give the process of its tool.
+
+        Raises:
+            RefusedThere: it does not run there.
+        """
+        launcher, group = self._launchers[name], self._groups[name]
+        left_s = max(0.0, self.until - time.monotonic())
+        most_s = min(_READY_S, left_s)
+        # It ends by itself, whoever else may be gone.
+        idle = [self._binary, "load", "idle", "--seconds", f"{min(left_s, _LONGEST_S) + _READY_S:.0f}"]
+        with group.around_start():
+            process = start(launcher.words(idle), stderr=PIPE, buffered=False, session=True)
+        try:
+            reported = _until_ready(process, most_s)
+            if "ready" not in reported.splitlines():
+                raise RefusedThere(name, first_line(reported) or wording.not_ready(most_s))
+            yield process.pid
+        finally:
+            _end(process, launcher, group)
+
+    def enter(self, name: str, tool: int) -> float:
+        """The time from the call that starts a program in the instance of this tool to its first instruction, in ns.
+
+        Raises:
+            RefusedThere: it does not run there.
+            OutOfTime: it still ran at `until`.
+        """
+        ran, counted = self._trial(name, self._small, tool=tool)
+        return self._start_ns(name, ran.begin_ns, ran.whole_ns, counted)
+
+    def burst(self, name: str, starts: int) -> float:
+        """The time from the first of many calls at once until all programs had their first instruction, in ns.
+
+        Raises:
+            RefusedThere: one does not run there.
+            OutOfTime: one still ran at `until`.
+        """
+        launcher, group = self._launchers[name], self._groups[name]
+        program = self._request(self._small)
+        commands = [Command(tuple(launcher.words(program, at)), name) for at in range(1, starts + 1)]
+        try:
+            with ExitStack() as stack:
+                with group.around_start():
+                    trials = stack.enter_context(Trials(self._here, most_s=self._most_s, read=_began))
+                trials.until = self.until
+                runs, _ = trials.run(commands)
+        except BadInput as error:
+            raise RefusedThere(name, first_line(str(error))) from None
+        finally:
+            # A tool that was too late leaves its container.
+            launcher.end()
+        begin = min(run.begin_ns for run in runs)
+        return max(
+            run.begin_ns - begin
+            + self._start_ns(name, run.begin_ns, run.wall_ns, {key: one.values[0] for key, one in run.readings.items()})
+            for run in runs
+        )  # fmt: skip
+
+    @property
+    def _small(self) -> list[str]:
+        """A program that does nothing."""
+        return [self._binary, "--version"]
+
+    def _request(self, words: Sequence[str], *, counts: bool = False) -> list[str]:
+        """The program that runs words and states when they began, and what they took."""
+        program = {"words": list(words), "environment": self._environment}
+        request = json.dumps({"programs": [program], "most_s": self._most_s, "counts": counts})
+        return [self._binary, "trials", "--request", request]
+
+    def _trial(
+        self, name: str, words: Sequence[str], *, counts: bool = False, tool: int | None = None
+    ) -> tuple[Ran, dict[str, Any]]:
+        """Run words in a new instance, or in the one of a tool."""
+        launcher, program = self._launchers[name], self._request(words, counts=counts)
+        ran = self._carry_out(name, launcher.words(program) if tool is None else launcher.words_into(tool, program))
         if (reason := _failure(ran)) is not None:
             if self._memory_byte is not None:
                 reason = wording.killed_in_limit(first_line(reason), quantity_in("B").text(self._memory_byte))
@@ -142,11 +227,18 @@ class WeighRunner:
         (counted,) = ran.answer["programs"]
         return ran, counted
 
-    def _carry_out(self, name: str, program: Sequence[str]) -> Ran:
-        """Run a program of vtare's own on a platform."""
+    def _start_ns(self, name: str, begin_ns: int, whole_ns: float, counted: Mapping[str, float]) -> float:
+        """From the call of a tool to the first instruction of what it started."""
+        # A clock that does not show the program begun in the time of its launcher is another one.
+        if name not in self.apart and not begin_ns <= counted["begin_ns"] <= begin_ns + whole_ns:
+            self.apart.add(name)
+        return whole_ns - counted["wall_ns"] if name in self.apart else counted["begin_ns"] - begin_ns
+
+    def _carry_out(self, name: str, words: Sequence[str]) -> Ran:
+        """Run the words that start a program of vtare's own on a platform."""
         launcher, group = self._launchers[name], self._groups[name]
         with tempfile.TemporaryFile(prefix="vtare-weigh-") as errors, group.most_memory() as most_memory:
-            words, used_before = launcher.words(program), group.used_ns()
+            used_before = group.used_ns()
             try:
                 with group.around_start():
                     begin = time.monotonic_ns()
@@ -173,10 +265,7 @@ class WeighRunner:
         begin, whole, used = ran.begin_ns, ran.whole_ns, ran.used_ns
         for key in _NOT_MEASURED:
             del counted[key]
-        # A clock that does not show the program begun in the time of its launcher is another one.
-        if name not in self.apart and not begin <= counted["begin_ns"] <= begin + whole:
-            self.apart.add(name)
-        start_ns = whole - counted["wall_ns"] if name in self.apart else counted["begin_ns"] - begin
+        start_ns = self._start_ns(name, begin, whole, counted)
         stop_ns = None if name in self.apart else whole - start_ns - counted["wall_ns"]
         stays = self._launchers[name].STAYS
         outside_ns = used - counted["user_ns"] - counted["system_ns"] if stays and used is not None else None
@@ -203,6 +292,26 @@ def _end(process: Process, launcher: Launcher, group: Group) -> None:
             process.communicate(timeout=_END_S)
     launcher.end()
     group.end()
+
+
+def _until_ready(process: Process, most_s: float) -> str:
+    """What `vtare load` reports until it is ready, ends, or the time is over."""
+    assert process.stderr is not None
+    reported, until = b"", time.monotonic() + most_s
+    while b"ready\n" not in reported:
+        readable, _, _ = select.select([process.stderr], [], [], max(0.0, until - time.monotonic()))
+        if not readable or not (piece := process.stderr.read(_SHOWN)):
+            break
+        reported += piece
+    return plain_text(reported.decode(errors="replace"))
+
+
+def _began(printed: str, name: str) -> dict[str, Reading]:
+    """When a small program that one of many tools ran began, and what it took."""
+    (run,) = _answer(printed.encode()).get("programs") or [None]
+    if run is None:
+        raise BadInput(f"{name}: {wording.NO_ANSWER}")
+    return {key: Reading(key, (run[key],)) for key in ("begin_ns", "wall_ns")}
 
 
 def _answer(printed: bytes) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from vtare.quantity_text import quantity_in
 from vtare.records.answer import answered
 from vtare.sentences import weigh as wording
 from vtare.stats import Verdict
-from vtare.weigh.runner import FIGURES, MEMORY, START
+from vtare.weigh.runner import FIGURES, MEMORY, START, reading_figure
+from vtare.weigh.starts import BURST, EXEC
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,7 +30,10 @@ if TYPE_CHECKING:
 _TWICE: Final = 1.995
 """The ratio from which people speak of times instead of percent."""
 #: Words of `--fail-if` for figures.
-_FIGURES: Final = {"wall": "wall time", "cpu": "CPU time", "memory": MEMORY, "peak": "peak memory", "start": START}
+_FIGURES: Final = {
+    "wall": "wall time", "cpu": "CPU time", "memory": MEMORY, "peak": "peak memory", "start": START, "exec": EXEC,
+    "burst": BURST,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,7 @@ class PlatformLimit:
     def state(self, weighed: Weighed) -> str:
         """crossed, not crossed or open."""
         wanted = (self.platform, self.figure)
-        findings = [one for one in findings_of(weighed) if (name_of(weighed, one), one.figure.name) == wanted]
+        findings = [one for name, one in findings_of(weighed) if (name, one.figure.name) == wanted]
         return self.limit.state(findings) if findings else "open"
 
 
@@ -82,11 +86,13 @@ class WeighedOutcome:
     seed: int
     limits: Sequence[PlatformLimit]
     machine: Mapping[str, Any]
+    burst: int | None = None
 
 
-def findings_of(weighed: Weighed) -> tuple[Finding, ...]:
-    """Every finding, those of wall time first."""
-    return () if weighed.compared is None else (*weighed.compared.primary, *weighed.compared.others)
+def findings_of(weighed: Weighed) -> list[tuple[str, Finding]]:
+    """Every finding with the name of its platform, those of wall time first."""
+    all_compared = () if weighed.compared is None else (weighed.compared, *weighed.started.compared.values())
+    return [(it.commands[one.command].text, one) for it in all_compared for one in (*it.primary, *it.others)]
 
 
 def name_of(weighed: Weighed, finding: Finding) -> str:
@@ -135,9 +141,11 @@ def notes(weighed: Weighed) -> list[str]:
     unknown = {} if weighed.why is None else weighed.why.missing
     apart = [] if compared is None else [one.text for one in compared.commands if one.text in weighed.apart]
     return [
+        *([] if weighed.root is None else [wording.same_root(weighed.root)]),
         *(wording.refused(name, reason) for name, reason in weighed.refused.items()),
         *(wording.absent(name, reason) for name, reason in weighed.absent.items()),
         *([wording.apart(apart)] if apart else []),
+        *weighed.started.notes,
         *(wording.no_reason(name, reason) for name, reason in unknown.items()),
     ]
 
@@ -151,12 +159,20 @@ def basis(compared: Compared) -> str:
     return f"{text} {wording.MORE_TIME}" if is_late else text
 
 
-def rows(compared: Compared) -> list[tuple[str, ...]]:
+def rows(weighed: Weighed) -> list[tuple[str, ...]]:
     """A line of text for each platform: the host's own figures, then the others' changes, the cheapest first."""
+    compared = weighed.compared
+    if compared is None:
+        return []
     wall, cpu, _, start, _, stop, outside, memory = FIGURES
     beside = [
-        [_beside(compared, figure, command) for figure in (memory, start, stop, outside)]
-        for command in range(len(compared.commands))
+        [
+            *(_beside(compared, figure, command) for figure in (memory, start)),
+            _started(weighed, EXEC, one.text),
+            *(_beside(compared, figure, command) for figure in (stop, outside)),
+            _started(weighed, BURST, one.text),
+        ]
+        for command, one in enumerate(compared.commands)
     ]
     wall_text, cpu_text = (typical_text(compared, figure, 0) for figure in (wall, cpu))
     lines = [(compared.commands[0].text, wall_text, "", "", cpu_text, *beside[0])]
@@ -166,7 +182,8 @@ def rows(compared: Compared) -> list[tuple[str, ...]]:
         change, interval = change_and_range(one, 0 if is_wide else 1)
         name = compared.commands[one.command].text
         lines.append((name, change, interval, one.word, _change(compared, cpu.name, one.command), *beside[one.command]))
-    return lines
+    # Nobody asked for it.
+    return lines if BURST in weighed.started.compared else [line[:-1] for line in lines]
 
 
 def reasons(weighed: Weighed) -> list[list[tuple[str, str]]]:
@@ -195,6 +212,12 @@ def _beside(compared: Compared, figure: Figure, command: int) -> str:
     return median_text(compared, figure, command) or "-"
 
 
+def _started(weighed: Weighed, figure: str, name: str) -> str:
+    compared = weighed.started.compared.get(figure)
+    at = {} if compared is None else {one.text: k for k, one in enumerate(compared.commands)}
+    return "-" if compared is None or name not in at else _beside(compared, reading_figure(figure), at[name])
+
+
 def _change(compared: Compared, figure: str, command: int) -> str:
     """The change of a figure; `~` in front where no difference is shown, `-` where there is no ratio."""
     one = next(it for it in compared.others if (it.figure.name, it.command) == (figure, command))
@@ -212,11 +235,13 @@ def document(outcome: WeighedOutcome) -> comparisons.Weighing:
         "schema": "vtare.weigh/1",
         "answer": answered([answer(weighed)], "decided" if decided else "open", limits=notes(weighed)),
         "command": outcome.command.text,
+        "root": weighed.root,
         "seed": outcome.seed,
         "machine": dict(outcome.machine),
         "margin_percent": None if compared is None else 100 * compared.asked.margin,
         "stopped": None if compared is None else compared.stopped,
         "elapsed_s": None if compared is None else compared.elapsed_s,
+        "burst": outcome.burst,
         "rounds": 0 if compared is None else len(compared.pairs),
         "void_rounds": 0 if compared is None else compared.void,
         "ranking": [] if compared is None else [name_of(weighed, one) for one in ranked(compared)],
@@ -225,6 +250,12 @@ def document(outcome: WeighedOutcome) -> comparisons.Weighing:
                 "name": name,
                 "start_by_difference": name in weighed.apart,
                 "runs": [{one.name: _value(one, pair.runs[k]) for one in FIGURES} for pair in _pairs(weighed)],
+                "starts": {
+                    figure: [reading_figure(figure).read(pair.runs[at]) for pair in it.pairs]
+                    for figure, it in weighed.started.compared.items()
+                    for at, command in enumerate(it.commands)
+                    if command.text == name
+                },
             }
             for k, name in enumerate(names)
         ],
@@ -234,12 +265,12 @@ def document(outcome: WeighedOutcome) -> comparisons.Weighing:
         "why": _why(weighed.why),
         "findings": [
             {
-                "platform": name_of(weighed, one), "figure": one.figure.name, "unit": one.figure.unit,
+                "platform": platform, "figure": one.figure.name, "unit": one.figure.unit,
                 "ratio": one.ratio, "ratio_low": one.low,
                 "ratio_high": one.high if one.high is not None and math.isfinite(one.high) else None,
                 "level": one.level, "verdict": one.verdict.word(one.figure.better), "reason": one.reason,
             }
-            for one in findings_of(weighed)
+            for platform, one in findings_of(weighed)
         ],
     }  # fmt: skip
 

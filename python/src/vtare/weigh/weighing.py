@@ -5,12 +5,15 @@ from __future__ import annotations
 import shutil
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from vtare.ab.commands import Command
 from vtare.ab.compare import Asked, AskedLimit, Compared, compare
 from vtare.errors import BadInput, MachineCannot, PlatformFailed
+from vtare.platforms.rooted import BINARY
+from vtare.process import ToolFailed
 from vtare.sentences import ab as ab_wording
 from vtare.sentences import weigh as wording
 from vtare.weigh.costs import why
@@ -18,21 +21,24 @@ from vtare.weigh.group import Group
 from vtare.weigh.launchers import LAUNCHERS
 from vtare.weigh.layer import remove_leftovers
 from vtare.weigh.runner import FIGURES, RefusedThere, WeighRunner, first_line
+from vtare.weigh.starts import Started, starts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     import numpy as np
 
     from vtare.ab.figures import Figure
     from vtare.ab.trials import Measured
     from vtare.platforms.protocol import Resources
+    from vtare.weigh.image import Root
     from vtare.weigh.launchers import Launcher
     from vtare.weigh.why import Why
 
-_COMPARED: Final = 0.8
-"""The share of the time after which the runs end: the rest is for the reasons."""
+_COMPARED: Final = 0.75
+_COMPARED_BESIDE_A_BURST: Final = 0.5
+"""The share of the time after which the runs end: the rest is for entering and bursts, and then for the reasons."""
+_STARTED: Final = 0.85
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +47,8 @@ class Weighed:
 
     `absent` are platforms that do not work here, `refused` those on which the command does not run, with the reason.
     `apart`: where the clock inside is another one, so that the start is all that is not the command's own time.
-    `why` it costs that: None where no platform is slower.
+    `why` it costs that: None where no platform is slower. `root` is what all had the files of: None: this machine.
+    `started` is about instances that run, and many starts at once.
     """
 
     compared: Compared | None
@@ -49,6 +56,8 @@ class Weighed:
     refused: dict[str, str]
     apart: frozenset[str]
     why: Why | None = None
+    root: str | None = None
+    started: Started = field(default_factory=Started)
 
 
 def read_platforms(text: str | None) -> list[str]:
@@ -104,9 +113,12 @@ def weigh(
     rng: np.random.Generator,
     show: Callable[[str], None] = lambda text: None,
     limits: Sequence[tuple[str, AskedLimit]] = (),
+    root: Root | None = None,
+    burst: int | None = None,
 ) -> Weighed:
     """Run the command on each platform in turn until each comparison of wall time with the host is decided.
 
+    All have the files of `root`, else this machine's.
     With `limits` (of wall time, each of one platform) and without `asks_margin`: until they are.
 
     Raises:
@@ -114,7 +126,9 @@ def weigh(
         MachineCannot: no other platform works here.
     """
     begin = time.monotonic()
-    words = [shutil.which(command.words[0]) or command.words[0], *command.words[1:]]
+    inside = binary.resolve() if root is None else Path(BINARY)
+    program = shutil.which(command.words[0]) if root is None else None
+    words = [program or command.words[0], *command.words[1:]]
     absent: dict[str, str] = {}
     refused: dict[str, str] = {}
     launchers: dict[str, Launcher] = {}
@@ -126,21 +140,27 @@ def weigh(
             if (reason := LAUNCHERS[platform].missing(binary)) is not None:
                 absent[name] = reason
                 continue
-            launcher = LAUNCHERS[platform](resources)
+            launcher = LAUNCHERS[platform](resources, root)
             stack.callback(launcher.close)
             try:
-                launcher.open(at)
-            except (MachineCannot, PlatformFailed) as error:
+                launcher.open(at, binary)
+            except (MachineCannot, PlatformFailed, ToolFailed) as error:
+                if platform == "host":
+                    raise
                 absent[name] = str(error)
                 continue
             launchers[name], groups[name] = launcher, Group(at, resources.memory_byte if launcher.STAYS else None)
             stack.callback(groups[name].close)
         if len(launchers) < 2:
             raise MachineCannot(wording.no_platform(absent))
-        runner = WeighRunner(binary, words, launchers, groups, most_s=timeout_s, memory_byte=resources.memory_byte)
+        runner = WeighRunner(
+            binary, inside, words, launchers, groups, most_s=timeout_s, memory_byte=resources.memory_byte,
+            environment=None if root is None else root.environment,
+        )  # fmt: skip
         first = _warm_up(runner, command, list(launchers), refused, show)
         runner.until = begin + 1.05 * asked.most_s
-        before_reasons = replace(asked, most_s=_COMPARED * asked.most_s)
+        share = _COMPARED if burst is None else _COMPARED_BESIDE_A_BURST
+        before_reasons = replace(asked, most_s=share * asked.most_s)
         compared = None
         while compared is None and len(first) > 1:
             commands = [Command((name,), name) for name in first]
@@ -157,13 +177,18 @@ def weigh(
                     raise BadInput(f"{command.text}: {error.reason}") from None
                 refused[error.name] = first_line(error.reason)
                 del first[error.name]
-        reasons = None
+        reasons, started = None, Started()
         if compared is not None and compared.stopped != "interrupted":
             try:
+                before_reasons = replace(asked, most_s=_STARTED * asked.most_s)
+                started = starts(runner, list(first), before_reasons, burst=burst, begin=begin, rng=rng, show=show)
+                if started.is_interrupted:
+                    raise KeyboardInterrupt
                 reasons = why(compared, runner, until=begin + asked.most_s, rng=rng, show=show)
             except KeyboardInterrupt:
                 compared = replace(compared, stopped="interrupted")
-        return Weighed(compared, absent, refused, frozenset(runner.apart), reasons)
+        source = None if root is None else root.name
+        return Weighed(compared, absent, refused, frozenset(runner.apart), reasons, source, started)
 
 
 def _warm_up(
