@@ -6,6 +6,7 @@ import importlib
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -78,7 +79,7 @@ def test_a_benchmark_keeps_what_it_prints_newest_first_and_leaves_what_people_wr
     )
     page = script.with_name("RESULTS.md")
     page.write_text("# Results of one\n\nWhy.\n\n## By hand\n\nOld.\n")
-    for n in range(5):
+    for n in (7, 0, 1, 2, 3, 4, 5, 0):
         done = subprocess.run(
             [sys.executable, script, "--write", "--n", str(n)], capture_output=True, text=True, timeout=60
         )
@@ -86,13 +87,20 @@ def test_a_benchmark_keeps_what_it_prints_newest_first_and_leaves_what_people_wr
     title, *sections = page.read_text().split("\n## ")
     assert title == "# Results of one\n\nWhy.\n"
     assert sections[-1] == "By hand\n\nOld.\n"
-    assert [section.split("    first line ")[1][0] for section in sections[:-1]] == ["4", "3", "2"]
+    assert [section.split("    first line ")[1][0] for section in sections[:-1]] == list("054321"), "one of each"
     assert all("bench/one/run --n" in section and "commit" in section for section in sections[:-1])
     script.write_text(script.read_text() + "raise SystemError('it ended early')\n")
     early = subprocess.run([sys.executable, script, "--write"], capture_output=True, text=True, timeout=60)
-    assert (early.returncode, page.read_text().count("first line")) == (1, 3)
+    assert (early.returncode, page.read_text().count("first line")) == (1, 6)
     both = subprocess.run([sys.executable, script, "--write", "--json"], capture_output=True, text=True, timeout=60)
-    assert (both.returncode, page.read_text().count("first line")) == (2, 3)
+    assert (both.returncode, page.read_text().count("first line")) == (2, 6)
+
+
+@pytest.mark.parametrize("page", sorted(ROOT.glob("bench/*/RESULTS.md")), ids=lambda page: page.parent.name)
+def test_results_are_written_by_their_benchmark(page: Path) -> None:
+    first = page.read_text("utf-8").partition("\n## ")[2]
+    directory = page.relative_to(ROOT).parent
+    assert re.match(rf"\d{{4}}-\d\d-\d\d \d\d:\d\d UTC: {directory}/\w+.*\n\n.* CPUs, .* commit \w{{8}}\n", first), page
 
 
 def test_the_table_reads_figures_by_name_and_leaves_out_what_is_missing(tool: Any) -> None:
