@@ -16,7 +16,8 @@ from rich.console import Console
 
 from vtare.errors import BadInput
 from vtare.report.over_time import page
-from vtare.series.model import SeriesKey
+from vtare.series.model import Change, SeriesKey
+from vtare.series.sentences import levels
 from vtare.terminal.over_time import show_over_time
 from vtare.watch.history import History, Round
 from vtare.watch.over_time import over_time
@@ -98,3 +99,10 @@ def test_any_row_of_a_history_is_shown_or_named_as_damaged(data: st.DataObject, 
     with suppress(BadInput):
         shown(store)
         page(store, over_time(store))
+
+
+@pytest.mark.parametrize(("before", "ratio"), [(50.0, 2.0), (0.0, None), (-1.0, None), (4.131921861170933e-308, None)])
+def test_a_level_that_is_almost_nothing_has_no_ratio(before: float, ratio: float | None) -> None:
+    change = Change(SeriesKey("sleep", (), "median", "miss_ns", "less"), 3, 4, 3.0, 4.0, before, 100.0)
+    assert change.ratio == ratio
+    assert ("%" in levels(change)) == (ratio is not None), "a change in percent where there is one"

@@ -70,8 +70,9 @@ class Change:
 
     @property
     def ratio(self) -> float | None:
-        """The new level over the old; None where that is not above 0."""
-        return self.after / self.before if self.before > 0 else None
+        """The new level over the old; None where that is not above 0, or so small that there is no ratio."""
+        ratio = self.after / self.before if self.before > 0 else math.inf
+        return ratio if math.isfinite(ratio) else None
 
     @property
     def worse(self) -> bool | None:
