@@ -244,8 +244,10 @@ def test_a_path_over_a_routers_queue_is_counted_on_both_sides_of_it(
     )
     run_or_skip(vtare, tmp_path)
     estimates = summarise(tmp_path / "store").estimates
-    # A machine without time loses packets behind the link now and then.
-    assert set(estimates["no_truth"].drop_nulls()) <= {UNACCOUNTED}
+    # A machine without time loses packets behind the link, in one window of a run now and then.
+    without = estimates.filter(pl.col("no_truth").is_not_null())
+    assert without["no_truth"].is_in([UNACCOUNTED]).all()
+    assert without["run_id"].is_unique().all()
     for experiment in ("path", "steps"):
         some = estimates.filter((pl.col("experiment") == experiment) & pl.col("no_truth").is_null())
         assert some.height > 0

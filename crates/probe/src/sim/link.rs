@@ -3,7 +3,7 @@ use std::collections::BinaryHeap;
 
 use vtare_pathsim::{Host, Lateness, Path, SimError};
 use vtare_units::{Monotonic, Timestamp};
-use vtare_wire::{IPV4_UDP_BYTE, LARGEST_BYTE};
+use vtare_wire::LARGEST_BYTE;
 
 use super::far::FarSide;
 use super::spec::SimSpec;
@@ -71,17 +71,8 @@ impl<F: FarSide> SimLink<F> {
             batch: usize::MAX,
             ..Capabilities::default()
         };
-        let facts = Facts {
-            engine: "sim".to_owned(),
-            chosen_because: "a simulated path was asked for".to_owned(),
-            capabilities,
-            refusals: Vec::new(),
-            stamp_error_ns: None,
-            ip_header_byte: IPV4_UDP_BYTE,
-            most_payload_byte: Some(LARGEST_BYTE),
-        };
         Ok(Self {
-            facts,
+            facts: super::facts(capabilities),
             forward: Path::new(&spec.forward, spec.seed)?,
             reverse: Path::new(&spec.reverse, !spec.seed)?,
             near: Host::new(&spec.near),

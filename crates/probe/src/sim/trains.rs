@@ -8,7 +8,7 @@ use vtare_wire::session::{
     ArrivalSource, Arrivals, Arrived, ClientError, Counters, Grant, Limits, Open, Purpose, Reason, ReversePlan,
     WireForm,
 };
-use vtare_wire::{ECN_CAPABLE, IPV4_UDP_BYTE, LARGEST_BYTE, SessionId, SessionKey};
+use vtare_wire::{ECN_CAPABLE, LARGEST_BYTE, SessionId, SessionKey};
 
 use crate::link::{
     Burst, Capabilities, Departure, Facts, Incoming, LinkError, LocalDrops, Outgoing, ProbeLink, Stamp, StampSource,
@@ -116,7 +116,7 @@ pub struct TrainLink {
 pub struct TrainFar;
 
 impl TrainLink {
-    /// A session over the path, which has run for `warm_ns` by now, so that its queues are as they are in the long run.
+    /// A session over a path whose queues have settled: its cross traffic has run for `warm_ns`.
     ///
     /// # Errors
     /// The first thing in `spec` that cannot be.
@@ -131,19 +131,10 @@ impl TrainLink {
             batch: usize::MAX,
             ..Capabilities::default()
         };
-        let facts = Facts {
-            engine: "sim".to_owned(),
-            chosen_because: "a simulated path was asked for".to_owned(),
-            capabilities,
-            refusals: Vec::new(),
-            stamp_error_ns: None,
-            ip_header_byte: IPV4_UDP_BYTE,
-            most_payload_byte: Some(LARGEST_BYTE),
-        };
         let mut path = Path::new(&spec.path, spec.seed)?;
         path.run_until(Timestamp::from_nanos(warm_ns));
         let link = Self {
-            facts,
+            facts: super::facts(capabilities),
             path,
             sender: Lateness::new(&spec.sender.noise),
             relay: Lateness::new(&spec.relay.noise),

@@ -129,7 +129,7 @@ class Launcher(ABC):
 
 
 class HostLauncher(Launcher):
-    """The host: it runs programs as they are, or in a chroot of their root."""
+    """The host: it starts programs directly, or in a chroot of their root."""
 
     PLATFORM = "host"
 

@@ -228,7 +228,7 @@ class WeighRunner:
         return ran, counted
 
     def _start_ns(self, name: str, begin_ns: int, whole_ns: float, counted: Mapping[str, float]) -> float:
-        """From the call of a tool to the first instruction of what it started."""
+        """The time between the call of a tool and the first instruction of the program that it starts."""
         # A clock that does not show the program begun in the time of its launcher is another one.
         if name not in self.apart and not begin_ns <= counted["begin_ns"] <= begin_ns + whole_ns:
             self.apart.add(name)

@@ -69,7 +69,7 @@ def starts(
     runner: WeighRunner, names: Sequence[str], asked: Asked, *, burst: int | None, begin: float,
     rng: np.random.Generator, show: Callable[[str], None],
 ) -> Started:  # fmt: skip
-    """Compare entering instances, and a burst of so many starts, until the time of `asked` is over, since `begin`."""
+    """Compare entering an instance, and `burst` starts at once, with the host, for the time that `asked` allows."""
     started = Started()
     asked = replace(asked, limits=(), asks_margin=True, most_pairs=min(asked.most_pairs or _ROUNDS, _ROUNDS))
 
