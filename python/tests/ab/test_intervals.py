@@ -18,6 +18,7 @@ from vtare.ab.readings import Reading
 from vtare.ab.trials import MachineTime, Measured
 from vtare.ab.verdict import Outcome, document, mean_text, median_text, read_limit, sentence, typical_text, written
 from vtare.errors import BadInput
+from vtare.sentences.ab import costs_more
 from vtare.stats import Verdict
 
 
@@ -228,3 +229,12 @@ def test_typical_runs_are_as_far_apart_as_the_change_beside_them() -> None:
 def test_one_pair_has_no_interval() -> None:
     found = compared(1.0, quiet, most_pairs=1)
     assert "no answer: 1 pair of at least 6 (" in sentence(found, found.primary[0])
+
+
+@pytest.mark.parametrize(
+    ("times", "says"), [(1.7, "1.7 times"), (99.4, "99 times"), (8_200.0, "many times"), (None, "many times")]
+)
+def test_what_a_design_would_take_is_said_without_an_exponent(times: float | None, says: str) -> None:
+    assert (
+        costs_more("interleaved", times) == f"for the same precision interleaved pairs would take {says} as long here"
+    )

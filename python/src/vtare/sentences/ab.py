@@ -160,7 +160,8 @@ def no_duet(reason: str) -> str:
 
 
 def costs_more(design: str, times: float | None) -> str:
-    many = "many times" if times is None else f"{times:.2g} times"
+    # Four pairs know no more than two digits, and no one says 8.2e+03.
+    many = "many times" if times is None or times >= 99.5 else f"{times:.2g} times"
     return f"for the same precision {design} pairs would take {many} as long here"
 
 
