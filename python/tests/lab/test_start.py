@@ -123,3 +123,19 @@ def test_a_closed_standard_output_is_refused_and_the_answer_not_lost_in_silence(
     assert done.returncode == 2
     assert "standard output is closed" in done.stderr
     assert "> FILE" in done.stderr
+
+
+def test_a_comparison_of_programs_is_judged_without_the_libraries_that_take_longest() -> None:
+    program = (
+        "import sys\n"
+        "import simulated_trials as simulated\n"
+        "one = simulated.compared(1.0, simulated.quiet)\n"
+        "print(len(one.pairs), one.primary[0].high is not None, *({'numpy.ma', 'scipy'} & set(sys.modules)))\n"
+    )
+    paths = f"{SOURCES}:{SOURCES.parents[1] / 'tests'}"
+    done = subprocess.run(
+        [sys.executable, "-c", program], env={"PYTHONPATH": paths}, capture_output=True, text=True, check=False
+    )
+    pairs, judged, *loaded = done.stdout.split()
+    assert int(pairs) > 2, done.stderr
+    assert (judged, loaded) == ("True", [])

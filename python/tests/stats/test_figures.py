@@ -185,3 +185,10 @@ def test_interval_over_runs_covers_the_median_as_often_as_it_states(n: int) -> N
         hits, level = hits + (found.low <= 1.0 <= found.high), found.level
     # 600 trials: the share varies by at most 0.018.
     assert abs(hits / 600 - level) < 3.5 * math.sqrt(level * (1 - level) / 600)
+
+
+@pytest.mark.parametrize("freedom", [1.0, 1.5, 2.0, 4.0, 7.3, 63.0, 999.5, 1e6, math.inf])
+@pytest.mark.parametrize("probability", [0.02, 0.5, 0.6, 0.975, 0.999, 1 - 1e-9, 1.0])
+def test_one_quantile_of_t_is_that_of_many(probability: float, freedom: float) -> None:
+    one, many = (stats.t_quantile(probability, np.array(freedom)) for freedom in (freedom, [freedom, 3.0]))
+    assert float(one) == pytest.approx(float(many[0]), rel=1e-8, abs=1e-12)

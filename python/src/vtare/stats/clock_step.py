@@ -73,6 +73,11 @@ def _weighted_median(values: FloatArray, weights: FloatArray) -> float:
     return float(values[order][np.searchsorted(reached, reached[-1] / 2.0)])
 
 
+def _distinct(values: FloatArray) -> FloatArray:
+    """What np.unique returns, without the masked arrays that it loads: they take a tenth of a second."""
+    return np.array(sorted(set(values.tolist())))
+
+
 def tied_step(figures: Values) -> float:
     """Return the least gap between the figures of runs where they repeat each other; 0 where they do not.
 
@@ -84,7 +89,7 @@ def tied_step(figures: Values) -> float:
     0.0
     """
     values = checked(figures)
-    distinct = np.unique(values)
+    distinct = _distinct(values)
     if not 2 <= len(distinct) <= len(values) / 2.0:
         return 0.0
     return float(np.diff(distinct).min())
@@ -122,8 +127,8 @@ def common_step(figures: Values, least: float) -> float:
     values = checked(figures)
     if least <= 0.0 or len(values) == 0 or float(np.abs(values).max()) / least >= 2.0**53:
         return max(least, 0.0)
-    counts = np.unique(np.rint(values / least).astype(np.int64))
-    return int(np.gcd.reduce(np.diff(counts))) * least if len(counts) >= _FEWEST else least
+    counts = _distinct(np.rint(values / least))
+    return math.gcd(*np.diff(counts).astype(np.int64).tolist()) * least if len(counts) >= _FEWEST else least
 
 
 def step_of_runs(a: Values, b: Values, *, least: float) -> float:
