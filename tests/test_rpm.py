@@ -124,7 +124,7 @@ def test_a_deep_buffer_has_a_low_rpm_and_a_shallow_one_a_high_rpm(ends: tuple[st
 def far(vtare: Path) -> Iterator[str]:
     """The address of a far end on this host."""
     here = "127.0.0.1:0"
-    with started(vtare, "serve", "--listen", here, "--rpm", here, "--rpm-max-rate", "100M", "--json") as line:
+    with started(vtare, "serve", "--listen", here, "--rpm", here, "--limit", "rpm-rate=100M", "--json") as line:
         yield json.loads(line)["rpm"]
 
 

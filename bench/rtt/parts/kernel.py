@@ -93,7 +93,7 @@ def part_work(key: Path, program: Path, rounds: int, beside: Path | None) -> Non
         for name in random.sample(list(builds), len(builds)):
             vtare, bench = builds[name]
             serve = [vtare, "serve", "--listen", "0.0.0.0:8462", "--key-file", str(key), "--xdp", "vb"]
-            with responder([*serve, "--max-rate", "10000000"]):
+            with responder([*serve, "--limit", "rate=10000000"]):
                 words = [bench, "programs", f"{PEER}:8462", str(key), "1000000", str(SIZE), "0"]
                 found = figures(run(words, cpu=None))
             packet[name].append(float(found["packet_ns"]))

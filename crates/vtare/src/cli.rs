@@ -27,7 +27,7 @@ type InstrumentArguments<I> = Arguments<<I as Instrument>::Parameters>;
 
 /// Measures how far time, sleeps and the network can be trusted on this machine
 #[derive(Debug, Parser)]
-#[command(name = "vtare", version, propagate_version = true, arg_required_else_help = true, max_term_width = 100)]
+#[command(name = "vtare", version, arg_required_else_help = true, max_term_width = 100)]
 #[command(disable_help_subcommand = true)]
 #[command(after_help = "Exit codes: 0 measured, 1 a limit of --fail-if was crossed or undecided,\n\
     2 bad usage or input, 3 this machine cannot do it, 4 peer lost,\n\
@@ -122,7 +122,7 @@ fn guarded(work: impl FnOnce() -> ExitCode + std::panic::UnwindSafe) -> ExitCode
 fn run() -> ExitCode {
     let wants_json = std::env::args_os().any(|argument| argument == "--json");
     let mut name = None;
-    let parsed = parser().try_get_matches().and_then(|matches| {
+    let parsed = parser().try_get_matches_from(with_new_names(std::env::args_os())).and_then(|matches| {
         name = matches.subcommand_name().map(str::to_owned);
         Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut parser()))
     });
@@ -167,6 +167,33 @@ fn run() -> ExitCode {
             ExitCode::from(failure.code())
         }
     }
+}
+
+/// The words with options of earlier versions in their present form: `serve --max-rate 5` is `serve --limit rate=5`.
+fn with_new_names(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut words: Vec<OsString> = words.collect();
+    let quiet = words.iter().any(|word| word == "-q" || word == "--quiet");
+    if words.iter().skip(1).find(|word| !word.to_string_lossy().starts_with('-')).is_some_and(|word| word == "serve") {
+        let mut at = 1;
+        while at < words.len() {
+            let text = words[at].to_string_lossy();
+            let (option, value) = text.split_once('=').map_or((&*text, None), |(option, value)| (option, Some(value)));
+            if let Some(name) = serve::limits::replaced(option) {
+                let (value, taken) = match value {
+                    Some(value) => (value.to_owned(), 1),
+                    None => (words.get(at + 1).map_or_else(String::new, |next| next.to_string_lossy().into()), 2),
+                };
+                if !quiet {
+                    message!("`{option} {value}` is now `--limit {name}={value}`");
+                }
+                let end = words.len().min(at + taken);
+                words.splice(at..end, ["--limit".into(), format!("{name}={value}").into()]);
+                at += 1;
+            }
+            at += 1;
+        }
+    }
+    words
 }
 
 /// The command line. A number below zero after an option is its value, so that the message names what is wrong with it,

@@ -65,7 +65,6 @@ pub(crate) fn with_lab(root: &Command, tree: Option<&Tree>) -> Command {
     });
     Command::new("vtare")
         .version(env!("CARGO_PKG_VERSION"))
-        .propagate_version(true)
         .about(root.get_about().cloned().unwrap_or_default())
         .disable_help_subcommand(true)
         .subcommand_required(true)

@@ -1,6 +1,7 @@
 //! `vtare serve`: the far end of rtt and avb (docs/internals/security.md).
 
 mod confine;
+pub(crate) mod limits;
 mod log;
 mod new_key;
 
@@ -13,9 +14,8 @@ use vtare_control::{KeyError, PresharedKey};
 use vtare_serve::journal::{Line, Weight};
 use vtare_serve::kernel::Attached;
 use vtare_serve::{ConnectionLimits, Obtained, Options, Responder, ServeError, StampOptions, Summary};
-use vtare_units::Span;
 use vtare_wire::DEFAULT_PORT;
-use vtare_wire::session::{FlowLimits, Limits};
+use vtare_wire::session::Limits;
 use zeroize::Zeroizing;
 
 use crate::context::Context;
@@ -23,9 +23,9 @@ use crate::document::Program;
 use crate::failure::{Exit, Failure, error_document};
 use crate::instrument::check_cpu;
 use crate::output::{print, to_json};
-use crate::quantities::positive;
 use crate::rpm;
 use confine::Confinement;
+use limits::{Limit, ServeLimits};
 use log::Lines;
 use new_key::NewKey;
 
@@ -89,114 +89,13 @@ pub(crate) struct ServeArguments {
     )]
     rpm: Option<SocketAddr>,
 
-    /// Highest rate of all connections of RPM together, bit/s, for each direction
-    #[arg(
-        long, value_name = "RATE", default_value = "1G", requires = "rpm", value_parser = crate::quantities::bit_rate,
-        help_heading = "Limits"
-    )]
-    rpm_max_rate: u64,
-
     /// Print one JSON line on stdout once ready, and one at the end
     #[arg(long)]
     json: bool,
 
-    /// Highest rate of a session, packet/s
-    #[arg(
-        long, value_name = "N", default_value_t = Limits::default().rate_packet_per_s,
-        value_parser = clap::value_parser!(u64).range(1..), help_heading = "Limits"
-    )]
-    max_rate: u64,
-
-    /// Most packets of a session that may come back to back
-    #[arg(
-        long, value_name = "N", default_value_t = Limits::default().burst_packet,
-        value_parser = clap::value_parser!(u64).range(1..), help_heading = "Limits"
-    )]
-    max_burst: u64,
-
-    /// Longest session, seconds
-    #[arg(
-        long, value_name = "S", value_parser = positive, default_value_t = seconds(Limits::default().duration_ns),
-        help_heading = "Limits"
-    )]
-    max_seconds: f64,
-
-    /// Most packets of a session
-    #[arg(
-        long, value_name = "N", default_value_t = Limits::default().packets,
-        value_parser = clap::value_parser!(u64).range(1..), help_heading = "Limits"
-    )]
-    max_packets: u64,
-
-    /// Largest datagram, bytes of UDP payload
-    #[arg(
-        long, value_name = "B", default_value_t = Limits::default().size_byte,
-        value_parser = clap::value_parser!(u16).range(18..=9000), help_heading = "Limits"
-    )]
-    max_size: u16,
-
-    /// Most sessions at the same time
-    #[arg(
-        long, value_name = "N", default_value_t = Limits::default().sessions,
-        value_parser = clap::value_parser!(u16).range(1..=4096), help_heading = "Limits"
-    )]
-    max_sessions: u16,
-
-    /// Most sessions of one address at the same time
-    #[arg(
-        long, value_name = "N", default_value_t = Limits::default().sessions_per_peer,
-        value_parser = clap::value_parser!(u16).range(1..=4096), help_heading = "Limits"
-    )]
-    max_sessions_per_peer: u16,
-
-    /// A session is closed after this many seconds of silence
-    #[arg(
-        long, value_name = "S", value_parser = positive, default_value_t = seconds(Limits::default().idle_ns),
-        help_heading = "Limits"
-    )]
-    idle_seconds: f64,
-
-    /// Most arrivals of one-way probes that are kept for all clients together, 24 B each
-    #[arg(
-        long, value_name = "N", default_value_t = Limits::default().arrivals_in_all,
-        value_parser = clap::value_parser!(u32).range(..=16_777_216), help_heading = "Limits"
-    )]
-    max_arrivals: u32,
-
-    /// Most STAMP packets that are reflected in a second, all senders together
-    #[arg(
-        long, value_name = "N", default_value_t = 10_000, requires = "stamp",
-        value_parser = clap::value_parser!(u64).range(1..=1_000_000), help_heading = "Limits"
-    )]
-    stamp_rate: u64,
-
-    /// Longest train that is sent to a client which asked for it, seconds
-    #[arg(
-        long, value_name = "S", value_parser = positive, default_value_t = seconds(Limits::default().reverse_ns),
-        help_heading = "Limits"
-    )]
-    max_reverse_seconds: f64,
-
-    /// Most TCP data connections of a session, for `avb --method tcp`
-    #[arg(
-        long, value_name = "N", default_value_t = FlowLimits::default().streams,
-        value_parser = clap::value_parser!(u8).range(1..), help_heading = "Limits"
-    )]
-    max_tcp_streams: u8,
-
-    /// Most payload bytes of a session over TCP, with or without unit
-    #[arg(
-        long, value_name = "BYTES", default_value_t = FlowLimits::default().byte,
-        value_parser = crate::quantities::bytes, help_heading = "Limits"
-    )]
-    max_tcp_bytes: u64,
-
-    /// Most control connections that have not proved the key yet
-    #[arg(
-        long, value_name = "N", default_value_t = ConnectionLimits::default().handshakes as u16,
-        value_parser = clap::value_parser!(u16).range(1..=4096), help_heading = "Limits"
-    )]
-    max_handshakes: u16,
+    /// Change what clients may ask for, such as rate=5000 (packets/s of a session); repeatable; help lists all
+    #[arg(long = "limit", value_name = "NAME=VALUE", value_parser = limits::limit)]
+    limits: Vec<Limit>,
 }
 
 pub(crate) const READY_SCHEMA: &str = "vtare.serve/1";
@@ -256,6 +155,12 @@ pub(crate) fn command(arguments: &ServeArguments, context: &Context) -> Result<E
     if let Some(path) = &arguments.new_key {
         return write_new_key(path);
     }
+    let limits = limits::limits(&arguments.limits);
+    if arguments.limits.iter().any(|limit| matches!(limit, Limit::Help)) {
+        print(&limits::table(&limits))?;
+        return Ok(Exit::Measured);
+    }
+    let (stamp_packet_per_s, rpm_bit_per_s) = (limits.stamp_packet_per_s, limits.rpm_bit_per_s);
     vtare_sys::process::close_inherited()?;
     check_cpu(arguments.cpu)?;
     arguments.xdp.as_deref().map(crate::peers::interface_named).transpose()?;
@@ -265,18 +170,20 @@ pub(crate) fn command(arguments: &ServeArguments, context: &Context) -> Result<E
     let mut keys = keys(&arguments.key_files)?;
     let new_key = (keys.is_empty() && wants_key(arguments)).then(NewKey::make).transpose().map_err(key_failure)?;
     keys.extend(new_key.as_ref().map(NewKey::key));
-    let options = options(arguments, keys)?;
+    let options = options(arguments, limits, keys);
     let (limits, connections, keys) = (options.limits, options.connections, options.keys.len());
     let locked = options.keys.iter().all(PresharedKey::is_locked);
     let mut responder = Responder::bind(options).map_err(failure)?;
     let stamp = match arguments.stamp {
-        Some(listen) => Some(responder.offer_stamp(listen, stamp_options(arguments)?).map_err(failure)?),
+        Some(listen) => {
+            Some(responder.offer_stamp(listen, stamp_options(arguments, stamp_packet_per_s)?).map_err(failure)?)
+        }
         None => None,
     };
     if let Some(interface) = &arguments.xdp {
         responder.attach_xdp(interface).map_err(|error| Failure::Machine(format!("--xdp: {error}")))?;
     }
-    let rpm = arguments.rpm.map(|listen| rpm::serve::beside(listen, arguments.rpm_max_rate)).transpose()?;
+    let rpm = arguments.rpm.map(|listen| rpm::serve::beside(listen, rpm_bit_per_s)).transpose()?;
     let confinement = confine::confine(&connections, locked)?;
     // After the confinement, which holds for the threads that are started later.
     let log = Lines::to(std::io::stderr())?;
@@ -300,7 +207,7 @@ pub(crate) fn command(arguments: &ServeArguments, context: &Context) -> Result<E
         confinement: &confinement,
         program: Program::OWN,
     };
-    announce(&ready, arguments)?;
+    announce(&ready, arguments.json, stamp_packet_per_s)?;
     if let Some(rpm) = &rpm {
         tracing::info!("serving RPM tests on {}, without a key: {}", rpm.address, rpm.words);
     }
@@ -359,46 +266,26 @@ fn keys(files: &[PathBuf]) -> Result<Vec<PresharedKey>, Failure> {
     }
 }
 
-fn stamp_options(arguments: &ServeArguments) -> Result<StampOptions, Failure> {
+fn stamp_options(arguments: &ServeArguments, rate_packet_per_s: u64) -> Result<StampOptions, Failure> {
     let key = arguments.stamp_key_file.as_deref().map(PresharedKey::read).transpose();
     let key = key.map_err(|error| Failure::Input(format!("--stamp-key-file: {error}")))?;
-    Ok(StampOptions { rate_packet_per_s: arguments.stamp_rate, key: key.as_ref().map(PresharedKey::for_stamp) })
+    Ok(StampOptions { rate_packet_per_s, key: key.as_ref().map(PresharedKey::for_stamp) })
 }
 
-fn options(arguments: &ServeArguments, keys: Vec<PresharedKey>) -> Result<Options, Failure> {
+fn options(arguments: &ServeArguments, limits: ServeLimits, keys: Vec<PresharedKey>) -> Options {
     let listen = arguments.listen.unwrap_or_else(|| default_address(!keys.is_empty()));
-    let nanos = |name: &str, seconds: f64| {
-        let too_long = || Failure::value(name, seconds, "9e9 (285 years) or less");
-        Span::try_from_secs_f64(seconds).map(Span::as_nanos_unsigned).ok_or_else(too_long)
-    };
-    let limits = Limits {
-        rate_packet_per_s: arguments.max_rate,
-        burst_packet: arguments.max_burst,
-        duration_ns: nanos("--max-seconds", arguments.max_seconds)?,
-        packets: arguments.max_packets,
-        size_byte: arguments.max_size,
-        sessions_per_peer: arguments.max_sessions_per_peer,
-        sessions: arguments.max_sessions,
-        idle_ns: nanos("--idle-seconds", arguments.idle_seconds)?,
-        arrivals: Limits::default().arrivals,
-        arrivals_in_all: arguments.max_arrivals,
-        reverse_ns: nanos("--max-reverse-seconds", arguments.max_reverse_seconds)?,
-        tcp: Some(FlowLimits {
-            streams: arguments.max_tcp_streams,
-            byte: arguments.max_tcp_bytes,
-            ..FlowLimits::default()
-        }),
-    };
+    let ServeLimits { sessions, tcp, handshakes, .. } = limits;
     let connections = ConnectionLimits {
-        handshakes: arguments.max_handshakes.into(),
+        handshakes: handshakes.into(),
         // One connection for each session, and some that are about to ask for one.
-        connections: usize::from(arguments.max_sessions) + 64,
-        connections_per_peer: usize::from(arguments.max_sessions_per_peer) + 16,
+        connections: usize::from(sessions.sessions) + 64,
+        connections_per_peer: usize::from(sessions.sessions_per_peer) + 16,
         ..ConnectionLimits::default()
     };
+    let limits = Limits { tcp: Some(tcp), ..sessions };
     let program = format!("vtare {}", env!("CARGO_PKG_VERSION"));
     let (spin, cpu, segments) = (arguments.spin, arguments.cpu, !arguments.no_gso);
-    Ok(Options { listen, keys, limits, connections, spin, cpu, segments, program })
+    Options { listen, keys, limits, connections, spin, cpu, segments, program }
 }
 
 /// All addresses with a key; this host only without. A host without IPv6 has no address for both families.
@@ -412,8 +299,8 @@ fn default_address(keyed: bool) -> SocketAddr {
     SocketAddr::new(ip, DEFAULT_PORT)
 }
 
-fn announce(ready: &Ready<'_>, arguments: &ServeArguments) -> Result<(), Failure> {
-    if arguments.json {
+fn announce(ready: &Ready<'_>, json: bool, stamp_packet_per_s: u64) -> Result<(), Failure> {
+    if json {
         print_json_line(ready)?;
     }
     let how = match ready.keys {
@@ -423,9 +310,8 @@ fn announce(ready: &Ready<'_>, arguments: &ServeArguments) -> Result<(), Failure
     };
     tracing::info!("listening on {}, TCP and UDP, for {how}", ready.listen);
     if let Some(stamp) = ready.stamp {
-        let rate = arguments.stamp_rate;
         let who = if ready.stamp_authenticated { "of those who have its key" } else { "without a key" };
-        tracing::info!("reflecting STAMP packets {who} on {stamp}, at most {rate} a second");
+        tracing::info!("reflecting STAMP packets {who} on {stamp}, at most {stamp_packet_per_s} a second");
         if !ready.stamp_authenticated && !stamp.ip().to_canonical().is_loopback() {
             tracing::warn!(
                 "whoever reaches {stamp} is answered there, also with a forged address: leave it open no longer than \
@@ -500,8 +386,4 @@ fn failure(error: ServeError) -> Failure {
         ServeError::NeedsKey { .. } => Failure::Input(error.to_string()),
         _ => Failure::Machine(error.to_string()),
     }
-}
-
-fn seconds(ns: u64) -> f64 {
-    ns as f64 / 1e9
 }

@@ -181,9 +181,11 @@ fn without_a_key_a_program_is_served_on_this_host_only_and_told_so() {
 
 #[test]
 fn a_limit_that_would_serve_nobody_is_refused() {
-    for limit in ["--max-rate", "--max-burst", "--max-packets"] {
-        vtare(["serve", "--listen", "127.0.0.1:0", limit, "0"]).refused(2, &[limit, "0"]);
+    for limit in ["rate=0", "burst=0", "packets=0", "rat=5", "rate"] {
+        vtare(["serve", "--listen", "127.0.0.1:0", "--limit", limit]).refused(2, &["--limit", &limit[..3]]);
     }
+    let shown = vtare(["serve", "--limit", "rate=5", "--limit", "help"]).stdout;
+    assert!(shown.contains("rate=5 ") && shown.contains("\nburst=10000 "), "{shown}");
 }
 
 /// Waits until the kernel holds no datagram for this address any more: the responder has taken them all.
@@ -203,7 +205,7 @@ fn until_read(address: &str) {
 fn the_ready_line_shows_address_limits_and_confinement_and_a_signal_is_the_ordinary_end() {
     let key = "0f".repeat(32);
     let (child, document) =
-        ready(&["--listen", "127.0.0.1:0", "--max-rate", "5000", "--max-sessions", "3"], Some(&key));
+        ready(&["--listen", "127.0.0.1:0", "--limit", "rate=5000", "--max-sessions", "3"], Some(&key));
     assert_eq!(document["schema"], "vtare.serve/1");
     assert_eq!((&document["keyed"], &document["limits"]["rate_packet_per_s"]), (&true.into(), &5000.into()));
     assert_eq!(document["limits"]["sessions"], 3);

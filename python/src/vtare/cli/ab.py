@@ -19,7 +19,7 @@ from vtare.cli.options import (
     Percentage,
     Time,
     Whole,
-    binary_option,
+    hidden_binary_option,
     json_option,
     print_json,
     seed_option,
@@ -104,7 +104,7 @@ _LATEST: Final = 1.05
 )
 @json_option
 @click.option("--verbose", "-v", is_flag=True, help="Show every figure, the design and the noise.")
-@binary_option
+@hidden_binary_option
 def ab(
     commands: tuple[str, ...],
     margin: float | None,

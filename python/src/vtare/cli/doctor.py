@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from vtare.cli.options import Word, binary_option, json_option, print_json, stdout
+from vtare.cli.options import Word, hidden_binary_option, json_option, print_json, stdout
 from vtare.cli.tree import command
 from vtare.errors import BadInput, MachineCannot, instead_of
 from vtare.records.answer import Answered, answered
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     help="Instruments and platforms that must work here; none: all are shown.",
 )
 @click.option("--platforms", is_flag=True, help="Show every platform, what is missing, and the commands that get it.")
-@binary_option
+@hidden_binary_option
 @json_option
 def doctor(wanted: tuple[str, ...], platforms: bool, binary: Path | None, as_json: bool) -> None:
     """Carry out `doctor`.

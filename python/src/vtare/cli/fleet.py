@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vtare.cli.options import FILE, Time, Word, binary_option, json_option, print_json, stdout
+from vtare.cli.options import FILE, Time, Word, hidden_binary_option, json_option, print_json, stdout
 from vtare.cli.tree import command
 from vtare.errors import BadInput
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     "hosts", type=FILE, required=False, metavar="HOSTS", help="Behind `check`: a file of hosts, or a,me@b:2222."
 )
 @click.option("--seconds", type=Time(), metavar="TIME", help="With `check`: how long each may take (20 s).")
-@binary_option
+@hidden_binary_option
 @json_option
 def fleet(what: str, hosts: Path | None, seconds: float | None, binary: Path | None, as_json: bool) -> None:
     """Carry out `fleet`.

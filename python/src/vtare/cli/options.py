@@ -173,6 +173,8 @@ on_option = click.option(
     help="A file of hosts; dask://HOST:PORT; slurm:NODES; or simulated:HOSTS[:FAULTS], a dry run.",
 )
 binary_option = click.option("--binary", type=FILE, metavar="FILE", help="The vtare binary that measures.")
+#: Where measuring with another binary is no purpose: not shown.
+hidden_binary_option = click.option("--binary", type=FILE, metavar="FILE", hidden=True)
 seed_option = click.option(
     "--seed", type=Whole(0), metavar="N", help="Seed of the design (default: the plan's, else drawn)."
 )

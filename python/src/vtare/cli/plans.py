@@ -13,7 +13,7 @@ from vtare.cli.options import (
     STORE,
     Percentage,
     Word,
-    binary_option,
+    hidden_binary_option,
     json_option,
     plan_argument,
     print_json,
@@ -104,7 +104,7 @@ def list_plans(as_json: bool) -> None:
 @plan_argument
 @seed_option
 @_fleet_option
-@binary_option
+@hidden_binary_option
 @json_option
 def show_design(plan: str, seed: int | None, on: str | None, binary: Path | None, as_json: bool) -> None:
     """Show a plan's design and the time it will take."""
@@ -115,7 +115,7 @@ def show_design(plan: str, seed: int | None, on: str | None, binary: Path | None
 @plan_argument
 @seed_option
 @_fleet_option
-@binary_option
+@hidden_binary_option
 @json_option
 def check_plan(plan: str, seed: int | None, on: str | None, binary: Path | None, as_json: bool) -> None:
     """Show what the runs of a plan lack on this machine, or on a fleet.
@@ -152,7 +152,7 @@ def _show(plan: str, seed: int | None, on: str | None, binary: Path | None, *, a
 
 
 @_plan_command("schema")
-@binary_option
+@hidden_binary_option
 def print_schema(binary: Path | None) -> None:
     """Print the JSON Schema of plans, by which editors complete and check them."""
     from vtare.plan.schema import plan_schema

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from vtare.cli.options import DIRECTORY, Percentage, Time, Whole, Word, binary_option, stdout
+from vtare.cli.options import DIRECTORY, Percentage, Time, Whole, Word, hidden_binary_option, stdout
 from vtare.cli.tree import command
 from vtare.errors import BadInput, CampaignStopped, bad_value
 
@@ -53,7 +53,7 @@ _MOST_S = 365 * 86_400.0
 )
 @click.option("--webhook", metavar="URL", help="Post each alert there, as one JSON document.")
 @click.option("--metrics", metavar="[ADDR:]PORT", help="Serve OpenMetrics there (address: 127.0.0.1).")
-@binary_option
+@hidden_binary_option
 def watch(
     plan: str,
     every: float,

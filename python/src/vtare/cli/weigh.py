@@ -17,7 +17,7 @@ from vtare.cli.options import (
     Size,
     Time,
     Whole,
-    binary_option,
+    hidden_binary_option,
     json_option,
     print_json,
     seed_option,
@@ -77,7 +77,7 @@ if TYPE_CHECKING:
 )
 @seed_option
 @json_option
-@binary_option
+@hidden_binary_option
 def weigh(
     words: tuple[str, ...],
     on: str | None,

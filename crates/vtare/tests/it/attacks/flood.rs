@@ -152,7 +152,7 @@ fn flooded(field: &Field, source: fn(u64) -> IpAddr, target: &str, count: usize)
     let key = place.file("key");
     new_key(&key);
     let key = key.display();
-    let serve = format!("serve --json --listen [::]:8462 --max-sessions-per-peer 64 --key-file {key}");
+    let serve = format!("serve --json --listen [::]:8462 --limit sessions-per-peer=64 --key-file {key}");
     let log = std::fs::File::create(place.file("log")).expect("the place is writable");
     let mut daemon = Daemon::of(field.command(R, &serve).stderr(log));
     let distance =

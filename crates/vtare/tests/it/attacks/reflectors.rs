@@ -88,8 +88,16 @@ fn attack_extensions_added_to_packets_of_the_authenticated_mode() {
     let path = place.file("key");
     new_key(&path);
     let text = path.display().to_string();
-    let arguments =
-        ["--listen", "127.0.0.1:0", "--stamp", "127.0.0.1:0", "--stamp-key-file", &text, "--stamp-rate", "1000000"];
+    let arguments = [
+        "--listen",
+        "127.0.0.1:0",
+        "--stamp",
+        "127.0.0.1:0",
+        "--stamp-key-file",
+        &text,
+        "--limit",
+        "stamp-rate=1000000",
+    ];
     let mut daemon = Daemon::start(&arguments, Stdio::null());
     let stamp = daemon.ready["stamp"].as_str().expect("it reflects").to_owned();
     let key = PresharedKey::read(&path).expect("it was just written").for_stamp();
