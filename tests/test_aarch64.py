@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from vtare.places import cache
 from vtare.platforms.guest import cpio
-from vtare.platforms.guest.kernel import cache_directory
 
 pytestmark = [pytest.mark.e2e, pytest.mark.platform]
 
@@ -42,7 +42,7 @@ def program(root: Path) -> Path:
 
 def packages() -> Path:
     """Kernel and busybox of Debian for aarch64, fetched with lists of their own and unpacked; kept."""
-    place = cache_directory() / "kernels/aarch64"
+    place = cache() / "kernels/aarch64"
     if (place / "root").is_dir():
         return place / "root"
     if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:

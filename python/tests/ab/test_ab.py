@@ -21,6 +21,7 @@ from rich.console import Console
 from simulated_trials import MACHINE, A, B, Noise, SimulatedTrials, bursts, compared, measured, noise_of, none, quiet
 
 from vtare import stats
+from vtare.ab import floors
 from vtare.ab.baseline import read_baseline
 from vtare.ab.calls import compare_calls
 from vtare.ab.commands import Command, read_commands
@@ -36,10 +37,12 @@ from vtare.ab.verdict import (
     change_text,
     document,
     finer_text,
+    floor_of,
     known_beside,
     margin_of,
     read_limit,
     sentence,
+    warnings,
 )
 from vtare.cli import app
 from vtare.errors import BadInput
@@ -307,7 +310,8 @@ def test_the_templates_of_ci_systems_run_what_vtare_takes(name: str) -> None:
     template = yaml.safe_load((Path(__file__).resolve().parents[3] / "examples/ci" / name).read_text())
     if name == "action.yml":
         assert template["runs"]["using"] == "composite"
-        (step,) = template["runs"]["steps"]
+        kept, step = template["runs"]["steps"]
+        assert kept["with"]["path"] == "~/.cache/vtare/floors.json"
         script = step["run"]
         assert set(template["inputs"]) == {value.split("inputs.")[1].split()[0] for value in step["env"].values()}
     else:
@@ -518,3 +522,36 @@ def test_the_screen_names_the_time_for_a_finer_answer() -> None:
     assert text.startswith("An answer to 1 % would take ")
     assert finer_text(compared(1.0, quiet, margin=0.01)) is None
     assert finer_text(compared(1.3, quiet, margin=0.05)) is None
+
+
+def test_what_machines_like_this_resolve_is_named_where_an_answer_is_open(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert floors.remembered(MACHINE) is None
+    itself = compared(1.0, quiet)
+    itself = replace(itself, commands=(A, A))
+    resolved = floor_of(itself)
+    assert resolved is not None
+    assert 1.0 < resolved < 1.1
+    for ratio in (resolved, 1.02, 1.5):
+        floors.remember(MACHINE, ratio)
+    floors.remember({**MACHINE, "cpu_model": "another"}, 3.0)
+    usual = floors.remembered({**MACHINE, "kernel": "another"})
+    assert usual == floors.Floor(sorted((resolved, 1.02, 1.5))[1], 3)
+    line = "Machines like this resolve 2.0 % (median of 3 self-tests)."
+    noisy = compared(1.0, partial(noise_of, spread=0.3), most_pairs=12)
+    known = compared(1.3, quiet)
+    assert line in warnings(replace(noisy, usual=floors.Floor(1.02, 3)))
+    assert line not in warnings(replace(known, usual=floors.Floor(1.02, 3)))
+    assert floor_of(known) is None
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"simulated; 2; None": ["x"]}', '{"simulated; 2; None": [NaN, 0.5]}'])
+def test_a_cache_that_is_none_of_ours_is_no_floor(text: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (tmp_path / "vtare").mkdir()
+    (tmp_path / "vtare/floors.json").write_text(text)
+    assert floors.remembered(MACHINE) is None
+    floors.remember(MACHINE, 1.5)
+    assert floors.remembered(MACHINE) == floors.Floor(1.5, 1)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from vtare.ab.commands import Command
     from vtare.ab.figures import Figure
+    from vtare.ab.floors import Floor
     from vtare.ab.trials import MachineTime, Measured
 
 DEFAULT_MARGIN: Final = 0.05
@@ -185,6 +186,8 @@ class Compared:
     void: int = 0
     halted: int = 0
     absent: tuple[str, ...] = ()
+    usual: Floor | None = None
+    """What machines of this kind resolved before."""
 
     @property
     def is_suite(self) -> bool:

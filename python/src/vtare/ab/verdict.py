@@ -262,15 +262,28 @@ def known_beside(found: Compared) -> str | None:
     return wording.known_in_cpu_time(known) if known else None
 
 
-def floor_text(found: Compared) -> str | None:
-    """The smallest difference that this machine shows, where a command ran against itself; else None."""
+def _is_against_itself(found: Compared) -> bool:
     first, *more = (command.words for command in found.commands)
-    if any(words != first for words in more):
-        return None
+    return all(words == first for words in more)
+
+
+def floor_of(found: Compared) -> float | None:
+    """The smallest ratio above 1 that this machine shows, where a command ran against itself; else None."""
     known = [(it.low, it.high) for it in found.primary if it.low is not None and it.high is not None]
-    if len(known) < len(found.primary):
+    if not _is_against_itself(found) or len(known) < len(found.primary):
+        return None
+    return max(math.sqrt(high / low) for low, high in known)
+
+
+def floor_text(found: Compared) -> str | None:
+    """The smallest difference that this machine shows, or others like it where the answer is open; else None."""
+    if not _is_against_itself(found):
+        is_open = any(it.is_noisy or found.open_limits(it) for it in found.primary)
+        return wording.usual_floor(percent(found.usual.ratio), found.usual.count) if found.usual and is_open else None
+    ratio = floor_of(found)
+    if ratio is None:
         return wording.FLOOR_UNKNOWN
-    floor = wording.floor(percent(max(math.sqrt(high / low) for low, high in known)))
+    floor = wording.floor(percent(ratio))
     return f"{floor} {wording.FALSE_ALARM}" if any(it.is_different for it in found.primary) else floor
 
 

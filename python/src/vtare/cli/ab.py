@@ -138,6 +138,7 @@ def ab(
     import numpy as np
 
     from vtare.ab import compare as comparison
+    from vtare.ab import floors
     from vtare.ab.base import at_base
     from vtare.ab.baseline import read_baseline
     from vtare.ab.commands import read_commands
@@ -147,7 +148,7 @@ def ab(
     from vtare.ab.publish import FORMS
     from vtare.ab.suite import Budget, beside_each_other, settle
     from vtare.ab.trials import Trials
-    from vtare.ab.verdict import Outcome, document, margin_of, read_limit
+    from vtare.ab.verdict import Outcome, document, floor_of, margin_of, read_limit
     from vtare.campaign.binary import find_binary
     from vtare.sentences.ab import SUITE_ALTERNATES
     from vtare.terminal.ab import show_compared, shown_progress
@@ -235,6 +236,9 @@ def ab(
                 compared = replace(compared, chosen=chosen, absent=tuple(reader.absent()))
         else:
             compared = comparison.against(trials, *before, listed[0], figures, asked, show=show)
+    if (floor := floor_of(compared)) is not None and not suite:
+        floors.remember(trials.machine, floor)
+    compared = replace(compared, usual=floors.remembered(trials.machine))
     outcome = Outcome(compared, drawn, trials.machine, limits)
     if as_json:
         print_json(document(outcome))

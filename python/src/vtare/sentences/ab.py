@@ -204,6 +204,10 @@ def floor(percent: str) -> str:
     return f"A against itself: this machine can resolve differences of {percent} or more."
 
 
+def usual_floor(percent: str, count: int) -> str:
+    return f"Machines like this resolve {percent} ({'median of ' if count > 1 else ''}{plural(count, 'self-test')})."
+
+
 def mean_of_runs(change: str) -> str:
     return f"That is a typical run; the mean of all runs, rare slow ones included, differs by {change}."
 

@@ -7,6 +7,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from vtare.places import cache
+
 
 @dataclass(frozen=True, slots=True)
 class Derived:
@@ -18,14 +20,7 @@ class Derived:
 
 def derived_place(store: Path, reason: str | None) -> Derived:
     """The place of derived files: the store, or for a `reason` not to write there, its directory in the cache."""
-    return Derived(store) if reason is None else Derived(_cache() / _name(store), reason)
-
-
-def _cache() -> Path:
-    named = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    # The specification of the variable: a relative path is ignored.
-    root = named if named.is_absolute() else Path(os.path.expanduser("~")) / ".cache"
-    return root / "vtare" / "stores"
+    return Derived(store) if reason is None else Derived(cache() / "stores" / _name(store), reason)
 
 
 def _name(store: Path) -> str:

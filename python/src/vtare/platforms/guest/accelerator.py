@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from vtare.places import cache
 from vtare.platforms.guest.errors import GuestFailed
-from vtare.platforms.guest.kernel import cache_directory
 from vtare.platforms.guest.qemu_machine import QemuMachine
 from vtare.process import write_whole
 
@@ -77,7 +77,7 @@ def _try(probe: GuestSpec) -> Accelerator:
 
 
 def _place() -> Path:
-    return cache_directory() / "kvm.json"
+    return cache() / "kvm.json"
 
 
 def _boot_id() -> str:

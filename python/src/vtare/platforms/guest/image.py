@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from vtare.errors import MachineCannot
+from vtare.places import cache
 from vtare.platforms.guest import cpio
 from vtare.platforms.guest.disk import DRIVERS as DISK_FILE_SYSTEM
-from vtare.platforms.guest.kernel import Kernel, cache_directory
+from vtare.platforms.guest.kernel import Kernel
 from vtare.platforms.guest.modules import CHANNEL_DRIVERS, NIC_DRIVERS, QUEUE_DRIVERS, Modules
 from vtare.process import write_whole
 
@@ -46,7 +47,7 @@ def image_for(
     booted = kernel.image.stat()
     made_of = (kernel.release, booted.st_size, booted.st_mtime_ns, *drivers)
     name = hashlib.sha256(program + repr(made_of).encode()).hexdigest()[:24]
-    place = cache_directory() / "images"
+    place = cache() / "images"
     path = place / f"{name}.cpio"
     if not path.is_file():
         content = initramfs(program, Modules(kernel.modules).ordered(drivers))

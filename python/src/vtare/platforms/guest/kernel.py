@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from vtare.errors import MachineCannot
+from vtare.places import cache
 from vtare.platforms.guest.modules import NETFRONT
 from vtare.process import ToolFailed, run_tool, write_whole
 
@@ -42,12 +43,6 @@ class Kernel:
     def release(self) -> str:
         """Its release, such as `6.1.0-13-cloud-amd64`."""
         return self.modules.name
-
-
-def cache_directory() -> Path:
-    """Where kernels and images are kept: `$XDG_CACHE_HOME/vtare`, else `~/.cache/vtare`."""
-    home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home else Path.home() / ".cache") / "vtare"
 
 
 def flavour_for(nic: str | None, wanted: str | None = None) -> str:
@@ -102,7 +97,7 @@ def _named() -> Kernel | None:
     release = image.name.removeprefix("vmlinuz-").removeprefix("vmlinux-")
     for modules in (image.parent.parent / "lib/modules" / release, Path("/lib/modules") / release):
         if image.is_file() and modules.is_dir():
-            return Kernel(bootable(image, cache_directory() / "kernels"), modules)
+            return Kernel(bootable(image, cache() / "kernels"), modules)
     raise MachineCannot(
         f"VTARE_GUEST_KERNEL is {image}: use a kernel vmlinuz-RELEASE whose modules are in "
         f"/lib/modules/RELEASE or in {image.parent.parent}/lib/modules/RELEASE"
@@ -110,7 +105,7 @@ def _named() -> Kernel | None:
 
 
 def _place(flavour: str) -> Path:
-    return cache_directory() / "kernels" / flavour
+    return cache() / "kernels" / flavour
 
 
 def _unpacked_packages(flavour: str) -> list[Kernel]:
