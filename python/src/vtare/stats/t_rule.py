@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import NormalDist
 
 import numpy as np
@@ -64,6 +65,7 @@ def t_quantile(probability: float, freedom: FloatArray) -> FloatArray:
     return quantile
 
 
+@lru_cache(maxsize=4096)
 def _quantile(probability: float, freedom: float) -> float:
     """One quantile without SciPy, whose loading takes longer than the rest of a short `vtare ab`."""
     if probability < 0.5:
@@ -73,12 +75,20 @@ def _quantile(probability: float, freedom: float) -> float:
     if math.isinf(freedom):
         return NormalDist().inv_cdf(probability)
     both = 2.0 * (1.0 - probability)
-    low, high = 0.0, 1.0
-    while _beyond(high, freedom) > both:
-        low, high = high, 2.0 * high
-    while (middle := (low + high) / 2.0) not in (low, high):
-        low, high = (middle, high) if _beyond(middle, freedom) > both else (low, middle)
-    return middle
+    scale = math.exp(math.lgamma((freedom + 1.0) / 2.0) - math.lgamma(freedom / 2.0)) / math.sqrt(freedom * math.pi)
+    low, high, t = 0.0, math.inf, NormalDist().inv_cdf(probability)
+    # Newton's steps, and halves or doubles where they leave the bounds.
+    for _ in range(200):
+        off = _beyond(t, freedom) - both
+        low, high = (t, high) if off > 0.0 else (low, t)
+        density = 2.0 * scale * math.exp(-(freedom + 1.0) / 2.0 * math.log1p(t * t / freedom))
+        after = t + off / density if density > 0.0 else math.inf
+        if not low <= after <= high:
+            after = (low + high) / 2.0 if math.isfinite(high) else 2.0 * t
+        if abs(after - t) <= 1e-14 * t:
+            break
+        t = after
+    return after
 
 
 def _beyond(t: float, freedom: float) -> float:
