@@ -188,12 +188,10 @@ class Counted:
             if seconds <= 0 or not account.knows(*window):
                 return None
             rate = float(link.bit_per_s)
-            lost_byte, busy_ns = account.lost_while_busy(rate, *window)
-            shown_s = seconds
+            lost_byte, busy_ns, shown_ns = account.lost_while_busy(rate, *window)
             if busy_ns / 1e9 < seconds / 2:
-                lost_byte, busy_ns = account.lost_while_busy(rate, *estimate)
-                shown_s = busy_ns / 1e9
-            lost = lost_byte * 8 / shown_s / rate if shown_s > 0 else 0.0
+                lost_byte, shown_ns, _ = account.lost_while_busy(rate, *estimate)
+            lost = lost_byte * 8e9 / shown_ns / rate if shown_ns > 0 else 0.0
             carried = (account.carried(*window) - (link.depth_byte or 0)) * 8 / seconds
             lost = min(lost, max(0.0, 1 - carried / rate))
             free = rate * (1 - lost) - account.crossed(*window) * 8 / seconds

@@ -66,8 +66,23 @@ def test_a_busy_link_that_stands_still_loses_what_it_would_have_carried(at: int,
     came = np.where(np.arange(400) < 300, 2000, 0)
     works = np.ones(400, dtype=np.bool_)
     works[at : at + length] = False
-    lost = account(came, link(came, works)).lost(RATE, *window(40, 200))
-    assert lost == pytest.approx(length * IN_A_BIN, abs=IN_A_BIN)
+    seen = account(came, link(came, works))
+    lost_byte, _, looked_ns = seen.lost_while_busy(RATE, *window(40, 200))
+    assert lost_byte == pytest.approx(length * IN_A_BIN, abs=IN_A_BIN)
+    # What came in 160 bins leaves in as many as that takes, and in those in which the link stands still.
+    takes = 160 * 2000 / IN_A_BIN + length
+    assert looked_ns == pytest.approx(takes * BIN_NS, abs=2 * BIN_NS)
+    assert seen.lost(RATE, *window(40, 200)) == pytest.approx(lost_byte * 160 / takes, rel=0.02)
+
+
+@given(st.integers(2, 20), st.integers(100, 1000))
+def test_a_burst_that_waits_behind_a_link_at_rest_leaves_it_what_it_carries(times: int, rest: int) -> None:
+    # A train many times as fast as the link: what came in 20 bins leaves in many, and for `rest` of them nothing does.
+    came = np.where(np.arange(2000) < 20, times * IN_A_BIN, 0)
+    works = np.ones(2000, dtype=np.bool_)
+    works[10 : 10 + rest] = False
+    share = account(came, link(came, works)).lost(RATE, *window(0, 20)) / (20 * IN_A_BIN)
+    assert share == pytest.approx(rest / (20 * times + rest), abs=0.05)
 
 
 @given(st.integers(60, 230), st.integers(1, 30))
@@ -91,11 +106,12 @@ def test_the_time_is_known_in_which_a_loss_would_have_shown() -> None:
     seen = account(came, link(came, np.ones(400, dtype=np.bool_)))
     # It carries for 213 bins what came in 100; at both ends the queue is short.
     all_of_it = 100 * 4000 / IN_A_BIN * BIN_NS
-    lost, busy_ns = seen.lost_while_busy(RATE, *window(0, 390))
+    lost, busy_ns, _ = seen.lost_while_busy(RATE, *window(0, 390))
     assert lost == pytest.approx(0.0, abs=IN_A_BIN)
     assert busy_ns == pytest.approx(all_of_it, abs=4 * BIN_NS)
     idle = np.full(300, 200)
-    assert account(idle, link(idle, np.ones(300, dtype=np.bool_))).lost_while_busy(RATE, *window(20, 280)) == (0.0, 0.0)
+    nothing = account(idle, link(idle, np.ones(300, dtype=np.bool_))).lost_while_busy(RATE, *window(20, 280))
+    assert nothing[:2] == (0.0, 0.0)
 
 
 def test_what_a_full_queue_dropped_is_no_queue_later() -> None:
@@ -190,10 +206,11 @@ def test_what_two_machines_counted_is_joined_on_the_senders_clock(tmp_path: Path
     begin, end = window(200, 1400)
     assert truth.counted(begin, end)
     available, capacity, why = truth.over(begin, end)
-    # The link sends nothing in 100 of 1200 bins; 500 of 1875 B a bin are cross traffic.
+    # What came in 1200 bins takes 1280, and 100 in which the link sends nothing; 500 of 1875 B a bin are cross traffic.
+    works_share = 1 - 100 / (1200 * 2000 / IN_A_BIN + 100)
     assert why is None
-    assert capacity == pytest.approx(RATE * 1100 / 1200, rel=0.005)
-    assert available == pytest.approx(RATE * (1100 / 1200 - 500 / IN_A_BIN), rel=0.01)
+    assert capacity == pytest.approx(RATE * works_share, rel=0.005)
+    assert available == pytest.approx(RATE * (works_share - 500 / IN_A_BIN), rel=0.01)
 
 
 def test_an_estimate_of_a_guest_is_judged_by_what_its_host_counted(tmp_path: Path) -> None:

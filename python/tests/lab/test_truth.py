@@ -13,13 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vtare.errors import BadInput
-from vtare.topology.link_counter import Account
 from vtare.topology.path import PathSpec, Phase
 from vtare.topology.truth import (
     CAPACITY_LOG,
     LINK_LOG,
     SENT_LOG,
-    UNACCOUNTED,
     Cumulative,
     Truth,
     judge,
@@ -85,27 +83,6 @@ def test_a_window_in_which_the_emulator_missed_frames_has_no_truth() -> None:
     truth = Truth(None, course([10**5] * 4), None, missed=course([0, 0, 1, 0]))
     assert truth.over(START, START + 2 * MS)[2] is None
     assert truth.over(START + MS, START + 3 * MS) == (None, None, "link missed frames")
-
-
-@pytest.mark.parametrize(("lost_byte", "truth"), [(0, 8e6), (250, 6e6), (1000, 0.0), (1001, None)])
-def test_a_link_that_seems_to_lose_more_than_it_carries_has_no_truth(lost_byte: int, truth: float | None) -> None:
-    """Packets that were lost behind it were never counted there: 0 bit/s would be a wrong answer."""
-
-    class Counted(Account):
-        def knows(self, begin_ns: float, end_ns: float) -> bool:
-            return True
-
-        def lost(self, bit_per_s: float, begin_ns: float, end_ns: float) -> float:
-            return float(lost_byte)
-
-        def crossed(self, begin_ns: float, end_ns: float) -> float:
-            return 0.0
-
-    nothing = np.zeros(3)
-    counter = Counted(START, MS, nothing, nothing, nothing)
-    available, capacity, why = Truth(8 * 10**6, None, None, link_counter=counter).over(START, START + MS)
-    assert (available, capacity) == (truth, 8e6 if truth is None else 8e6 - 8e3 * lost_byte)
-    assert why == (UNACCOUNTED if truth is None else None)
 
 
 def estimates(**changed: Any) -> pl.DataFrame:

@@ -97,21 +97,24 @@ class Account:
         return float(high - low)
 
     def lost(self, bit_per_s: float, begin_ns: float, end_ns: float) -> float:
-        """Bytes that a link of this rate had to carry in a window and did not, although its queue was full enough.
+        """Bytes that a link of this rate did not carry in a window's time, although its queue was full enough.
 
-        The link is looked at while that left it which had come in the window. A bucket that was full gives more than
-        the rate at first: that is no gain. What left is counted where it comes in at the next device, which may be
-        late: then it seems lost at the end of a window, and is made up for behind it.
+        The link is looked at while that left it which had come in the window. Where the queue grew meanwhile, that
+        takes longer than the window: then what was lost counts by its share of that time. A bucket that was full gives
+        more than the rate at first: that is no gain. What left is counted where it comes in at the next device, which
+        may be late: then it seems lost at the end of a window, and is made up for behind it.
         """
-        return self.lost_while_busy(bit_per_s, begin_ns, end_ns)[0]
+        lost, _, looked_ns = self.lost_while_busy(bit_per_s, begin_ns, end_ns)
+        carries = bit_per_s / 8e9 * (end_ns - begin_ns)
+        return min(carries, lost * (end_ns - begin_ns) / looked_ns) if looked_ns else 0.0
 
-    def lost_while_busy(self, bit_per_s: float, begin_ns: float, end_ns: float) -> tuple[float, float]:
-        """The same, and for how long, ns, the queue was full enough to show it."""
+    def lost_while_busy(self, bit_per_s: float, begin_ns: float, end_ns: float) -> tuple[float, float, float]:
+        """Bytes lost, how long, ns, the queue was full enough to show it, and how long the link was looked at."""
         import numpy as np
 
         first, last = self._leaves(begin_ns), self._leaves(end_ns)
         if last - first < _LEAST_BINS:
-            return 0.0, 0.0
+            return 0.0, 0.0, 0.0
         in_a_bin = bit_per_s / 8e9 * self.bin_ns
         until = min(last + _CAUGHT_UP_NS // self.bin_ns, len(self.left) - 1)
         busy = (self.came - self.left)[first:until] >= _BUSY_BINS * in_a_bin
@@ -126,7 +129,7 @@ class Account:
             for_good = np.minimum.accumulate(short[::-1])[::-1]
             lost += float(for_good[inside - begin] - for_good[0])
             busy_ns += float((inside - begin) * self.bin_ns)
-        return max(0.0, lost), busy_ns
+        return max(0.0, lost), busy_ns, float((last - first) * self.bin_ns)
 
     def _place(self, at_ns: float) -> float:
         return min(max((at_ns - self.from_ns) / self.bin_ns, 0.0), len(self.left) - 1.0)

@@ -62,8 +62,6 @@ _LATE_SHARE: Final = 0.01
 #: The same for a window whose ends are less sure than this share of its length: clocks of two machines.
 _CLOCK_SHARE: Final = 0.05
 _LINK_BIN_NS: Final = 10_000_000
-#: More seems lost than the link carries at all: packets were lost behind it, on a machine that had no time for them.
-UNACCOUNTED: Final = "counts of the link do not add up"
 #: Notes of the instrument that state that a window was not the path's alone.
 _SPOILING_NOTES: Final = {"receiver_overloaded": "receiver overloaded"}
 
@@ -155,10 +153,7 @@ class Truth:
         if capacity is None:
             return None, None, "not logged"
         if self.link_counter is not None and self.link_counter.knows(begin_ns, end_ns):
-            lost = 8.0 * self.link_counter.lost(capacity, begin_ns, end_ns) / span_s
-            if lost > capacity:
-                return None, capacity, UNACCOUNTED
-            carried = capacity - lost
+            carried = capacity - 8.0 * self.link_counter.lost(capacity, begin_ns, end_ns) / span_s
             came = self.link_counter.crossed(begin_ns, end_ns)
             return max(0.0, carried - 8.0 * came / span_s), carried, None
         if self.cross is None:
