@@ -13,7 +13,8 @@ import random
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -186,11 +187,7 @@ def disrupt(arguments: argparse.Namespace, program: Path, machine: Any) -> None:
     modules = Modules(found.modules).ordered(("virtio_pci", "virtio_net"))
     rng = random.Random(arguments.seed)
     until = time.monotonic() + 60 * arguments.most_minutes
-    witnesses = [
-        subprocess.Popen([program, "witness", str(host), str(BOUND_US)], stdout=subprocess.PIPE, text=True)
-        for host in (1, 2, 3)
-    ]
-    with tempfile.TemporaryDirectory(prefix="vtare-disruptions-") as name:
+    with three_witnesses(program) as ports, tempfile.TemporaryDirectory(prefix="vtare-disruptions-") as name:
         files = Path(name)
         entries = [*(cpio.directory(place) for place in ("dev", "proc", "sys", "modules"))]
         entries += [cpio.device("dev/console", 5, 1), cpio.file("init", program.read_bytes(), executable=True)]
@@ -200,47 +197,57 @@ def disrupt(arguments: argparse.Namespace, program: Path, machine: Any) -> None:
         image = files / "image.cpio"
         image.write_bytes(cpio.archive(entries))
         subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", str(files / "snapshots.qcow2"), "1G"], check=True)
+        addresses = ",".join(f"10.0.2.2:{port}" for port in ports)
+
+        def start(label: str, incoming: bool) -> Any:
+            return machine(files, label, image, found.image, vmclock=False, incoming=incoming, witnesses=addresses)
+
+        guest = Guest(start, start("first", False), files)
         try:
-            ports = [witness.stdout.readline().strip() for witness in witnesses if witness.stdout]
-            addresses = ",".join(f"10.0.2.2:{port}" for port in ports)
-
-            def start(label: str, incoming: bool) -> Any:
-                return machine(files, label, image, found.image, vmclock=False, incoming=incoming, witnesses=addresses)
-
-            guest = Guest(start, start("first", False), files)
-            try:
-                print(f"guest beside three witnesses: {guest.machine.lines.readline().decode().strip()}", flush=True)
-                begun = time.monotonic()
-                kinds = [KINDS[number % len(KINDS)] for number in range(arguments.witnessed)]
-                rng.shuffle(kinds)
-                for done, kind in enumerate(kinds):
-                    if time.monotonic() > until:
-                        print(f"  ended by --most-minutes after {done} of {len(kinds)}", flush=True)
-                        break
-                    # 1 ms to the longest, short ones as often as long ones.
-                    guest.judge(kind, 1e-3 * (arguments.longest_s / 1e-3) ** rng.random())
-                hours = (time.monotonic() - begun) / 3600
-            finally:
-                guest.machine.end()
-            show(guest.counts, hours)
-            beside_threads(program, ",".join(f"127.0.0.1:{port}" for port in ports))
+            print(f"guest beside three witnesses: {guest.machine.lines.readline().decode().strip()}", flush=True)
+            begun = time.monotonic()
+            kinds = [KINDS[number % len(KINDS)] for number in range(arguments.witnessed)]
+            rng.shuffle(kinds)
+            for done, kind in enumerate(kinds):
+                if time.monotonic() > until:
+                    print(f"  ended by --most-minutes after {done} of {len(kinds)}", flush=True)
+                    break
+                # 1 ms to the longest, short ones as often as long ones.
+                guest.judge(kind, 1e-3 * (arguments.longest_s / 1e-3) ** rng.random())
+            hours = (time.monotonic() - begun) / 3600
         finally:
-            for witness in witnesses:
-                witness.kill()
-                witness.wait()
+            guest.machine.end()
+        show(guest.counts, hours)
+        beside_threads(program, ports, KEPT_S)
 
 
-def beside_threads(program: Path, addresses: str) -> None:
+@contextmanager
+def three_witnesses(program: Path) -> Iterator[list[str]]:
+    """Their ports."""
+    witnesses = [
+        subprocess.Popen([program, "witness", str(host), str(BOUND_US)], stdout=subprocess.PIPE, text=True)
+        for host in (1, 2, 3)
+    ]
+    try:
+        yield [witness.stdout.readline().strip() for witness in witnesses if witness.stdout]
+    finally:
+        for witness in witnesses:
+            witness.kill()
+            witness.wait()
+
+
+def beside_threads(program: Path, ports: list[str], kept_s: int) -> None:
     """A page on this host: CPU time alone, and false disruptions beside 100 busy threads."""
+    addresses = ",".join(f"127.0.0.1:{port}" for port in ports)
     for threads in (0, 100):
-        words = [str(program), "keep", str(KEPT_S), str(threads), addresses]
+        words = [str(program), "keep", str(kept_s), str(threads), addresses]
         found = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
         name = f"page beside {threads} threads"
         cpu = figure(f"{name}/CPU", found["cpu"])
         stated = figure(f"{name}/false disruptions", found["disruptions"])
         vouched = figure(f"{name}/rounds vouched for", found["vouched"] / found["rounds"])
         shares = f"{100 * vouched:.1f} % vouched for, {100 * cpu:.2f} % of a CPU"
-        print(f"  {name}: {stated} disruptions in {KEPT_S} s, {shares}")
+        print(f"  {name}: {stated} disruptions in {kept_s} s, {shares}", flush=True)
 
 
 def show(counts: dict[str, Counts], hours: float) -> None:
