@@ -14,6 +14,7 @@ import os
 import platform
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
@@ -47,6 +48,7 @@ def parsed(parser: argparse.ArgumentParser) -> argparse.Namespace:
     parser.add_argument("--json", action="store_true", help="print one JSON document with all figures by name")
     parser.add_argument("--write", action="store_true", help="keep what is printed in RESULTS.md as well, newest first")
     found = parser.parse_args()
+    signal.signal(signal.SIGTERM, _end)
     if found.json and found.write:
         parser.error("--json and --write are two forms of one run: use one of them")
     if found.write:
@@ -83,6 +85,12 @@ def programs(text: str | None, *commands: list[str]) -> int:
 def cargo(package: str, *words: str) -> list[str]:
     """The command that runs a benchmark in Rust."""
     return ["cargo", "run", "--quiet", "--release", "--locked", "-p", package, "--", *words]
+
+
+def _end(number: int, _: object) -> None:
+    """End as by Ctrl-C: what was started ends with it."""
+    _ENDED_EARLY.append(128 + number)
+    sys.exit(128 + number)
 
 
 def _keep_what_is_printed() -> None:
