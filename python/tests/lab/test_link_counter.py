@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from vtare.errors import BadInput
 from vtare.topology.clock_relation import CLOCKS_SCHEMA, ClockComparison, ClockRelation
-from vtare.topology.link_counter import BEHIND_THE_LINK, LINK_COUNTER_LOG, NAMES, Account, read_account
+from vtare.topology.link_counter import BEHIND_THE_LINK, LINK_COUNTER_LOG, NAMES, Account, read_account, read_joined
 from vtare.topology.path import PathSpec, Phase
 from vtare.topology.truth import SENT_LOG, Truth, judge, read_link_counter, read_path, read_truth
 
@@ -269,3 +269,19 @@ def test_where_one_machine_does_not_count_nothing_was_counted(tmp_path: Path) ->
     write_account(tmp_path / LINK_COUNTER_LOG, {"came": [1]})
     with pytest.raises(BadInput, match="left not counted"):
         read_account(tmp_path / LINK_COUNTER_LOG)
+
+
+def test_packets_that_seem_to_leave_before_they_came_are_no_queue(tmp_path: Path) -> None:
+    # A packet each 40 bins passes an idle link within a bin; the clock behind it is compared a third of a bin off.
+    came = np.where(np.arange(4000) % 40 == 0, 1500, 0)
+    came[3900:] = 0
+    ends = []
+    for name, ahead in (("router", 0), ("responder", BIN_NS // 3)):
+        file = tmp_path / f"{name}.parquet"
+        write_account(file, {"came": came.tolist(), "cross": came.tolist(), "left": came.tolist()})
+        relation = ClockRelation(tuple(ClockComparison(at, ahead - 100, ahead + 100) for at in (START, START + 10**9)))
+        ends.append((file, relation))
+    seen = read_joined(ends)
+    assert seen.lost(RATE, *window(80, 3000)) == 0.0
+    assert (seen.came - seen.left).max() <= 1500
+    assert np.median(seen.came - seen.left) == pytest.approx(0.0, abs=1)

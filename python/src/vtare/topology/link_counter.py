@@ -67,15 +67,21 @@ class Account:
     left: NDArray[np.float64]
 
     @classmethod
-    def of(cls, from_ns: int, bin_ns: int, counted: Mapping[str, NDArray[Any]]) -> Self:
+    def of(cls, from_ns: int, bin_ns: int, counted: Mapping[str, NDArray[Any]], *, unsure_ns: float = 0.0) -> Self:
         """The account of bins: bytes in each, under each of `NAMES`.
 
-        What was dropped at a full queue came and never leaves: `came` is less by these bytes from then on.
+        What was dropped at a full queue came and never leaves: `came` is less by these bytes from then on. On two
+        clocks, which are `unsure_ns` apart at most, a packet may seem to leave before it came: a queue that is shorter
+        for so long only is none.
         """
         import numpy as np
+        from scipy.ndimage import grey_closing
 
         came, cross, left = (np.concatenate([[0.0], np.cumsum(counted[name].astype(np.float64))]) for name in NAMES)
-        dropped = np.minimum.accumulate((came - left)[::-1])[::-1]
+        queue = came - left
+        if unsure_ns:
+            queue = grey_closing(queue, size=3 + 2 * int(unsure_ns // bin_ns))
+        dropped = np.minimum.accumulate(queue[::-1])[::-1]
         return cls(from_ns, bin_ns, came - dropped, cross, left)
 
     def knows(self, begin_ns: float, end_ns: float) -> bool:
@@ -174,7 +180,9 @@ def read_joined(ends: Sequence[tuple[Path, ClockRelation]]) -> Account:
         for name in names:
             total = np.concatenate([[0.0], np.cumsum(counted[name].astype(np.float64))])
             joined[name] = np.diff(np.interp(grid, edges, total))
-    return Account.of(from_ns, bin_ns, joined)
+    # Between two machines, each relation is that unsure; bins that fall between bins are as unsure as one.
+    unsure_ns = bin_ns + sum(relation.bound_ns for _, relation in ends)
+    return Account.of(from_ns, bin_ns, joined, unsure_ns=unsure_ns)
 
 
 def _read(path: Path, names: Sequence[str]) -> tuple[int, int, dict[str, NDArray[Any]]]:
