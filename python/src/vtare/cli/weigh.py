@@ -61,10 +61,23 @@ if TYPE_CHECKING:
 )
 @click.option("--burst", type=Whole(2, 1000), metavar="N", help="Also start N instances at once, until all have begun.")
 @click.option(
+    "--server",
+    type=Whole(1, 65_535),
+    metavar="PORT",
+    help="The command is a server on this port ({port} in it): measure its replies to GET / (p50, p99, highest rate).",
+)
+@click.option(
+    "--request",
+    metavar="TEXT",
+    help="Send this to the server instead, with \\r, \\n, \\xHH: 'PING\\r\\n'. A reply has as many bytes as the first.",
+)
+@click.option("--client", metavar="COMMAND", help="Time this client of the server instead.")
+@click.option(
     "--fail-if",
     multiple=True,
     metavar="LIMIT",
-    help="Exit with 1 where this is shown: 'gvisor wall slower by 20 %'; also cpu, memory, peak, start, exec, burst.",
+    help="Exit with 1 where this is shown: 'gvisor wall slower by 20 %'; also cpu, memory, peak, start, exec, burst; "
+    "of a server p50, p99, rate.",
 )
 @click.option(
     "--timeout", type=Time(above=True), default="10 min", metavar="TIME", help="The longest run of the command."
@@ -89,6 +102,9 @@ def weigh(
     cpus: int | None,
     memory: int | None,
     burst: int | None,
+    server: int | None,
+    request: str | None,
+    client: str | None,
     fail_if: tuple[str, ...],
     timeout: float,
     write: tuple[str, ...],
@@ -112,6 +128,7 @@ def weigh(
     from vtare.terminal.ab import shown_progress
     from vtare.terminal.weigh import show_weighed
     from vtare.weigh.image import given_root
+    from vtare.weigh.server import Server
     from vtare.weigh.starts import BURST
     from vtare.weigh.verdict import WeighedOutcome, document, read_platform_limit
     from vtare.weigh.weighing import names_of, read_platforms
@@ -120,7 +137,15 @@ def weigh(
     (listed,) = read_commands([shlex.join(words) if len(words) > 1 else words[0]], least=1)
     platforms = read_platforms(on)
     files = [read_form(text, ("html", "json"), printed=not as_json) for text in write or ()]
-    limits = [read_platform_limit(text, names_of(platforms)) for text in fail_if or ()]
+    if server is None and (client is not None or request is not None):
+        raise BadInput(wording.NEEDS_SERVER)
+    if client is not None and request is not None:
+        raise BadInput(wording.CLIENT_OR_REQUEST)
+    if server is not None and burst is not None:
+        raise BadInput(wording.SERVER_ALONE)
+    client_command = None if client is None else read_commands([client], least=1)[0]
+    served = None if server is None else Server(server, request, client_command)
+    limits = [read_platform_limit(text, names_of(platforms), served) for text in fail_if or ()]
     if burst is None and any(limit.figure == BURST for limit in limits):
         raise BadInput(wording.NO_BURST)
     if burst is not None and memory is not None:
@@ -144,6 +169,7 @@ def weigh(
             listed, platforms, asked,
             binary=program, resources=resources, timeout_s=timeout,
             rng=np.random.default_rng(drawn), show=show, limits=watched, root=root, burst=burst,
+            server=served,
         )  # fmt: skip
     outcome = WeighedOutcome(weighed, listed, drawn, limits, machine, burst)
     if as_json:

@@ -117,8 +117,8 @@ class WeighedPlatform(TypedDict):
     ]
     runs: Annotated[
         list[dict[str, float | None]],
-        "wall time, CPU time, start, stop, whole and CPU time outside in ns, peak memory and memory in all in B; null: "
-        "not known",
+        "wall time, CPU time, start, stop, whole and CPU time outside in ns, peak memory and memory in all in B; of a "
+        "server p50, p99 and start in ns, rate in replies per second, memory in all in B; null: not known",
     ]
     starts: Annotated[
         dict[str, list[float | None]],
@@ -177,12 +177,23 @@ class Reasons(TypedDict):
     platforms: list[ReasonsOfPlatform]
 
 
+class ServerDocument(TypedDict):
+    """The server that was weighed."""
+
+    port: int
+    request: Annotated[str | None, "with escapes; null: GET / by HTTP"]
+    client: Annotated[str | None, "the command whose wall time was taken; null: vtare's own requests"]
+    per_s: Annotated[float | None, "requests per second of p50 and p99"]
+    connections: Annotated[int | None, "those of the rate"]
+
+
 class Weighing(TypedDict):
     """`vtare weigh`."""
 
     schema: Literal["vtare.weigh/1"]
     answer: Answered
     command: str
+    server: Annotated[ServerDocument | None, "null: the command is no server"]
     root: Annotated[
         str | None, "the image or directory whose files it ran on, on the host by chroot; null: this machine's files"
     ]
@@ -194,7 +205,7 @@ class Weighing(TypedDict):
     burst: Annotated[int | None, "starts at once; null: not asked for"]
     rounds: int
     void_rounds: Annotated[int, "left out: the command left processes behind, or was stopped meanwhile"]
-    ranking: Annotated[list[str], "the platforms by wall time, the cheapest first, without the host"]
+    ranking: Annotated[list[str], "the platforms by wall time (of a server: p50), the cheapest first, without the host"]
     platforms: list[WeighedPlatform]
     refused: Annotated[dict[str, str], "platforms on which the command does not run, with the reason"]
     absent: Annotated[dict[str, str], "platforms that do not work here, with the reason"]
