@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use connection::{Asked, Connection, Ends};
 use reply::{Broken, Reply};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::json;
 use vtare_sys::{clocks, process};
 use vtare_units::{Monotonic, Span, Timestamp};
@@ -37,7 +38,7 @@ pub(crate) struct RequestsArguments {
     #[arg(value_name = "HOST:PORT", required = true)]
     servers: Vec<SocketAddr>,
 
-    /// What is sent, with \r, \n, \t, \0, \\ and \xHH; a reply has as many bytes as the first one [default: GET / by HTTP]
+    /// What is sent, with \r, \n, \t, \0, \\ and \xHH; a reply has as many bytes as the first one (else GET / by HTTP)
     #[arg(long, value_name = "TEXT", value_parser = unescaped)]
     request: Option<Bytes>,
 
@@ -203,7 +204,7 @@ fn first_reply(
         };
         let broken = match done {
             Ok(reply) => return Ok(Some(reply)),
-            Err(_) if context.stop_requested() => return Ok(None),
+            Err(_) if context.stop_requested() || reader_is_gone() => return Ok(None),
             Err(broken) => broken,
         };
         clocks::sleep_until(now() + PAUSE)?;
@@ -211,6 +212,15 @@ fn first_reply(
             return Err(Failure::Peer(broken.to_string()));
         }
     }
+}
+
+/// Whether nobody reads what this program prints: who started it may have been killed before it could ask to end with
+/// that process.
+fn reader_is_gone() -> bool {
+    let stdout = std::io::stdout();
+    let mut pipe = [PollFd::new(&stdout, PollFlags::empty())];
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut pipe, Some(&at_once)).is_ok_and(|_| pipe[0].revents().contains(PollFlags::ERR))
 }
 
 /// Asks at fixed times.

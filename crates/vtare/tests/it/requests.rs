@@ -2,10 +2,11 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::common::{pause, vtare_line};
+use crate::common::{VTARE, pause, vtare_line};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
@@ -113,4 +114,16 @@ fn nobody_there_is_an_error_in_bounded_time_and_no_request_only_waits() {
     assert!(vtare_line(&format!("requests {silent} --requests 0 --seconds 0.0")).json()["first_ns"].as_u64() > Some(0));
     let free = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("there is a port");
     vtare_line(&format!("requests {free} --wait 0.2")).refused(4, &["refused"]);
+}
+
+#[test]
+fn it_waits_for_no_server_where_nobody_reads_its_answer() {
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("there is a port");
+    let mut child = Command::new(VTARE)
+        .args(["requests", &free.to_string(), "--wait", "600"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    drop(child.stdout.take());
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
 }
