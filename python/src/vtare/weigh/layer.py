@@ -39,6 +39,7 @@ _NETWORK: Final = ("hosts", "resolv.conf")
 #: Options of `ps` that list containers by their names.
 _NAMED: Final = ("--all", "--quiet", "--filter")
 _COPY_S: Final = 600.0
+_TRIES: Final = 3
 _OTHERS: Final = (*(f"/{name}" for name in _OWN), "/var/lib/containers", "/var/lib/docker", str(PLACES))
 
 
@@ -199,8 +200,12 @@ def end_in(place: Path) -> None:
     """End the containers or sandboxes of this place that were not ended by their own tool."""
     platform = _platform(place)
     if platform == "podman":
-        named = run_tool(podman.podman("ps", *_NAMED, f"name=^{place.name}(-[0-9]+)?$")).split()
-        run_tool(podman.podman("rm", "--force", "--ignore", "--time", "0", place.name, *named))
+        for _ in range(_TRIES):
+            # One that is just being made or removed is refused.
+            with suppress(ToolFailed):
+                named = run_tool(podman.podman("ps", *_NAMED, f"name=^{place.name}(-[0-9]+)?$")).split()
+                run_tool(podman.podman("rm", "--force", "--ignore", "--time", "0", place.name, *named))
+                return
     elif platform == "docker":
         with suppress(ToolFailed):
             for one in run_tool(("docker", "ps", *_NAMED, f"name=^{place.name}(-[0-9]+)?$")).split():
