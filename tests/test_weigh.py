@@ -279,6 +279,19 @@ def test_a_client_is_timed_and_what_is_no_server_is_an_error(words: list[str], t
     assert served(port) == []
 
 
+def test_instances_of_a_server_are_added_until_the_time_ends(words: list[str], tmp_path: Path) -> None:
+    first = 21_000 + os.getpid() % 10_000
+    options = (*HERE, "--server", str(first), "--density", "2s", "--max-time", "30s", "--json")
+    document = json.loads(run(words, *options, "--", *SERVER, directory=tmp_path).stdout)
+    validate(document)
+    host, sandbox = document["density"]["platforms"]
+    assert (host["name"], sandbox["name"]) == ("host", "bubblewrap")
+    for one in (host, sandbox):
+        assert (one["reason"], one["levels"][0]["instances"]) == (None, 1)
+        assert 0 < one["levels"][0]["p99_ns"] < 10e9
+    assert served(first) == served(first + 1) == []
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_server_ends_with_what_measures_it(
     number: signal.Signals, words: list[str], tmp_path: Path, port: int

@@ -187,6 +187,32 @@ class ServerDocument(TypedDict):
     connections: Annotated[int | None, "those of the rate"]
 
 
+class DensityLevel(TypedDict):
+    """Instances that ran at once."""
+
+    instances: int
+    p99_ns: Annotated[float | None, "null: too few replies came"]
+
+
+class DensityOfPlatform(TypedDict):
+    """How many instances fit on a platform."""
+
+    name: str
+    fits: Annotated[int, "the most that kept the limit; at least this many where nothing breaks it; 0: not even one"]
+    breaks: Annotated[int | None, "the least that did not keep it; null: none was tried"]
+    ended: Annotated[str, "p99: known to one instance; else what ended the search: most, memory, time or failed"]
+    reason: str | None
+    levels: list[DensityLevel]
+
+
+class DensityDocument(TypedDict):
+    """How many instances of a server fit until p99 exceeds a limit."""
+
+    limit_ns: float
+    per_s: Annotated[float, "requests per second to each instance"]
+    platforms: list[DensityOfPlatform]
+
+
 class Weighing(TypedDict):
     """`vtare weigh`."""
 
@@ -203,6 +229,7 @@ class Weighing(TypedDict):
     stopped: Annotated[str | None, "known, time, pairs or interrupted; null where nothing was compared"]
     elapsed_s: float | None
     burst: Annotated[int | None, "starts at once; null: not asked for"]
+    density: Annotated[DensityDocument | None, "null: not asked for"]
     rounds: int
     void_rounds: Annotated[int, "left out: the command left processes behind, or was stopped meanwhile"]
     ranking: Annotated[list[str], "the platforms by wall time (of a server: p50), the cheapest first, without the host"]

@@ -156,7 +156,39 @@ def port_not_free(port: int) -> str:
     return f"port {port} was still in use 5 s after the server before it was ended"
 
 
-NEEDS_SERVER: Final = "--client and --request are about a server. Add --server PORT"
+def density(limit: str, per_s: float, fits: Sequence[str]) -> str:
+    return f"Instances until p99 exceeds {limit}, each with {per_s:.3g} requests/s: {', '.join(fits)}."
+
+
+DENSITY_ENDED: Final[Mapping[str, str]] = {"memory": " (memory ran out)", "time": " (time ran out)", "most": ""}
+
+
+def fits(name: str, count: int, below: int | None, ended: str) -> str:
+    if below == count + 1:
+        return f"{name} {count}"
+    return f"{name} {f'at least {count}' if below is None else f'{count} to {below - 1}'}{DENSITY_ENDED.get(ended, '')}"
+
+
+def filling(name: str, instances: int) -> str:
+    return f"{plural(instances, 'instance')} on {name}"
+
+
+def no_density(name: str, reason: str) -> str:
+    return f"more instances on {name} failed: {reason}"
+
+
+NEEDS_SERVER: Final = "--client, --request and --density are about a server. Add --server PORT"
+DENSITY_OR_CLIENT: Final = "--density is about vtare's own requests. Leave --client out"
+DENSITY_IN_LIMIT: Final = "--density and --memory exclude each other: one limit would hold all instances. Leave one out"
+
+
+def density_needs_port(most: int) -> str:
+    return (
+        f"--density: each instance needs a port of its own, up to {most} from PORT on. Write {{port}} where the "
+        "command has it, and choose a lower PORT"
+    )
+
+
 CLIENT_OR_REQUEST: Final = "--client and --request exclude each other. Name one of them"
 SERVER_ALONE: Final = "--server and --burst exclude each other. Leave one out"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vtare.terminal.tables import print_lines
-from vtare.weigh.verdict import answer, basis, headings, notes, reasons, rows
+from vtare.weigh.verdict import answer, basis, density_text, headings, notes, reasons, rows
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,6 +23,8 @@ def show_weighed(console: Console, weighed: Weighed) -> None:
         drop = [10, 9, 8, 7, 5] if weighed.server is None else [6]
         print_lines(console, [headings(weighed), *platforms], drop=drop)
         console.print()
+    if (density := density_text(weighed)) is not None:
+        console.print(density)
     for (_, heading), *lines in reasons(weighed):
         console.print(heading)
         width = max(len(time) for time, _ in lines)

@@ -17,7 +17,7 @@ from vtare.report.text import words
 from vtare.sentences import titles
 from vtare.sentences import weigh as wording
 from vtare.weigh.runner import FIGURES, START, STOP, WHOLE
-from vtare.weigh.verdict import answer, basis, headings, notes, ranked, rows
+from vtare.weigh.verdict import answer, basis, density_text, headings, notes, ranked, rows
 
 if TYPE_CHECKING:
     from vtare.ab.compare import Compared
@@ -43,7 +43,14 @@ def weighed_page(outcome: WeighedOutcome) -> str:
     machine = ", ".join(str(outcome.machine.get(key) or "unknown") for key in ("hostname", "cpu_model", "kernel"))
     limits = [wording.limit_state(limit.text, limit.state(weighed)) for limit in outcome.limits]
     burst = [] if outcome.burst is None else [wording.burst_of(outcome.burst)]
-    beneath = [*limits, *burst, *([] if compared is None else [basis(compared)]), *notes(weighed)]
+    density = density_text(weighed)
+    beneath = [
+        *([] if density is None else [density]),
+        *limits,
+        *burst,
+        *([] if compared is None else [basis(compared)]),
+        *notes(weighed),
+    ]
     figures = [
         *([_causes(explained)] if explained else []),
         *([] if compared is None or weighed.server else [_phases(compared)]),

@@ -21,7 +21,7 @@ from vtare.sentences import weigh as wording
 from vtare.weigh.runner import MEMORY, START, RefusedThere, first_line, reading_figure
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from vtare.ab.commands import Command
@@ -66,6 +66,8 @@ class Server:
     port: int
     request: str | None = None
     client: Command | None = None
+    #: The p99 in s that instances at once are to keep; None: nobody asks how many fit.
+    density_s: float | None = None
 
     @property
     def figures(self) -> tuple[Figure, ...]:
@@ -134,6 +136,35 @@ class ServerRunner:
             for key, value in took.items()
         }
         return [Measured(begin, wall or whole, 0, 0, readings=readings)], MachineTime(None, None, None, None, whole)
+
+    @property
+    def until(self) -> float:
+        """A run that still goes on then (`time.monotonic`) is ended."""
+        return self._runner.until
+
+    @until.setter
+    def until(self, when: float) -> None:
+        self._runner.until = when
+
+    def p99_of(
+        self, name: str, instances: int, per_s: float, beside: Callable[[], float]
+    ) -> tuple[float | None, float]:
+        """The p99 of many instances at once, each on its port and asked at this rate, and what `beside` gave then.
+
+        It is None where too few replies came.
+
+        Raises:
+            RefusedThere: one does not run.
+            OutOfTime: they still ran when the time was over.
+        """
+        ports = range(self.server.port, self.server.port + instances)
+        for port in ports:
+            _wait_until_free(name, port)
+        wanted = stats.least_n(_QUANTILES[P99])
+        requests = max(-(-wanted // instances), round(per_s))
+        with self._runner.running(name, *map(self._words_at, ports)) as running:
+            answer = self._ask(running, ports, requests=requests, per_s=per_s, seconds=0.0)
+            return _figures(answer)[P99], beside()
 
     def _words_at(self, port: int) -> list[str]:
         return [word.replace(PORT, str(port)) for word in self._words]

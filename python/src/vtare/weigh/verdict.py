@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from vtare.ab.figures import Figure
     from vtare.ab.trials import Measured
     from vtare.records import comparisons
+    from vtare.weigh.density import Density
     from vtare.weigh.server import Server
     from vtare.weigh.weighing import Weighed
     from vtare.weigh.why import Amount, Why
@@ -148,6 +149,14 @@ def _answer(weighed: Weighed, compared: Compared) -> str:
     return wording.least(first, costs[first], named[1:])
 
 
+def density_text(weighed: Weighed) -> str | None:
+    """How many instances fit on each platform; None where nobody asked."""
+    if (dense := weighed.density) is None:
+        return None
+    fits = [wording.fits(one.platform, one.fits, one.breaks, one.ended) for one in dense.fits]
+    return wording.density(quantity_in("ns").text(dense.limit_ns), dense.per_s, fits)
+
+
 def notes(weighed: Weighed) -> list[str]:
     """What must be read with the answer, a line each."""
     compared = weighed.compared
@@ -155,9 +164,11 @@ def notes(weighed: Weighed) -> list[str]:
     apart = [] if compared is None else [one.text for one in compared.commands if one.text in weighed.apart]
     served = weighed.server
     asked = served is not None and served.server.client is None and compared is not None
+    dense = () if weighed.density is None else weighed.density.fits
     return [
         *([wording.asked_at(served.per_s, CONNECTIONS)] if served is not None and asked else []),
         *([wording.no_figure(P99, why)] if asked and (why := _why_not(compared, P99)) else []),
+        *(wording.no_density(one.platform, one.reason) for one in dense if one.reason is not None),
         *([] if weighed.root is None else [wording.same_root(weighed.root)]),
         *(wording.refused(name, reason) for name, reason in weighed.refused.items()),
         *(wording.absent(name, reason) for name, reason in weighed.absent.items()),
@@ -296,6 +307,7 @@ def document(outcome: WeighedOutcome) -> comparisons.Weighing:
         "stopped": None if compared is None else compared.stopped,
         "elapsed_s": None if compared is None else compared.elapsed_s,
         "burst": outcome.burst,
+        "density": _density(weighed.density),
         "rounds": 0 if compared is None else len(compared.pairs),
         "void_rounds": 0 if compared is None else compared.void,
         "ranking": [] if compared is None else [name_of(weighed, one) for one in ranked(compared)],
@@ -340,6 +352,22 @@ def _server(weighed: Weighed) -> comparisons.ServerDocument | None:
         "per_s": weighed.server.per_s if is_asked else None,
         "connections": CONNECTIONS if is_asked else None,
     }
+
+
+def _density(dense: Density | None) -> comparisons.DensityDocument | None:
+    if dense is None:
+        return None
+    return {
+        "limit_ns": dense.limit_ns,
+        "per_s": dense.per_s,
+        "platforms": [
+            {
+                "name": one.platform, "fits": one.fits, "breaks": one.breaks, "ended": one.ended, "reason": one.reason,
+                "levels": [{"instances": it.instances, "p99_ns": it.p99_ns} for it in one.levels],
+            }
+            for one in dense.fits
+        ],
+    }  # fmt: skip
 
 
 def _why(why: Why | None) -> comparisons.Reasons | None:

@@ -17,6 +17,7 @@ from vtare.process import ToolFailed
 from vtare.sentences import ab as ab_wording
 from vtare.sentences import weigh as wording
 from vtare.weigh.costs import why
+from vtare.weigh.density import Density, density
 from vtare.weigh.group import Group
 from vtare.weigh.launchers import LAUNCHERS
 from vtare.weigh.layer import remove_leftovers
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 _COMPARED: Final = 0.75
 _COMPARED_BESIDE_A_BURST: Final = 0.5
 """The share of the time after which the runs end: the rest is for entering and bursts, and then for the reasons."""
+_COMPARED_BESIDE_DENSITY: Final = 0.4
 _STARTED: Final = 0.85
 
 
@@ -50,7 +52,8 @@ class Weighed:
     `absent` are platforms that do not work here, `refused` those on which the command does not run, with the reason.
     `apart`: where the clock inside is another one, so that the start is all that is not the command's own time.
     `why` it costs that: None where no platform is slower. `root` is what all had the files of: None: this machine.
-    `started` is about instances that run, and many starts at once. `server`: what the command is, where it is one.
+    `started` is about instances that run, and many starts at once. `server`: what the command is, where it is
+    one; `density`: how many instances of it fit.
     """
 
     compared: Compared | None
@@ -61,6 +64,7 @@ class Weighed:
     root: str | None = None
     started: Started = field(default_factory=Started)
     server: ServerRunner | None = None
+    density: Density | None = None
 
     @property
     def figures(self) -> tuple[Figure, ...]:
@@ -170,10 +174,13 @@ def weigh(
         served = None if server is None else ServerRunner(runner, server, words, binary)
         measuring = served or runner
         first = _warm_up(measuring, command, list(launchers), refused, show)
-        if served is not None:
-            served.settle(list(first.values()), begin + asked.most_s - time.monotonic())
         runner.until = begin + 1.05 * asked.most_s
-        share = 1.0 if server is not None else _COMPARED if burst is None else _COMPARED_BESIDE_A_BURST
+        limit_s = None if server is None else server.density_s
+        share = _COMPARED if burst is None else _COMPARED_BESIDE_A_BURST
+        if server is not None:
+            share = 1.0 if limit_s is None else _COMPARED_BESIDE_DENSITY
+        if served is not None:
+            served.settle(list(first.values()), begin + share * asked.most_s - time.monotonic())
         before_reasons = replace(asked, most_s=share * asked.most_s)
         compared = None
         while compared is None and len(first) > 1:
@@ -191,7 +198,12 @@ def weigh(
                     raise BadInput(f"{command.text}: {error.reason}") from None
                 refused[error.name] = first_line(error.reason)
                 del first[error.name]
-        reasons, started = None, Started()
+        reasons, started, dense = None, Started(), None
+        if compared is not None and served is not None and limit_s is not None and compared.stopped != "interrupted":
+            try:
+                dense = density(served, list(first), limit_s, until=begin + asked.most_s, show=show)
+            except KeyboardInterrupt:
+                compared = replace(compared, stopped="interrupted")
         if compared is not None and server is None and compared.stopped != "interrupted":
             try:
                 before_reasons = replace(asked, most_s=_STARTED * asked.most_s)
@@ -202,7 +214,7 @@ def weigh(
             except KeyboardInterrupt:
                 compared = replace(compared, stopped="interrupted")
         source = None if root is None else root.name
-        return Weighed(compared, absent, refused, frozenset(runner.apart), reasons, source, started, served)
+        return Weighed(compared, absent, refused, frozenset(runner.apart), reasons, source, started, served, dense)
 
 
 def _warm_up(
