@@ -87,7 +87,7 @@ def test_a_client_is_timed_where_one_is_named(port: int) -> None:
     }  # fmt: skip
     out = io.StringIO()
     show_weighed(Console(file=out, width=80, highlight=False, markup=False), result)
-    assert out.getvalue().startswith("Time of the client: ")
+    assert out.getvalue().startswith("By the client's time, ")
     with pytest.raises(BadInput, match="Figures: wall, memory, start"):
         read_platform_limit("gvisor p99 slower", list(FACTORS), server)
 

@@ -106,11 +106,11 @@ NO_RATE: Final = "no reply came where several connections asked"
 
 
 def of_server(answer: str) -> str:
-    return f"Median latency: {answer}"
+    return f"By median latency, {answer[:1].lower()}{answer[1:]}"
 
 
 def of_client(answer: str) -> str:
-    return f"Time of the client: {answer}"
+    return f"By the client's time, {answer[:1].lower()}{answer[1:]}"
 
 
 def asked_at(per_s: float, connections: int) -> str:
