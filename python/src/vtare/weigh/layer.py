@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from vtare.errors import MachineCannot, VtareError
 from vtare.kernel_files import kernel_text
 from vtare.platforms import gvisor, podman
+from vtare.platforms.host import remove_work_directories
 from vtare.platforms.intake import open_below, put_regular
 from vtare.platforms.owner import own_prefix
 from vtare.platforms.rooted import BINARY, PLACES, ROOT, places_left, remove_files
@@ -230,6 +231,7 @@ def leftovers() -> tuple[Leftover, ...]:
 
 def remove_leftovers() -> None:
     """Remove what killed runs left; what cannot be removed now is no reason not to measure."""
+    remove_work_directories()
     for leftover in leftovers():
         if leftover.kept_because is None:
             with suppress(VtareError, OSError):
