@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -213,6 +214,99 @@ def test_real_programs_of_the_host_begin_within_the_time_that_their_tool_took(vt
 def test_the_host_beside_itself_is_one_more_host(words: list[str], tmp_path: Path) -> None:
     done = run(words, "--on", "host,host", "--rounds", "8", "--json", "--", "sleep 0.01", directory=tmp_path)
     assert json.loads(done.stdout)["ranking"] == ["host (2)"]
+
+
+#: A server that answers as any program does; its port is in its command.
+SERVER = ("/usr/bin/python3", "-m", "http.server", "--bind", "127.0.0.1", "{port}")
+
+
+def served(port: int) -> list[str]:
+    """Processes of the server on this port, and not of what starts it."""
+    return [one for one in running("http.server", str(port)) if one not in running("weigh")]
+
+
+@pytest.fixture
+def port() -> int:
+    """A port on which nobody listens."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        number: int = free.getsockname()[1]
+        return number
+
+
+@pytest.mark.parametrize("platform", [name for name in LAUNCHERS if name != "host"])
+def test_a_server_is_started_asked_and_ended_on_each_platform(
+    platform: str, words: list[str], vtare: Path, tmp_path: Path, port: int
+) -> None:
+    if (reason := LAUNCHERS[platform].missing(vtare)) is not None:
+        pytest.skip(reason)
+    options = ("--on", f"host,{platform}", "--server", str(port), "--rounds", "2", "--json")
+    done = run(words, *options, "--", *SERVER, directory=tmp_path)
+    document = json.loads(done.stdout)
+    validate(document)
+    assert done.returncode == 0, done.stdout
+    assert (document["ranking"], document["refused"]) == ([platform], {})
+    for one in document["platforms"]:
+        for figures in one["runs"]:
+            assert 0 < figures["p50"] <= (figures["p99"] or 1e12) < 5e12
+            assert figures["rate"] > 10
+            assert figures["start"] > 10e6
+    assert served(port) == []
+
+
+def test_a_client_is_timed_and_what_is_no_server_is_an_error(words: list[str], tmp_path: Path, port: int) -> None:
+    (tmp_path / "client.py").write_text(
+        f"import time, urllib.request; time.sleep(0.05); urllib.request.urlopen('http://127.0.0.1:{port}/').read()"
+    )
+    (tmp_path / "other.py").write_text(
+        f"import socket; kept, here = [], socket.create_server(('127.0.0.1', {port}))\n"
+        "while True: kept.append(here.accept()[0]); kept[-1].sendall(b'SSH-2.0-another')\n"
+    )
+    options = (*HERE, "--server", str(port), "--rounds", "2", "--json")
+    document = json.loads(
+        run(words, *options, "--client", "/usr/bin/python3 client.py", "--", *SERVER, directory=tmp_path).stdout
+    )
+    validate(document)
+    assert all(figures["wall time"] > 50e6 for one in document["platforms"] for figures in one["runs"])
+    for command, reason in (
+        (("true",), "the server ended before it was measured"),
+        (("sh", "-c", "echo no such route >&2; exit 3"), "no such route"),
+        (("/usr/bin/python3", "other.py"), "its reply is not HTTP/1"),
+    ):
+        done = run(words, *HERE, "--server", str(port), "--", *command, directory=tmp_path)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert reason in done.stderr
+    assert served(port) == []
+
+
+def test_instances_of_a_server_are_added_until_the_time_ends(words: list[str], tmp_path: Path) -> None:
+    first = 21_000 + os.getpid() % 10_000
+    options = (*HERE, "--server", str(first), "--density", "2s", "--max-time", "30s", "--json")
+    document = json.loads(run(words, *options, "--", *SERVER, directory=tmp_path).stdout)
+    validate(document)
+    host, sandbox = document["density"]["platforms"]
+    assert (host["name"], sandbox["name"]) == ("host", "bubblewrap")
+    for one in (host, sandbox):
+        assert (one["reason"], one["levels"][0]["instances"]) == (None, 1)
+        assert 0 < one["levels"][0]["p99_ns"] < 10e9
+    assert served(first) == served(first + 1) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_server_ends_with_what_measures_it(
+    number: signal.Signals, words: list[str], tmp_path: Path, port: int
+) -> None:
+    command = ["env", "--default-signal=INT", *words, *HERE, "--server", str(port), "--", *SERVER]
+    started = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, start_new_session=True)
+    wait_until("the server runs", lambda: len(served(port)) > 0)
+    # Only the program that people see: what it started ends by itself.
+    started.send_signal(number)
+    started.wait(timeout=60)
+    assert started.returncode == {signal.SIGINT: 130, signal.SIGTERM: 130, signal.SIGKILL: -9}[number]
+    wait_until("the server has ended", lambda: served(port) == [])
+    if number == signal.SIGKILL:
+        subprocess.run([*words[:-1], "clean"], check=True, timeout=60)
+    assert left() == []
 
 
 def test_an_interrupted_run_shows_what_is_known(words: list[str], tmp_path: Path) -> None:

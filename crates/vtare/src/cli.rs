@@ -19,7 +19,7 @@ use crate::sleep::Sleep;
 use crate::throughput::Throughput;
 use crate::{
     agent, avb, check, clock, commands, completions, costs, examples, exec, generate, help, instrument, lab, link,
-    link_counter, load_command, measure, rpm, rtt, schema, selftest, serve, shaper, torture, trials,
+    link_counter, load_command, measure, requests, rpm, rtt, schema, selftest, serve, shaper, torture, trials,
 };
 
 /// The command line of instrument `I`.
@@ -84,6 +84,9 @@ enum Command {
     /// Measure what single services of the kernel cost here
     #[command(hide = true)]
     Costs(costs::CostsArguments),
+    /// Ask a server and measure its replies
+    #[command(hide = true)]
+    Requests(requests::RequestsArguments),
     /// Print the schema of run.json, or the columns of the samples
     #[command(hide = true)]
     Schema(schema::SchemaArguments),
@@ -250,6 +253,7 @@ fn dispatch(command: &Command, quiet: bool) -> Result<Exit, Failure> {
         Command::LinkCounter(arguments) => link_counter::command(arguments, &context()?),
         Command::Trials(arguments) => trials::command(arguments, &context()?),
         Command::Costs(arguments) => costs::command(arguments, &context()?),
+        Command::Requests(arguments) => requests::command(arguments, &context()?),
         Command::Shaper(arguments) => shaper::command(arguments, &context()?),
         Command::Schema(arguments) => schema::command(arguments),
         Command::Help(arguments) => help::command(arguments, &parser()),

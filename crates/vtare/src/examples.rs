@@ -6,7 +6,7 @@ use clap::Command;
 type Examples = (&'static str, [(&'static str, &'static str); 2]);
 
 /// In the order of the help. The commands of the lab have theirs in the lab.
-const EXAMPLES: [Examples; 25] = [
+const EXAMPLES: [Examples; 26] = [
     (
         "check",
         [
@@ -179,6 +179,13 @@ const EXAMPLES: [Examples; 25] = [
         [
             ("costs", "what a system call, a page fault and others take here"),
             ("costs --count", "what each of the small programs asks of the kernel"),
+        ],
+    ),
+    (
+        "requests",
+        [
+            ("requests 127.0.0.1:8080", "latencies of GET / at a fixed rate, and the highest rate"),
+            (r"requests 127.0.0.1:6379 --request 'PING\r\n'", "the same of another protocol"),
         ],
     ),
     (

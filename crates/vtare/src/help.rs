@@ -75,8 +75,8 @@ mod tests {
     use super::*;
 
     /// What only programs start: in no list.
-    const PLUMBING: [&str; 9] =
-        ["measure", "agent", "link-counter", "shaper", "trials", "costs", "schema", "generate", "help"];
+    const PLUMBING: [&str; 10] =
+        ["measure", "agent", "link-counter", "shaper", "trials", "costs", "requests", "schema", "generate", "help"];
 
     #[test]
     fn every_command_is_in_exactly_one_group_or_is_plumbing_or_replaced() {

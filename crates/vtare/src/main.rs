@@ -53,6 +53,7 @@ mod path;
 mod peers;
 mod progress;
 mod quantities;
+mod requests;
 mod rpm;
 mod rtt;
 mod run_file;

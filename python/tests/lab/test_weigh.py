@@ -7,6 +7,7 @@ import io
 import os
 import re
 import shutil
+import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,10 +26,11 @@ from vtare.ab.readings import Reading
 from vtare.ab.trials import MachineTime, Measured
 from vtare.cli.options import Size
 from vtare.errors import BadInput, MachineCannot
+from vtare.platforms.host import work_directory
 from vtare.records.schema import schemas
 from vtare.sentences import weigh as wording
 from vtare.terminal.weigh import show_weighed
-from vtare.weigh import group
+from vtare.weigh import group, layer
 from vtare.weigh.page import weighed_page
 from vtare.weigh.runner import FIGURES, MEMORY, OUTSIDE, START, STOP, WHOLE
 from vtare.weigh.verdict import (
@@ -311,3 +313,15 @@ def _kernel_text(name: str) -> str | None:
     if name == "proc/self/cgroup":
         return "4:memory:/own\n0::/\n"
     return Path(name).read_text() if Path(name).exists() else None
+
+
+def test_directories_of_killed_runs_are_removed_and_those_of_others_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(layer, "leftovers", tuple)
+    # No process has so high a number.
+    (tmp_path / "vtare-99999999-1-work-a" / "out0").mkdir(parents=True)
+    with work_directory() as own:
+        layer.remove_leftovers()
+        assert [str(path) for path in tmp_path.iterdir()] == [own]

@@ -20,6 +20,7 @@ mod load;
 mod output;
 mod path;
 mod quota;
+mod requests;
 mod rpm;
 mod rtt;
 mod run_file;

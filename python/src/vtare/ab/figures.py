@@ -64,8 +64,8 @@ class Figure:
 
     @property
     def is_duration(self) -> bool:
-        """Whether it is the time of a command, which people call slow or fast."""
-        return self.name in ("wall time", "CPU time")
+        """Whether it is the time of a command or of a server's replies, which people call slow or fast."""
+        return self.name in ("wall time", "CPU time", "p50", "p99")
 
     def word(self, *, higher: bool) -> str:
         """What a command is whose figure is higher, or lower, than another's."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import tempfile
 import time
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from vtare.errors import BadInput, MachineCannot
+from vtare.platforms.host import work_directory
 from vtare.process import PIPE, start
 from vtare.stored.paths import plain_text
 
@@ -100,7 +100,7 @@ class Trials:
         self.until = math.inf
         self._read = read
         self._ignores_failure = ignores_failure
-        self._place = tempfile.TemporaryDirectory(prefix="vtare-ab-")
+        self._place = work_directory()
         self._process = start([str(binary), "trials"], stdin=PIPE, stdout=PIPE, stderr=PIPE)
         #: The facts of the machine, as every document of the binary has them.
         self.machine: dict[str, Any] = self._answer()["machine"]

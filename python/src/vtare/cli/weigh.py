@@ -6,7 +6,7 @@ import json
 import os
 import secrets
 import shlex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -29,6 +29,8 @@ from vtare.errors import BadInput
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+_MOST_PORT: Final = 65_535
 
 
 @command("weigh")
@@ -61,10 +63,29 @@ if TYPE_CHECKING:
 )
 @click.option("--burst", type=Whole(2, 1000), metavar="N", help="Also start N instances at once, until all have begun.")
 @click.option(
+    "--server",
+    type=Whole(1, _MOST_PORT),
+    metavar="PORT",
+    help="The command is a server on this port ({port} in it): measure its replies to GET / (p50, p99, highest rate).",
+)
+@click.option(
+    "--request",
+    metavar="TEXT",
+    help="Send this to the server instead, with \\r, \\n, \\xHH: 'PING\\r\\n'. A reply has as many bytes as the first.",
+)
+@click.option("--client", metavar="COMMAND", help="Time this client of the server instead.")
+@click.option(
+    "--density",
+    type=Time(above=True),
+    metavar="TIME",
+    help="Also count how many instances of the server fit until p99 exceeds this; the command has {port}.",
+)
+@click.option(
     "--fail-if",
     multiple=True,
     metavar="LIMIT",
-    help="Exit with 1 where this is shown: 'gvisor wall slower by 20 %'; also cpu, memory, peak, start, exec, burst.",
+    help="Exit with 1 where this is shown: 'gvisor wall slower by 20 %'; also cpu, memory, peak, start, exec, burst; "
+    "of a server p50, p99, rate.",
 )
 @click.option(
     "--timeout", type=Time(above=True), default="10 min", metavar="TIME", help="The longest run of the command."
@@ -89,6 +110,10 @@ def weigh(
     cpus: int | None,
     memory: int | None,
     burst: int | None,
+    server: int | None,
+    request: str | None,
+    client: str | None,
+    density: float | None,
     fail_if: tuple[str, ...],
     timeout: float,
     write: tuple[str, ...],
@@ -111,7 +136,9 @@ def weigh(
     from vtare.sentences import weigh as wording
     from vtare.terminal.ab import shown_progress
     from vtare.terminal.weigh import show_weighed
+    from vtare.weigh.density import MOST_INSTANCES
     from vtare.weigh.image import given_root
+    from vtare.weigh.server import PORT, Server
     from vtare.weigh.starts import BURST
     from vtare.weigh.verdict import WeighedOutcome, document, read_platform_limit
     from vtare.weigh.weighing import names_of, read_platforms
@@ -120,7 +147,23 @@ def weigh(
     (listed,) = read_commands([shlex.join(words) if len(words) > 1 else words[0]], least=1)
     platforms = read_platforms(on)
     files = [read_form(text, ("html", "json"), printed=not as_json) for text in write or ()]
-    limits = [read_platform_limit(text, names_of(platforms)) for text in fail_if or ()]
+    if server is None and any(option is not None for option in (client, request, density)):
+        raise BadInput(wording.NEEDS_SERVER)
+    if client is not None and request is not None:
+        raise BadInput(wording.CLIENT_OR_REQUEST)
+    if server is not None and burst is not None:
+        raise BadInput(wording.SERVER_ALONE)
+    if density is not None and client is not None:
+        raise BadInput(wording.DENSITY_OR_CLIENT)
+    if density is not None and memory is not None:
+        raise BadInput(wording.DENSITY_IN_LIMIT)
+    if density is not None and server is not None:
+        has_port = any(PORT in word for word in words)
+        if not has_port or server + MOST_INSTANCES > _MOST_PORT + 1:
+            raise BadInput(wording.density_needs_port(MOST_INSTANCES))
+    client_command = None if client is None else read_commands([client], least=1)[0]
+    served = None if server is None else Server(server, request, client_command, density)
+    limits = [read_platform_limit(text, names_of(platforms), served) for text in fail_if or ()]
     if burst is None and any(limit.figure == BURST for limit in limits):
         raise BadInput(wording.NO_BURST)
     if burst is not None and memory is not None:
@@ -144,6 +187,7 @@ def weigh(
             listed, platforms, asked,
             binary=program, resources=resources, timeout_s=timeout,
             rng=np.random.default_rng(drawn), show=show, limits=watched, root=root, burst=burst,
+            server=served,
         )  # fmt: skip
     outcome = WeighedOutcome(weighed, listed, drawn, limits, machine, burst)
     if as_json:

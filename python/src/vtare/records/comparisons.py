@@ -117,8 +117,8 @@ class WeighedPlatform(TypedDict):
     ]
     runs: Annotated[
         list[dict[str, float | None]],
-        "wall time, CPU time, start, stop, whole and CPU time outside in ns, peak memory and memory in all in B; null: "
-        "not known",
+        "wall time, CPU time, start, stop, whole and CPU time outside in ns, peak memory and memory in all in B; of a "
+        "server p50, p99 and start in ns, rate in replies per second, memory in all in B; null: not known",
     ]
     starts: Annotated[
         dict[str, list[float | None]],
@@ -177,12 +177,49 @@ class Reasons(TypedDict):
     platforms: list[ReasonsOfPlatform]
 
 
+class ServerDocument(TypedDict):
+    """The server that was weighed."""
+
+    port: int
+    request: Annotated[str | None, "with escapes; null: GET / by HTTP"]
+    client: Annotated[str | None, "the command whose wall time was taken; null: vtare's own requests"]
+    per_s: Annotated[float | None, "requests per second of p50 and p99"]
+    connections: Annotated[int | None, "those of the rate"]
+
+
+class DensityLevel(TypedDict):
+    """Instances that ran at once."""
+
+    instances: int
+    p99_ns: Annotated[float | None, "null: too few replies came"]
+
+
+class DensityOfPlatform(TypedDict):
+    """How many instances fit on a platform."""
+
+    name: str
+    fits: Annotated[int, "the most that kept the limit; at least this many where nothing breaks it; 0: not even one"]
+    breaks: Annotated[int | None, "the least that did not keep it; null: none was tried"]
+    ended: Annotated[str, "p99: known to one instance; else what ended the search: most, memory, time or failed"]
+    reason: str | None
+    levels: list[DensityLevel]
+
+
+class DensityDocument(TypedDict):
+    """How many instances of a server fit until p99 exceeds a limit."""
+
+    limit_ns: float
+    per_s: Annotated[float, "requests per second to each instance"]
+    platforms: list[DensityOfPlatform]
+
+
 class Weighing(TypedDict):
     """`vtare weigh`."""
 
     schema: Literal["vtare.weigh/1"]
     answer: Answered
     command: str
+    server: Annotated[ServerDocument | None, "null: the command is no server"]
     root: Annotated[
         str | None, "the image or directory whose files it ran on, on the host by chroot; null: this machine's files"
     ]
@@ -192,9 +229,10 @@ class Weighing(TypedDict):
     stopped: Annotated[str | None, "known, time, pairs or interrupted; null where nothing was compared"]
     elapsed_s: float | None
     burst: Annotated[int | None, "starts at once; null: not asked for"]
+    density: Annotated[DensityDocument | None, "null: not asked for"]
     rounds: int
     void_rounds: Annotated[int, "left out: the command left processes behind, or was stopped meanwhile"]
-    ranking: Annotated[list[str], "the platforms by wall time, the cheapest first, without the host"]
+    ranking: Annotated[list[str], "the platforms by wall time (of a server: p50), the cheapest first, without the host"]
     platforms: list[WeighedPlatform]
     refused: Annotated[dict[str, str], "platforms on which the command does not run, with the reason"]
     absent: Annotated[dict[str, str], "platforms that do not work here, with the reason"]

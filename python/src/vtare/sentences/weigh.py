@@ -98,6 +98,101 @@ def burst_of(starts: int) -> str:
     return f"burst: {plural(starts, 'start')} at once, until the last has executed its first instruction."
 
 
+# A server.
+
+SERVER_HEADINGS: Final = ("", "p50", "95 % interval", "verdict", "p99", "rate", "memory", "start")
+CLIENT_HEADINGS: Final = ("", "client", "95 % interval", "verdict", "memory", "start")
+NO_RATE: Final = "no reply came where several connections asked"
+
+
+def of_server(answer: str) -> str:
+    return f"By median latency, {answer[:1].lower()}{answer[1:]}"
+
+
+def of_client(answer: str) -> str:
+    return f"By the client's time, {answer[:1].lower()}{answer[1:]}"
+
+
+def asked_at(per_s: float, connections: int) -> str:
+    return f"p50 and p99 at {per_s:.3g} requests/s on one connection, the highest rate on {connections}."
+
+
+def server_method(seed: int) -> list[str]:
+    return [
+        "In each run the server was started on a platform, measured from this machine, and ended; platforms in turn, "
+        "in random order. Changes are of runs in the same round (Hodges-Lehmann), with intervals that hold together "
+        "at 95 % and at every look.",
+        "Requests had fixed times. A latency counts from then where an earlier reply was late, so that a server that "
+        "stands still is not hidden. Start: from the call of the platform's tool to the first reply.",
+        f"Seed of the orders: {seed}.",
+    ]
+
+
+def server_ended(how: str) -> str:
+    return f"the server ended before it was measured: {how}. It must stay in the foreground"
+
+
+def no_reply(port: int, reason: str) -> str:
+    return f"no reply on port {port}: {reason}"
+
+
+def too_few_replies(reason: str | None) -> str:
+    return f"too few replies: {reason or 'it needs 299 in a run. Raise --max-time'}"
+
+
+def no_figure(name: str, reason: str) -> str:
+    return f"{name} is not known: {reason}"
+
+
+def client_failed(reason: str) -> str:
+    return f"--client failed: {reason}"
+
+
+def port_taken(port: int) -> str:
+    return f"--server {port}: another program listens on this port. Stop it, or use another port"
+
+
+def port_not_free(port: int) -> str:
+    return f"port {port} was still in use 5 s after the server before it was ended"
+
+
+def density(limit: str, per_s: float, fits: Sequence[str]) -> str:
+    return f"Instances until p99 exceeds {limit}, each with {per_s:.3g} requests/s: {', '.join(fits)}."
+
+
+DENSITY_ENDED: Final[Mapping[str, str]] = {"memory": " (memory ran out)", "time": " (time ran out)", "most": ""}
+
+
+def fits(name: str, count: int, below: int | None, ended: str) -> str:
+    if below == count + 1:
+        return f"{name} {count}"
+    return f"{name} {f'at least {count}' if below is None else f'{count} to {below - 1}'}{DENSITY_ENDED.get(ended, '')}"
+
+
+def filling(name: str, instances: int) -> str:
+    return f"{plural(instances, 'instance')} on {name}"
+
+
+def no_density(name: str, reason: str) -> str:
+    return f"more instances on {name} failed: {reason}"
+
+
+NEEDS_SERVER: Final = "--client, --request and --density are about a server. Add --server PORT"
+DENSITY_OR_CLIENT: Final = "--density is about vtare's own requests. Leave --client out"
+DENSITY_IN_LIMIT: Final = "--density and --memory exclude each other: one limit would hold all instances. Leave one out"
+
+
+def density_needs_port(most: int) -> str:
+    return (
+        f"--density: each instance needs a port of its own, up to {most} from PORT on. Write {{port}} where the "
+        "command has it, and choose a lower PORT"
+    )
+
+
+CLIENT_OR_REQUEST: Final = "--client and --request exclude each other. Name one of them"
+SERVER_ALONE: Final = "--server and --burst exclude each other. Leave one out"
+
+
 # Why a platform is slower.
 
 #: What one event of a kind is, and several are.

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vtare.sentences import weigh as wording
 from vtare.terminal.tables import print_lines
-from vtare.weigh.verdict import answer, basis, notes, reasons, rows
+from vtare.weigh.verdict import answer, basis, density_text, headings, notes, reasons, rows
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,8 +20,11 @@ def show_weighed(console: Console, weighed: Weighed) -> None:
     if compared is not None:
         console.print()
         platforms = rows(weighed)
-        print_lines(console, [wording.HEADINGS[: len(platforms[0])], *platforms], drop=[10, 9, 8, 7, 5])
+        drop = [10, 9, 8, 7, 5] if weighed.server is None else [6]
+        print_lines(console, [headings(weighed), *platforms], drop=drop)
         console.print()
+    if (density := density_text(weighed)) is not None:
+        console.print(density)
     for (_, heading), *lines in reasons(weighed):
         console.print(heading)
         width = max(len(time) for time, _ in lines)

@@ -236,16 +236,20 @@ class GvisorLauncher(Launcher):
             "cwd": self._directory,
             "env": [f"{name}={os.environ[name]}" for name in self._environment],
         }
+        bundle["root"]["path"] = str(place / ROOT)
         # The program is on the host's files, and the network is the host's.
         bundle["mounts"] = [mount for mount in bundle["mounts"] if mount["destination"] != BINARY]
         spaces = bundle["linux"]["namespaces"]
         bundle["linux"]["namespaces"] = [space for space in spaces if space["type"] != "network"]
-        file = place / "config.json"
+        # Those at once may have programs of their own.
+        directory = place / "bundles" / name
+        directory.mkdir(parents=True, exist_ok=True)
+        file = directory / "config.json"
         # It holds the environment.
         file.touch(mode=0o600)
         file.write_text(json.dumps(bundle))
         tool = [*gvisor.tool_words(place, None, "host"), "--ignore-cgroups"]
-        return [*tool, "run", "--bundle", str(place), gvisor.sandbox_name(name)]
+        return [*tool, "run", "--bundle", str(directory), gvisor.sandbox_name(name)]
 
     def _words_into(self, place: Path, tool: int, program: Sequence[str]) -> list[str]:
         runsc = gvisor.tool_words(place, None, "host")

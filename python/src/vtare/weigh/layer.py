@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from vtare.errors import MachineCannot, VtareError
 from vtare.kernel_files import kernel_text
 from vtare.platforms import gvisor, podman
+from vtare.platforms.host import remove_work_directories
 from vtare.platforms.intake import open_below, put_regular
 from vtare.platforms.owner import own_prefix
 from vtare.platforms.rooted import BINARY, PLACES, ROOT, places_left, remove_files
@@ -39,6 +40,7 @@ _NETWORK: Final = ("hosts", "resolv.conf")
 #: Options of `ps` that list containers by their names.
 _NAMED: Final = ("--all", "--quiet", "--filter")
 _COPY_S: Final = 600.0
+_TRIES: Final = 3
 _OTHERS: Final = (*(f"/{name}" for name in _OWN), "/var/lib/containers", "/var/lib/docker", str(PLACES))
 
 
@@ -199,8 +201,12 @@ def end_in(place: Path) -> None:
     """End the containers or sandboxes of this place that were not ended by their own tool."""
     platform = _platform(place)
     if platform == "podman":
-        named = run_tool(podman.podman("ps", *_NAMED, f"name=^{place.name}(-[0-9]+)?$")).split()
-        run_tool(podman.podman("rm", "--force", "--ignore", "--time", "0", place.name, *named))
+        for _ in range(_TRIES):
+            # One that is just being made or removed is refused.
+            with suppress(ToolFailed):
+                named = run_tool(podman.podman("ps", *_NAMED, f"name=^{place.name}(-[0-9]+)?$")).split()
+                run_tool(podman.podman("rm", "--force", "--ignore", "--time", "0", place.name, *named))
+                return
     elif platform == "docker":
         with suppress(ToolFailed):
             for one in run_tool(("docker", "ps", *_NAMED, f"name=^{place.name}(-[0-9]+)?$")).split():
@@ -225,6 +231,7 @@ def leftovers() -> tuple[Leftover, ...]:
 
 def remove_leftovers() -> None:
     """Remove what killed runs left; what cannot be removed now is no reason not to measure."""
+    remove_work_directories()
     for leftover in leftovers():
         if leftover.kept_because is None:
             with suppress(VtareError, OSError):

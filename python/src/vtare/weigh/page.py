@@ -17,7 +17,7 @@ from vtare.report.text import words
 from vtare.sentences import titles
 from vtare.sentences import weigh as wording
 from vtare.weigh.runner import FIGURES, START, STOP, WHOLE
-from vtare.weigh.verdict import answer, basis, notes, ranked, rows
+from vtare.weigh.verdict import answer, basis, density_text, headings, notes, ranked, rows
 
 if TYPE_CHECKING:
     from vtare.ab.compare import Compared
@@ -43,13 +43,24 @@ def weighed_page(outcome: WeighedOutcome) -> str:
     machine = ", ".join(str(outcome.machine.get(key) or "unknown") for key in ("hostname", "cpu_model", "kernel"))
     limits = [wording.limit_state(limit.text, limit.state(weighed)) for limit in outcome.limits]
     burst = [] if outcome.burst is None else [wording.burst_of(outcome.burst)]
-    beneath = [*limits, *burst, *([] if compared is None else [basis(compared)]), *notes(weighed)]
-    figures = [*([_causes(explained)] if explained else []), *([] if compared is None else [_phases(compared)])]
+    density = density_text(weighed)
+    beneath = [
+        *([] if density is None else [density]),
+        *limits,
+        *burst,
+        *([] if compared is None else [basis(compared)]),
+        *notes(weighed),
+    ]
+    figures = [
+        *([_causes(explained)] if explained else []),
+        *([] if compared is None or weighed.server else [_phases(compared)]),
+    ]
     headline = figures.pop(0) if figures else None
+    method = (wording.method if weighed.server is None else wording.server_method)(outcome.seed)
     sections = [
         *([Section("phases", titles.PIECES, tuple(figures))] if figures else []),
         *([Section("causes", wording.REASONS, (_cause_table(explained),))] if explained else []),
-        Section("method", titles.METHOD, (Notes(tuple((line,) for line in wording.method(outcome.seed))),)),
+        Section("method", titles.METHOD, (Notes(tuple((line,) for line in method)),)),
         Section("machine", titles.MACHINE, (Facts("machine-1", "fact", facts_of_machine(outcome.machine)),)),
     ]
     return render(HtmlPage(
@@ -70,12 +81,12 @@ def weighed_page(outcome: WeighedOutcome) -> str:
 def _platforms(weighed: Weighed, most: int | None = None) -> Table:
     """The lines of the screen, all columns or the first ones."""
     all_rows = rows(weighed)
-    headings = ("platform", *wording.HEADINGS[1 : most or len(all_rows[0])])
+    names = ("platform", *headings(weighed)[1:most])
     columns = tuple(Column(name.replace(" ", "_"), name, numeric=name != "verdict" and at > 0)
-                    for at, name in enumerate(headings))  # fmt: skip
+                    for at, name in enumerate(names))  # fmt: skip
     assert weighed.compared is not None
     kinds = ["", *(one.verdict.word(one.figure.better) for one in ranked(weighed.compared))]
-    at = headings.index("verdict")
+    at = names.index("verdict")
     lines = [
         tuple(replace(words(cell), kind=kind if place == at else "") for place, cell in enumerate(line))
         for kind, line in zip(kinds, (line[:most] for line in all_rows), strict=True)

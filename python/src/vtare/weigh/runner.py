@@ -18,7 +18,7 @@ from vtare.ab.figures import COUNTED, Figure
 from vtare.ab.readings import Reading
 from vtare.ab.trials import MachineTime, Measured, OutOfTime, Trials
 from vtare.errors import BadInput
-from vtare.process import PIPE, Process, TimeoutExpired, start
+from vtare.process import PIPE, Process, TimeoutExpired, ending_text, start
 from vtare.quantity_text import quantity_in
 from vtare.sentences import weigh as wording
 from vtare.stored.paths import plain_line, plain_text
@@ -26,8 +26,9 @@ from vtare.weigh.group import Group
 from vtare.weigh.launchers import Launcher
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
+    from typing import IO
 
 
 _SHOWN: Final = 4000
@@ -36,6 +37,8 @@ _END_S: Final = 0.5
 """What a tool has to end what it started before it is killed."""
 _READY_S: Final = 20.0
 """What an instance has to come up."""
+_LOOK_S: Final = 0.1
+"""How often what runs beside a program is looked at."""
 _LONGEST_S: Final = 86_400.0
 _NOT_MEASURED: Final = ("exit_code", "signal", "timed_out", "printed_too_much")
 
@@ -81,6 +84,27 @@ class Ran:
     most_byte: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A program that runs on a platform: its tool, when that was called, and how far all memory rose since."""
+
+    name: str
+    tool: Process
+    begin_ns: int
+    most_memory: Callable[[], int | None]
+    errors: IO[bytes]
+
+    def reported(self) -> str:
+        """What it printed as errors."""
+        return plain_text(os.pread(self.errors.fileno(), _SHOWN, 0).decode(errors="replace")).strip()
+
+    def ending(self) -> str | None:
+        """How it ended, in the first line of its own words; None where it runs."""
+        if (code := self.tool.poll()) is None:
+            return None
+        return first_line(self.reported()) or wording.ended_with(ending_text(code))
+
+
 class WeighRunner:
     """Runs the command on the platform that a command of `ab` names. See `Runner`."""
 
@@ -101,7 +125,7 @@ class WeighRunner:
         self._words = list(words)
         self._launchers = launchers
         self._groups = groups
-        self._most_s = most_s
+        self.most_s = most_s
         #: A run that still goes on then (`time.monotonic`) is ended.
         self.until = math.inf
         self.apart: set[str] = set()
@@ -144,6 +168,64 @@ class WeighRunner:
         return ran.answer
 
     @contextmanager
+    def running(self, name: str, *commands: Sequence[str]) -> Iterator[list[Running]]:
+        """Keep each of the commands running in a new instance of a platform.
+
+        Raises:
+            RefusedThere: one cannot be started.
+        """
+        launcher, group = self._launchers[name], self._groups[name]
+        all_running: list[Running] = []
+        with ExitStack() as stack:
+            most_memory = stack.enter_context(group.most_memory())
+            stack.callback(lambda: _end([one.tool for one in all_running], launcher, group))
+            for at, words in enumerate(commands):
+                errors = stack.enter_context(tempfile.TemporaryFile(prefix="vtare-weigh-"))
+                program = launcher.words(self._request(words), at)
+                try:
+                    with group.around_start():
+                        begin = time.monotonic_ns()
+                        tool = start(program, stderr=errors.fileno(), session=True)
+                        all_running.append(
+                            Running(name, tool, begin, most_memory if launcher.STAYS else lambda: None, errors)
+                        )
+                except OSError as error:
+                    raise RefusedThere(name, str(error)) from error
+            yield all_running
+
+    def beside(self, running: Sequence[Running], words: Sequence[str]) -> tuple[bytes, int, str]:
+        """What a program of this machine printed while others ran, its exit code, and its errors.
+
+        Raises:
+            RefusedThere: one of the others ended, or it took too long.
+            OutOfTime: it still ran at `until`.
+        """
+        until = min(time.monotonic() + self.most_s, self.until)
+        with tempfile.TemporaryFile(prefix="vtare-weigh-") as errors:
+            process = start(words, stdout=PIPE, stderr=errors.fileno(), session=True)
+            try:
+                while True:
+                    with suppress(TimeoutExpired):
+                        printed, _ = process.communicate(timeout=_LOOK_S)
+                        break
+                    self._look(running, until)
+            finally:
+                if process.returncode is None:
+                    _signal([process])
+            self._look(running, math.inf)
+            errors.seek(0)
+            return printed, process.returncode, plain_text(errors.read(_SHOWN).decode(errors="replace")).strip()
+
+    def _look(self, running: Sequence[Running], until: float) -> None:
+        for one in running:
+            if (ending := one.ending()) is not None:
+                raise RefusedThere(one.name, wording.server_ended(ending))
+        if time.monotonic() > until:
+            if until == self.until:
+                raise OutOfTime
+            raise RefusedThere(running[0].name, wording.still_ran(self.most_s))
+
+    @contextmanager
     def instance(self, name: str) -> Iterator[int]:
         """Keep an instance that runs on a platform, and give the process of its tool.
 
@@ -163,7 +245,7 @@ class WeighRunner:
                 raise RefusedThere(name, first_line(reported) or wording.not_ready(most_s))
             yield process.pid
         finally:
-            _end(process, launcher, group)
+            _end([process], launcher, group)
 
     def enter(self, name: str, tool: int) -> float:
         """The time from the call that starts a program in the instance of this tool to its first instruction, in ns.
@@ -188,7 +270,7 @@ class WeighRunner:
         try:
             with ExitStack() as stack:
                 with group.around_start():
-                    trials = stack.enter_context(Trials(self._here, most_s=self._most_s, read=_began))
+                    trials = stack.enter_context(Trials(self._here, most_s=self.most_s, read=_began))
                 trials.until = self.until
                 runs, _ = trials.run(commands)
         except BadInput as error:
@@ -211,7 +293,7 @@ class WeighRunner:
     def _request(self, words: Sequence[str], *, counts: bool = False) -> list[str]:
         """The program that runs words and states when they began, and what they took."""
         program = {"words": list(words), "environment": self._environment}
-        request = json.dumps({"programs": [program], "most_s": self._most_s, "counts": counts})
+        request = json.dumps({"programs": [program], "most_s": self.most_s, "counts": counts})
         return [self._binary, "trials", "--request", request]
 
     def _trial(
@@ -247,14 +329,14 @@ class WeighRunner:
                 raise RefusedThere(name, str(error)) from error
             left_s = max(0.001, self.until - time.monotonic())
             try:
-                printed, _ = process.communicate(timeout=min(self._most_s, left_s))
+                printed, _ = process.communicate(timeout=min(self.most_s, left_s))
             except BaseException as error:
-                _end(process, launcher, group)
+                _end([process], launcher, group)
                 if not isinstance(error, TimeoutExpired):
                     raise
-                if left_s < self._most_s:
+                if left_s < self.most_s:
                     raise OutOfTime from None
-                raise RefusedThere(name, wording.still_ran(self._most_s)) from None
+                raise RefusedThere(name, wording.still_ran(self.most_s)) from None
             whole, used, most = time.monotonic_ns() - begin, group.used_ns(), most_memory()
             errors.seek(0)
             reported = plain_text(errors.read(_SHOWN).decode(errors="replace")).strip()
@@ -283,15 +365,27 @@ class WeighRunner:
         return Measured(**counted, least_byte=ran.answer["least_byte"], readings=readings)
 
 
-def _end(process: Process, launcher: Launcher, group: Group) -> None:
-    """End a tool, then what it may have left."""
+def _end(tools: Sequence[Process], launcher: Launcher, group: Group) -> None:
+    """End tools, then what they may have left."""
+    try:
+        _signal(tools)
+    finally:
+        # One that ended by itself took its instance along.
+        if any(tool.returncode is None or tool.returncode < 0 for tool in tools):
+            launcher.end()
+        group.end()
+
+
+def _signal(processes: Sequence[Process]) -> None:
+    """End programs and their sessions: at first with a signal that they may answer."""
     for number in (signal.SIGTERM, signal.SIGKILL):
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
-        with suppress(TimeoutExpired):
-            process.communicate(timeout=_END_S)
-    launcher.end()
-    group.end()
+        for process in processes:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, number)
+        until = time.monotonic() + _END_S
+        for process in processes:
+            with suppress(TimeoutExpired):
+                process.communicate(timeout=max(0.0, until - time.monotonic()))
 
 
 def _until_ready(process: Process, most_s: float) -> str:

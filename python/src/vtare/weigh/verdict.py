@@ -13,6 +13,7 @@ from vtare.records.answer import answered
 from vtare.sentences import weigh as wording
 from vtare.stats import Verdict
 from vtare.weigh.runner import FIGURES, MEMORY, START, reading_figure
+from vtare.weigh.server import CONNECTIONS, P50, P99, RATE
 from vtare.weigh.starts import BURST, EXEC
 
 if TYPE_CHECKING:
@@ -24,16 +25,21 @@ if TYPE_CHECKING:
     from vtare.ab.figures import Figure
     from vtare.ab.trials import Measured
     from vtare.records import comparisons
+    from vtare.weigh.density import Density
+    from vtare.weigh.server import Server
     from vtare.weigh.weighing import Weighed
     from vtare.weigh.why import Amount, Why
 
 _TWICE: Final = 1.995
 """The ratio from which people speak of times instead of percent."""
-#: Words of `--fail-if` for figures.
+#: Words of `--fail-if` for figures: of a command, of a server, and of a server with a client.
 _FIGURES: Final = {
     "wall": "wall time", "cpu": "CPU time", "memory": MEMORY, "peak": "peak memory", "start": START, "exec": EXEC,
     "burst": BURST,
 }  # fmt: skip
+_BESIDE_SERVER: Final = {"memory": MEMORY, "start": START}
+_SERVER_FIGURES: Final = {"p50": P50, "p99": P99, "rate": RATE, **_BESIDE_SERVER}
+_CLIENT_FIGURES: Final = {"wall": "wall time", **_BESIDE_SERVER}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +53,8 @@ class PlatformLimit:
 
     @property
     def is_watched(self) -> bool:
-        """Whether the runs may end once it is decided: wall time is what each round looks at."""
-        return self.figure == FIGURES[0].name and self.limit.share > 0
+        """Whether the runs may end once it is decided: wall time, or p50, is what each round looks at."""
+        return self.figure in (FIGURES[0].name, P50) and self.limit.share > 0
 
     def state(self, weighed: Weighed) -> str:
         """crossed, not crossed or open."""
@@ -57,8 +63,8 @@ class PlatformLimit:
         return self.limit.state(findings) if findings else "open"
 
 
-def read_platform_limit(text: str, names: Sequence[str]) -> PlatformLimit:
-    """Return the limit of a text; `names` are those of the platforms.
+def read_platform_limit(text: str, names: Sequence[str], server: Server | None = None) -> PlatformLimit:
+    """Return the limit of a text; `names` are those of the platforms, `server` is what is weighed, where it is one.
 
     Raises:
         BadInput: it is none.
@@ -69,12 +75,13 @@ def read_platform_limit(text: str, names: Sequence[str]) -> PlatformLimit:
         number, _, rest = rest.partition(" ")
         platform = f"{platform} {number}"
     figure, _, limit = rest.strip().partition(" ")
-    if platform not in names[1:] or figure not in _FIGURES:
+    figures = _FIGURES if server is None else _SERVER_FIGURES if server.client is None else _CLIENT_FIGURES
+    if platform not in names[1:] or figure not in figures:
         raise BadInput(
-            f"--fail-if: '{text}' is no limit of a platform. Example: 'gvisor wall slower by 20 %'. Platforms: "
-            f"{', '.join(names[1:])}. Figures: {', '.join(_FIGURES)}"
+            f"--fail-if: '{text}' is no limit of a platform. Example: 'gvisor {next(iter(figures))} slower by 20 %'. "
+            f"Platforms: {', '.join(names[1:])}. Figures: {', '.join(figures)}"
         )
-    return PlatformLimit(platform, _FIGURES[figure], read_limit(limit), text.strip())
+    return PlatformLimit(platform, figures[figure], read_limit(limit), text.strip())
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +124,17 @@ def _cost(compared: Compared, finding: Finding) -> str:
 
 
 def answer(weighed: Weighed) -> str:
-    """Which platform costs least, as far as the intervals of wall time show it."""
-    compared = weighed.compared
+    """Which platform costs least, as far as the intervals of wall time (of a server: p50) show it."""
+    compared, served = weighed.compared, weighed.server
     if compared is None:
         return wording.NOTHING
+    text = _answer(weighed, compared)
+    if served is None:
+        return text
+    return (wording.of_server if served.server.client is None else wording.of_client)(text)
+
+
+def _answer(weighed: Weighed, compared: Compared) -> str:
     best, *others = ranked(compared)
     costs = {name_of(weighed, one): _cost(compared, one) for one in (best, *others)}
     first = name_of(weighed, best)
@@ -135,12 +149,26 @@ def answer(weighed: Weighed) -> str:
     return wording.least(first, costs[first], named[1:])
 
 
+def density_text(weighed: Weighed) -> str | None:
+    """How many instances fit on each platform; None where nobody asked."""
+    if (dense := weighed.density) is None:
+        return None
+    fits = [wording.fits(one.platform, one.fits, one.breaks, one.ended) for one in dense.fits]
+    return wording.density(quantity_in("ns").text(dense.limit_ns), dense.per_s, fits)
+
+
 def notes(weighed: Weighed) -> list[str]:
     """What must be read with the answer, a line each."""
     compared = weighed.compared
     unknown = {} if weighed.why is None else weighed.why.missing
     apart = [] if compared is None else [one.text for one in compared.commands if one.text in weighed.apart]
+    served = weighed.server
+    asked = served is not None and served.server.client is None and compared is not None
+    dense = () if weighed.density is None else weighed.density.fits
     return [
+        *([wording.asked_at(served.per_s, CONNECTIONS)] if served is not None and asked else []),
+        *([wording.no_figure(P99, why)] if asked and (why := _why_not(compared, P99)) else []),
+        *(wording.no_density(one.platform, one.reason) for one in dense if one.reason is not None),
         *([] if weighed.root is None else [wording.same_root(weighed.root)]),
         *(wording.refused(name, reason) for name, reason in weighed.refused.items()),
         *(wording.absent(name, reason) for name, reason in weighed.absent.items()),
@@ -148,6 +176,12 @@ def notes(weighed: Weighed) -> list[str]:
         *weighed.started.notes,
         *(wording.no_reason(name, reason) for name, reason in unknown.items()),
     ]
+
+
+def _why_not(compared: Compared | None, figure: str) -> str | None:
+    """Why a figure of no platform is compared; None where one is."""
+    reasons = [] if compared is None else [one.reason for one in compared.others if one.figure.name == figure]
+    return reasons[0] if reasons and all(reasons) else None
 
 
 def basis(compared: Compared) -> str:
@@ -164,6 +198,8 @@ def rows(weighed: Weighed) -> list[tuple[str, ...]]:
     compared = weighed.compared
     if compared is None:
         return []
+    if weighed.server is not None:
+        return _server_rows(compared, weighed.figures)
     wall, cpu, _, start, _, stop, outside, memory = FIGURES
     beside = [
         [
@@ -177,13 +213,41 @@ def rows(weighed: Weighed) -> list[tuple[str, ...]]:
     wall_text, cpu_text = (typical_text(compared, figure, 0) for figure in (wall, cpu))
     lines = [(compared.commands[0].text, wall_text, "", "", cpu_text, *beside[0])]
     for one in ranked(compared):
-        # From twice the time on, a tenth of a percent is beyond what anybody can see, and takes room.
-        is_wide = max(one.ratio or 0.0, one.high or 0.0) >= _TWICE
-        change, interval = change_and_range(one, 0 if is_wide else 1)
+        change, interval = _change_and_interval(one)
         name = compared.commands[one.command].text
         lines.append((name, change, interval, one.word, _change(compared, cpu.name, one.command), *beside[one.command]))
     # Nobody asked for it.
     return lines if BURST in weighed.started.compared else [line[:-1] for line in lines]
+
+
+def headings(weighed: Weighed) -> tuple[str, ...]:
+    """What stands above the columns of `rows`."""
+    if weighed.server is not None:
+        return wording.SERVER_HEADINGS if weighed.server.server.client is None else wording.CLIENT_HEADINGS
+    return wording.HEADINGS if BURST in weighed.started.compared else wording.HEADINGS[:-1]
+
+
+def _server_rows(compared: Compared, figures: Sequence[Figure]) -> list[tuple[str, ...]]:
+    """As `rows`; between the verdict and what the platform takes stand the other figures of the server."""
+    first, *others, memory, start = figures
+    lines = []
+    for command in (0, *(one.command for one in ranked(compared))):
+        finding = next((one for one in compared.primary if one.command == command), None)
+        if finding is None:
+            judged = (typical_text(compared, first, 0), "", "")
+            changes = [typical_text(compared, figure, 0) or "-" for figure in others]
+        else:
+            judged = (*_change_and_interval(finding), finding.word)
+            changes = [_change(compared, figure.name, command) for figure in others]
+        name = compared.commands[command].text
+        lines.append((name, *judged, *changes, *(_beside(compared, figure, command) for figure in (memory, start))))
+    return lines
+
+
+def _change_and_interval(finding: Finding) -> tuple[str, str]:
+    # From twice the time on, a tenth of a percent is beyond what anybody can see, and takes room.
+    is_wide = max(finding.ratio or 0.0, finding.high or 0.0) >= _TWICE
+    return change_and_range(finding, 0 if is_wide else 1)
 
 
 def reasons(weighed: Weighed) -> list[list[tuple[str, str]]]:
@@ -235,6 +299,7 @@ def document(outcome: WeighedOutcome) -> comparisons.Weighing:
         "schema": "vtare.weigh/1",
         "answer": answered([answer(weighed)], "decided" if decided else "open", limits=notes(weighed)),
         "command": outcome.command.text,
+        "server": _server(weighed),
         "root": weighed.root,
         "seed": outcome.seed,
         "machine": dict(outcome.machine),
@@ -242,6 +307,7 @@ def document(outcome: WeighedOutcome) -> comparisons.Weighing:
         "stopped": None if compared is None else compared.stopped,
         "elapsed_s": None if compared is None else compared.elapsed_s,
         "burst": outcome.burst,
+        "density": _density(weighed.density),
         "rounds": 0 if compared is None else len(compared.pairs),
         "void_rounds": 0 if compared is None else compared.void,
         "ranking": [] if compared is None else [name_of(weighed, one) for one in ranked(compared)],
@@ -249,7 +315,7 @@ def document(outcome: WeighedOutcome) -> comparisons.Weighing:
             {
                 "name": name,
                 "start_by_difference": name in weighed.apart,
-                "runs": [{one.name: _value(one, pair.runs[k]) for one in FIGURES} for pair in _pairs(weighed)],
+                "runs": [{one.name: _value(one, pair.runs[k]) for one in weighed.figures} for pair in _pairs(weighed)],
                 "starts": {
                     figure: [reading_figure(figure).read(pair.runs[at]) for pair in it.pairs]
                     for figure, it in weighed.started.compared.items()
@@ -271,6 +337,35 @@ def document(outcome: WeighedOutcome) -> comparisons.Weighing:
                 "level": one.level, "verdict": one.verdict.word(one.figure.better), "reason": one.reason,
             }
             for platform, one in findings_of(weighed)
+        ],
+    }  # fmt: skip
+
+
+def _server(weighed: Weighed) -> comparisons.ServerDocument | None:
+    if weighed.server is None:
+        return None
+    server, is_asked = weighed.server.server, weighed.server.server.client is None
+    return {
+        "port": server.port,
+        "request": server.request,
+        "client": None if server.client is None else server.client.text,
+        "per_s": weighed.server.per_s if is_asked else None,
+        "connections": CONNECTIONS if is_asked else None,
+    }
+
+
+def _density(dense: Density | None) -> comparisons.DensityDocument | None:
+    if dense is None:
+        return None
+    return {
+        "limit_ns": dense.limit_ns,
+        "per_s": dense.per_s,
+        "platforms": [
+            {
+                "name": one.platform, "fits": one.fits, "breaks": one.breaks, "ended": one.ended, "reason": one.reason,
+                "levels": [{"instances": it.instances, "p99_ns": it.p99_ns} for it in one.levels],
+            }
+            for one in dense.fits
         ],
     }  # fmt: skip
 

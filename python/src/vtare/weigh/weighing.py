@@ -17,10 +17,12 @@ from vtare.process import ToolFailed
 from vtare.sentences import ab as ab_wording
 from vtare.sentences import weigh as wording
 from vtare.weigh.costs import why
+from vtare.weigh.density import Density, density
 from vtare.weigh.group import Group
 from vtare.weigh.launchers import LAUNCHERS
 from vtare.weigh.layer import remove_leftovers
 from vtare.weigh.runner import FIGURES, RefusedThere, WeighRunner, first_line
+from vtare.weigh.server import Server, ServerRunner
 from vtare.weigh.starts import Started, starts
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from vtare.ab.designs import Runner
     from vtare.ab.figures import Figure
     from vtare.ab.trials import Measured
     from vtare.platforms.protocol import Resources
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
 _COMPARED: Final = 0.75
 _COMPARED_BESIDE_A_BURST: Final = 0.5
 """The share of the time after which the runs end: the rest is for entering and bursts, and then for the reasons."""
+_COMPARED_BESIDE_DENSITY: Final = 0.4
 _STARTED: Final = 0.85
 
 
@@ -48,7 +52,8 @@ class Weighed:
     `absent` are platforms that do not work here, `refused` those on which the command does not run, with the reason.
     `apart`: where the clock inside is another one, so that the start is all that is not the command's own time.
     `why` it costs that: None where no platform is slower. `root` is what all had the files of: None: this machine.
-    `started` is about instances that run, and many starts at once.
+    `started` is about instances that run, and many starts at once. `server`: what the command is, where it is
+    one; `density`: how many instances of it fit.
     """
 
     compared: Compared | None
@@ -58,6 +63,13 @@ class Weighed:
     why: Why | None = None
     root: str | None = None
     started: Started = field(default_factory=Started)
+    server: ServerRunner | None = None
+    density: Density | None = None
+
+    @property
+    def figures(self) -> tuple[Figure, ...]:
+        """What is compared."""
+        return FIGURES if self.server is None else self.server.server.figures
 
 
 def read_platforms(text: str | None) -> list[str]:
@@ -115,14 +127,15 @@ def weigh(
     limits: Sequence[tuple[str, AskedLimit]] = (),
     root: Root | None = None,
     burst: int | None = None,
+    server: Server | None = None,
 ) -> Weighed:
     """Run the command on each platform in turn until each comparison of wall time with the host is decided.
 
-    All have the files of `root`, else this machine's.
+    Of a server: of what is measured first of it. All have the files of `root`, else this machine's.
     With `limits` (of wall time, each of one platform) and without `asks_margin`: until they are.
 
     Raises:
-        BadInput: the command fails on the host, or leaves processes behind.
+        BadInput: the command fails on the host, or leaves processes behind; or another program has the server's port.
         MachineCannot: no other platform works here.
     """
     begin = time.monotonic()
@@ -157,9 +170,17 @@ def weigh(
             binary, inside, words, launchers, groups, most_s=timeout_s, memory_byte=resources.memory_byte,
             environment=None if root is None else root.environment,
         )  # fmt: skip
-        first = _warm_up(runner, command, list(launchers), refused, show)
+        figures = FIGURES if server is None else server.figures
+        served = None if server is None else ServerRunner(runner, server, words, binary)
+        measuring = served or runner
+        first = _warm_up(measuring, command, list(launchers), refused, show)
         runner.until = begin + 1.05 * asked.most_s
+        limit_s = None if server is None else server.density_s
         share = _COMPARED if burst is None else _COMPARED_BESIDE_A_BURST
+        if server is not None:
+            share = 1.0 if limit_s is None else _COMPARED_BESIDE_DENSITY
+        if served is not None:
+            served.settle(list(first.values()), begin + share * asked.most_s - time.monotonic())
         before_reasons = replace(asked, most_s=share * asked.most_s)
         compared = None
         while compared is None and len(first) > 1:
@@ -168,7 +189,7 @@ def weigh(
             of_commands = [OfCommand(limit, names.index(name)) for name, limit in limits if name in first]
             try:
                 compared = compare(
-                    runner, commands, FIGURES, replace(before_reasons, limits=tuple(of_commands)),
+                    measuring, commands, figures, replace(before_reasons, limits=tuple(of_commands)),
                     rng=rng, show=show, first=list(first.values()), begin=begin,
                 )  # fmt: skip
             except RefusedThere as error:
@@ -177,8 +198,13 @@ def weigh(
                     raise BadInput(f"{command.text}: {error.reason}") from None
                 refused[error.name] = first_line(error.reason)
                 del first[error.name]
-        reasons, started = None, Started()
-        if compared is not None and compared.stopped != "interrupted":
+        reasons, started, dense = None, Started(), None
+        if compared is not None and served is not None and limit_s is not None and compared.stopped != "interrupted":
+            try:
+                dense = density(served, list(first), limit_s, until=begin + asked.most_s, show=show)
+            except KeyboardInterrupt:
+                compared = replace(compared, stopped="interrupted")
+        if compared is not None and server is None and compared.stopped != "interrupted":
             try:
                 before_reasons = replace(asked, most_s=_STARTED * asked.most_s)
                 started = starts(runner, list(first), before_reasons, burst=burst, begin=begin, rng=rng, show=show)
@@ -188,11 +214,11 @@ def weigh(
             except KeyboardInterrupt:
                 compared = replace(compared, stopped="interrupted")
         source = None if root is None else root.name
-        return Weighed(compared, absent, refused, frozenset(runner.apart), reasons, source, started)
+        return Weighed(compared, absent, refused, frozenset(runner.apart), reasons, source, started, served, dense)
 
 
 def _warm_up(
-    runner: WeighRunner,
+    runner: Runner,
     command: Command,
     names: Sequence[str],
     refused: dict[str, str],

@@ -67,7 +67,7 @@ const NO_FILES: &[&str] = &[
 const COMMANDS: &str = include_str!("../../../../../python/src/vtare/data/commands.json");
 
 /// What no list for people names.
-const PLUMBING: [&str; 7] = ["measure", "agent", "link-counter", "shaper", "trials", "schema", "generate"];
+const PLUMBING: [&str; 8] = ["measure", "agent", "link-counter", "shaper", "trials", "requests", "schema", "generate"];
 
 /// What names a file, a directory or a program in the help of a command.
 fn named_in_help(command: &str) -> Vec<String> {
