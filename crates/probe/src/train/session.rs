@@ -31,6 +31,14 @@ pub struct Settling {
     pub quiet: Span,
 }
 
+impl Settling {
+    /// How long is waited after the last arrival of a train, of which two in a row were up to `longest` apart: what
+    /// others send may be between any two of its packets, and a slow train comes slowly.
+    pub(super) fn quiet_after(&self, longest: Span) -> Span {
+        self.quiet.max((longest + longest).min(self.first))
+    }
+}
+
 impl Default for Settling {
     fn default() -> Self {
         Self { first: Span::from_secs(1), quiet: Span::from_millis(10) }
@@ -263,6 +271,7 @@ impl<L: ProbeLink, F: Far<L>> AvbSession<L, F> {
         let first = self.next_sequence - seen.packets.len() as u64;
         let sent = seen.sent() as u64;
         let (mut arrived, mut group) = (0, 0);
+        let (mut newest, mut longest) = (None, Span::ZERO);
         let mut progress = self.link.now();
         let mut pause = ASK_AGAIN.0;
         loop {
@@ -279,6 +288,8 @@ impl<L: ProbeLink, F: Far<L>> AvbSession<L, F> {
                         group += u32::from(arrived > 0 && !record.joined);
                         packet.received = Some(record.received);
                         (packet.place, packet.group) = (Some(arrived), Some(group));
+                        longest = longest.max(newest.map_or(Span::ZERO, |newest| record.received - newest));
+                        newest = newest.max(Some(record.received));
                         packet.ecn = record.ecn.map(Ecn::of);
                         arrived += 1;
                     }
@@ -294,8 +305,8 @@ impl<L: ProbeLink, F: Far<L>> AvbSession<L, F> {
             if chunk.left > 0 && !chunk.records.is_empty() {
                 continue;
             }
-            let patience =
-                if arrived == 0 { self.settling.first } else { self.settling.quiet.max(round_trip + round_trip) };
+            let quiet = self.settling.quiet_after(longest).max(round_trip + round_trip);
+            let patience = if arrived == 0 { self.settling.first } else { quiet };
             if elsewhere.saturating_add(arrived.into()) >= sent || now - progress >= patience {
                 let drops = chunk.socket_drops.map(|drops| drops.saturating_sub(self.before.socket_drops));
                 let lost = sent.saturating_sub(arrived.into());
