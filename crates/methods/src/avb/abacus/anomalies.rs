@@ -16,11 +16,14 @@ pub(super) struct Dropped {
     pub(super) bucket_byte: f64,
 }
 
+/// Fewer losses, as a share, are no policer's.
+const LOST: f64 = 0.1;
+
 /// A policer drops what is too much and delays nothing.
 pub(super) fn policed(observation: &Observation, packet_bit: f64) -> Option<Dropped> {
     let delays = delays(observation);
     let passed = delays.iter().flatten().count();
-    if observation.loss()? < 0.1 || passed < 2 || !losses_ignore_delay(observation) {
+    if observation.loss()? < LOST || passed < 2 || !losses_ignore_delay(observation) {
         return None;
     }
     let (lowest, highest) = delays
@@ -42,6 +45,21 @@ pub(super) fn dropped(observation: &Observation, packet_bit: f64) -> Option<Drop
     let ns = (packets.last()?.left()? - packets[first].left()?).as_nanos() as f64;
     let rate = behind as f64 * packet_bit * 1e9 / ns.max(1.0);
     Some(Dropped { rate, bucket_byte: first as f64 * packet_bit / 8.0 })
+}
+
+/// What passed before and behind the first drop of a burst that a slower link stretched before a policer dropped some
+/// of it: losses that ignore the delay, and fewer arrivals than gaps show the link to carry, bit/s.
+pub(super) fn policed_behind(observation: &Observation, packet_bit: f64, capacity: f64) -> Option<Dropped> {
+    if observation.loss()? < LOST || !losses_ignore_delay(observation) {
+        return None;
+    }
+    let first = observation.packets.iter().position(|packet| packet.left().is_some() && packet.received.is_none())?;
+    let arrived = |packets: &[Packet]| packets.iter().filter_map(|packet| packet.received).collect::<Vec<_>>();
+    let (before, behind) = (arrived(&observation.packets[..first]), arrived(&observation.packets[first..]));
+    let ns = (*behind.last()? - *before.last()?).as_nanos() as f64;
+    let rate = behind.len() as f64 * packet_bit * 1e9 / ns;
+    let credit_byte = before.len() as f64 * packet_bit / 8.0 * (1.0 - rate / capacity);
+    (ns > 0.0 && rate < t::HELD_RATE * capacity).then_some(Dropped { rate, bucket_byte: credit_byte })
 }
 
 /// Whether the delay of packets behind the head grew by more than this share of the time, from the median of its first

@@ -26,7 +26,7 @@ pub(super) struct Record {
 pub(super) struct History {
     /// What gaps show of the capacity.
     pub(super) capacity: Capacity,
-    /// Rate at which the sender's card lets packets go, bit/s.
+    /// Rate at which the sender's card, or a link before a policer, lets packets go, bit/s.
     pub(super) line: f64,
     /// The capacity before there was a gap that shows it, bit/s, and the least that trains left the path with.
     pub(super) at_least: f64,

@@ -82,6 +82,14 @@ impl Abacus {
         let Stage::Police { rate } = self.stage else { return };
         let came = capacity::arrival_rate(observation, observation.packets.len(), t::BURST_STAMPS);
         if let Some(came) = came.filter(|_| anomalies::queues(observation, self.head)) {
+            if !self.policed.is_empty() {
+                // All that the policer passes came without a queue before: this one is at a link ahead of it.
+                let link = self.history.capacity.estimate().map_or(rate, |(capacity, _)| capacity.min(rate));
+                self.history.line = t::HELD_RATE * link;
+                self.stage = Stage::Police { rate: self.history.line };
+                self.faults.spoiled += 1;
+                return;
+            }
             // The tight link lies behind the policer, and has a queue.
             self.policed.clear();
             self.history.bucket_byte = None;
@@ -113,7 +121,8 @@ impl Abacus {
             3 => t::POLICE_FAR,
             _ => near,
         };
-        self.stage = Stage::Police { rate: (1.0 + above) * found.policer - crossing };
+        let rate = ((1.0 + above) * found.policer - crossing).min(self.history.line);
+        self.stage = Stage::Police { rate };
         let [low, high] = found.interval;
         if self.policed.len() > 2 && high - low <= self.settings.interval_share * found.value {
             let best = self.best(Stopped::Policed);
@@ -149,6 +158,11 @@ impl Abacus {
             }
             return;
         };
+        let gaps = self.history.capacity.estimate();
+        let behind = gaps.and_then(|(capacity, _)| anomalies::policed_behind(observation, self.packet_bit(), capacity));
+        if let Some(dropped) = behind {
+            return self.police(dropped);
+        }
         let tail = capacity::tail(observation, self.head as usize).filter(|tail| tail.credit > 0);
         let received = tail.map_or(received, |tail| tail.rate());
         let sent = observation.sent_bit_per_s().unwrap_or(f64::INFINITY);
