@@ -359,7 +359,9 @@ impl Method for Abacus {
         }
         self.round.due = self.round.due.or(Some(now));
         let train = self.plan(now);
-        match self.over(&train) {
+        // Silence may take more time than there is.
+        let silent = self.faults.silent > 0 && self.epoch.is_none();
+        match self.over(&train).map(|over| if silent { Stopped::NoAnswer } else { over }) {
             None => Step::Send(train),
             Some(stopped) => match self.stops(stopped) {
                 Some(stopped) => self.finish(stopped),
