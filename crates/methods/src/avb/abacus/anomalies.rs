@@ -3,9 +3,9 @@
 
 use vtare_units::{Monotonic, Timestamp};
 
-use super::points::{Point, median};
+use super::points::Point;
 use super::tuning as t;
-use crate::avb::{Observation, Packet};
+use crate::avb::{Observation, Packet, median};
 
 /// What a train shows of a policer.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,14 +16,11 @@ pub(super) struct Dropped {
     pub(super) bucket_byte: f64,
 }
 
-/// Fewer losses, as a share, are no policer's.
-const LOST: f64 = 0.1;
-
 /// A policer drops what is too much and delays nothing.
 pub(super) fn policed(observation: &Observation, packet_bit: f64) -> Option<Dropped> {
     let delays = delays(observation);
     let passed = delays.iter().flatten().count();
-    if observation.loss()? < LOST || passed < 2 || !losses_ignore_delay(observation) {
+    if observation.loss()? < t::POLICE_LOST || passed < 2 || !losses_ignore_delay(observation) {
         return None;
     }
     let (lowest, highest) = delays
@@ -50,7 +47,7 @@ pub(super) fn dropped(observation: &Observation, packet_bit: f64) -> Option<Drop
 /// What passed before and behind the first drop of a burst that a slower link stretched before a policer dropped some
 /// of it: losses that ignore the delay, and fewer arrivals than gaps show the link to carry, bit/s.
 pub(super) fn policed_behind(observation: &Observation, packet_bit: f64, capacity: f64) -> Option<Dropped> {
-    if observation.loss()? < LOST || !losses_ignore_delay(observation) {
+    if observation.loss()? < t::POLICE_LOST || !losses_ignore_delay(observation) {
         return None;
     }
     let first = observation.packets.iter().position(|packet| packet.left().is_some() && packet.received.is_none())?;
@@ -69,11 +66,11 @@ pub(super) fn queues(observation: &Observation, head: u32) -> bool {
     let stream = observation.packets.iter().zip(&delays).skip(head as usize);
     let seen: Vec<_> = stream.filter_map(|(packet, delay)| Some((packet.left()?, (*delay)?))).collect();
     let fifth = seen.len() / 5;
-    let middle = |part: &[(Timestamp<Monotonic>, f64)]| median(&mut part.iter().map(|it| it.1).collect::<Vec<_>>());
+    let middle = |part: &[(Timestamp<Monotonic>, f64)]| median(&part.iter().map(|it| it.1).collect::<Vec<_>>());
     let ends = seen.first().zip(seen.last()).filter(|_| fifth > 0);
     ends.is_some_and(|(first, last)| {
-        let grew = middle(&seen[seen.len() - fifth..]) - middle(&seen[..fifth]);
-        grew > t::POLICE_QUEUE * (last.0 - first.0).as_nanos() as f64
+        let grew = middle(&seen[seen.len() - fifth..]).zip(middle(&seen[..fifth])).map(|(late, early)| late - early);
+        grew.is_some_and(|grew| grew > t::LITTLE * (last.0 - first.0).as_nanos() as f64)
     })
 }
 
@@ -141,7 +138,7 @@ fn mean(ranks: &[f64]) -> f64 {
 /// looks like less.
 pub(super) fn overflows(observation: &Observation) -> bool {
     let (ranks, at_top) = losses(observation);
-    ranks.len() >= t::LOST_AT_LEAST && (mean(&ranks) > t::LOST_HIGH || at_top * 10 > ranks.len() * 7)
+    ranks.len() >= t::LEAST_POINTS && (mean(&ranks) > t::LOST_HIGH || at_top * 10 > ranks.len() * 7)
 }
 
 /// Whether packets were lost behind high delays no more often than chance has it (three standard deviations of the mean
@@ -169,7 +166,5 @@ pub(super) fn held_whole(stream: &[Point], base_ns: f64, capacity: f64, drained_
     let own_ns = first.sent_bit / capacity * 1e9 + drained_ns.max(0.0);
     let came_ns = last.at_ns + last.delay_ns - first.at_ns - first.delay_ns;
     let alone = (last.arrived_bit - first.arrived_bit) * 1e9 > t::HELD_RATE * capacity * came_ns;
-    alone
-        && waited_ns > (t::HELD_WHOLE * (last.at_ns - first.at_ns)).max(t::HELD_WHOLE_NS)
-        && own_ns < t::OWN_QUEUE * waited_ns
+    alone && waited_ns > (last.at_ns - first.at_ns).max(t::HELD_NS) && own_ns < waited_ns
 }
