@@ -4,11 +4,12 @@
 //! Those of the numbers that several places share (`SIDES`, `LEAST_POINTS`, `FAR`, `LITTLE`, `CAPACITY_ERROR`,
 //! `FEW_PACKETS`, `MORE`, `LONGER`, `HELD_NS`, `CREDIT`, `RATIO_MOST`, `RATIO_SAME`, ...) are of 200 paths, of each
 //! family in turn (`--family mixed`, seed 7788990011), and 68 troubles, one seed each: as they are 33.3 % of the
-//! estimates are off by more than 3 %, cover 92.4 %, 3.5 % beyond three half-widths, 1996 kB, 18 troubles missed and off
-//! by 4.8 %. All others are older, from before trains were simulated by the product's own sessions: 400 random paths
-//! (seed 31415926) and 48 troubles, 10 seeds each, with 32.2 % off, cover 97.2 %, 0.5 % beyond, 1614 kB, 9 troubles
-//! missed; `POLICE_...`, but `POLICE_LOST`, of 100 policers (seed 771300000), with 50.5 % off, cover 94.8 %, 11 troubles
-//! missed. Each change of a number makes some paths other trains: on 200 paths 2 % more or less are off by chance.
+//! estimates are off by more than 3 %, cover 92.4 %, 3.5 % beyond three half-widths, 1996 kB, 18 troubles missed and
+//! off by 4.8 %. All others are older, from before trains were simulated by the product's own sessions: 400 random
+//! paths (seed 31415926) and 48 troubles, 10 seeds each, with 32.2 % off, cover 97.2 %, 0.5 % beyond, 1614 kB, 9
+//! troubles missed; `POLICE_...`, but `POLICE_LOST`, of 100 policers (seed 771300000), with 50.5 % off, cover 94.8 %,
+//! 11 troubles missed. Each change of a number makes some paths other trains: on 200 paths 2 % more or less are off by
+//! chance.
 
 // ---- The account
 /// Unit: standard errors. Half of the interval: 95 % of a normal error. Trains that differ by less agree; a value that
