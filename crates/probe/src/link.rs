@@ -10,6 +10,7 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
+pub use vtare_traffic::LocalDrops;
 use vtare_units::{Monotonic, Span, Timestamp};
 
 /// Who took a stamp.
@@ -75,24 +76,6 @@ pub struct Departure {
     pub sequence: u64,
     /// When it left.
     pub stamp: Stamp,
-}
-
-/// Datagrams that were lost on this host, as far as it counts them. `None`: not counted by this link, which is not 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct LocalDrops {
-    /// Arrived, but the socket's or ring's buffer was full (SO_MEMINFO, ring statistics).
-    pub receive_buffer: Option<u64>,
-    /// Accepted by the kernel and dropped before the wire (the interface's counters).
-    pub interface_tx: Option<u64>,
-    /// Dropped by the interface before the socket saw them.
-    pub interface_rx: Option<u64>,
-    /// Accepted by the kernel and dropped by the queue discipline, because their launch time had passed; `None` where
-    /// none was asked for.
-    pub launch_missed: Option<u64>,
-    /// The same, because something was wrong with their launch time.
-    pub launch_invalid: Option<u64>,
-    /// Arrived whole, but were no valid datagram of the session (set by the loop above the link).
-    pub foreign: u64,
 }
 
 /// What the kernel and the card gave to this link. Each is what was *obtained*, not what was asked for.
@@ -238,14 +221,6 @@ pub trait ProbeLink {
     /// # Errors
     /// Where the link cannot go on.
     fn local_drops(&mut self) -> Result<LocalDrops, LinkError>;
-}
-
-impl LocalDrops {
-    /// Datagrams that the kernel took and that never left, as far as anybody counted them.
-    #[must_use]
-    pub fn before_the_wire(&self) -> Option<u64> {
-        [self.interface_tx, self.launch_missed, self.launch_invalid].into_iter().flatten().reduce(|a, b| a + b)
-    }
 }
 
 impl Facts {

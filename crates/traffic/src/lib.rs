@@ -4,9 +4,11 @@
 #![forbid(unsafe_code)]
 
 mod ability;
+mod drops;
 mod observation;
 mod train;
 
 pub use ability::Ability;
+pub use drops::LocalDrops;
 pub use observation::{Ecn, Observation, Packet, SortedArrival};
 pub use train::{Spacing, Train};

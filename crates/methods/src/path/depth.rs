@@ -194,7 +194,8 @@ pub(super) fn by_queue(trace: &Trace, waits: &[Option<f64>], from: usize, long_n
     let (mut since, mut long) = (None, false);
     for (number, (probe, wait)) in trace.probes.iter().zip(waits).enumerate() {
         if let (Some(received), Some(wait)) = (probe.received_ns, wait) {
-            since = (*wait > long_ns).then(|| since.unwrap_or(received));
+            // All that left since this one came in had come before it: the queue was long before the train began.
+            since = (*wait > long_ns).then(|| since.unwrap_or(received - (*wait - long_ns)));
             long = since.is_some_and(|since| received - since >= stood_ns);
         }
         if number >= from {
@@ -336,8 +337,11 @@ mod tests {
         let trace = trace(&packets);
         let counts = by_queue(&trace, &waits_ns(&trace, 0.0), 0, 5e6, 0.0);
         assert_eq!(counts, [Lost { sent: 3, lost: 1, marked: 0 }; 2]);
-        let counts = by_queue(&trace, &waits_ns(&trace, 0.0), 0, 5e6, 2_000.0);
+        // What left before a packet that waited for 9 ms had waited for 5 ms for the last 4 of them.
+        let counts = by_queue(&trace, &waits_ns(&trace, 0.0), 0, 5e6, 4.0e6);
+        assert_eq!(counts, [Lost { sent: 3, lost: 1, marked: 0 }; 2]);
+        let counts = by_queue(&trace, &waits_ns(&trace, 0.0), 0, 5e6, 4.001e6);
         let lost = |sent, lost| Lost { sent, lost, marked: 0 };
-        assert_eq!(counts, [lost(5, 2), lost(1, 0)], "it had not stood for 2 us before");
+        assert_eq!(counts, [lost(5, 2), lost(1, 0)], "it had not stood for 4.001 ms before");
     }
 }

@@ -1,4 +1,5 @@
 use serde::{Deserialize, Serialize};
+use vtare_traffic::LocalDrops;
 
 /// What the responder counted in a session: final, read after the last reply had time to come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,16 +15,6 @@ pub struct ResponderCounters {
     /// for one of them. `None` where it does not report them, which is not 0.
     #[serde(default)]
     pub receive_buffer: Option<u64>,
-}
-
-/// Packets lost on this host, where it counts them; `None` is not 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LocalDrops {
-    /// Requests that the kernel took and dropped before the wire.
-    pub tx: Option<u64>,
-    /// Replies that arrived and found no room.
-    pub rx: Option<u64>,
 }
 
 /// How far the losses could be attributed.
@@ -100,9 +91,9 @@ impl LossClasses {
         let forward_all = take(known_sent.saturating_sub(accepted + refused));
         let responder = take(refused + unsent);
         let reverse_all = take(u64::MAX);
-        let (local_tx, forward) = split(forward_all, local.tx);
+        let (local_tx, forward) = split(forward_all, local.before_the_wire());
         let (responder_rx, forward) = split(forward, counters.and_then(|counters| counters.receive_buffer));
-        let (local_rx, reverse) = split(reverse_all, local.rx);
+        let (local_rx, reverse) = split(reverse_all, local.receive_buffer);
         let counted = forward_all + responder + reverse_all;
         Self {
             attribution,
@@ -118,8 +109,8 @@ impl LossClasses {
     }
 
     fn unsorted(sent: u64, received: u64, late: u64, local: &LocalDrops) -> Self {
-        let (local_tx, left) = split(sent - received - late, local.tx);
-        let (local_rx, unattributed) = split(left, local.rx);
+        let (local_tx, left) = split(sent - received - late, local.before_the_wire());
+        let (local_rx, unattributed) = split(left, local.receive_buffer);
         Self {
             attribution: Attribution::None,
             late,
@@ -157,7 +148,7 @@ mod tests {
         // 1000 sent: 3 dropped here, 5 on the way there, 2 at the responder's full buffer, 5 refused, 2 replies unsent,
         // 11 lost on the way back, 4 dropped here, 6 late.
         let counters = ResponderCounters { accepted: 985, refused: 5, unsent: 2, receive_buffer: Some(2) };
-        let local = LocalDrops { tx: Some(3), rx: Some(4) };
+        let local = LocalDrops { interface_tx: Some(3), receive_buffer: Some(4), ..LocalDrops::default() };
         let received = 985 - 2 - 11 - 4 - 6;
         let classes = LossClasses::sort(1_000, received, 6, Some(&counters), None, &local);
         let want = LossClasses {
@@ -215,7 +206,8 @@ mod tests {
                 accepted, refused, unsent, receive_buffer,
             });
             let in_band = in_band.map(|(behind, accepted)| InBand { sent: sent - behind.min(more), accepted });
-            let classes = LossClasses::sort(sent, received, late, counters.as_ref(), in_band, &LocalDrops { tx, rx });
+            let local = LocalDrops { interface_tx: tx, receive_buffer: rx, ..LocalDrops::default() };
+            let classes = LossClasses::sort(sent, received, late, counters.as_ref(), in_band, &local);
             prop_assert_eq!(classes.total(), sent - received);
         }
     }

@@ -24,13 +24,14 @@ mod variation;
 use vtare_units::{Monotonic, Peer, Span, Timestamp};
 
 pub use launches::Launches;
-pub use loss::{Attribution, LocalDrops, LossClasses, ResponderCounters};
+pub use loss::{Attribution, LossClasses, ResponderCounters};
 pub use one_way::OneWay;
 pub use outages::{Outage, Place};
 pub use record::{Fate, Record};
 pub use report::{Report, UnsentCounts};
 pub use run::{Live, OutOfOrder, Run};
 pub use series::Series;
+pub use vtare_traffic::LocalDrops;
 
 /// This host's clock against UTC, for a far end that states UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

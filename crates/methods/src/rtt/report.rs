@@ -1,8 +1,9 @@
 use serde::Serialize;
 use vtare_units::Span;
 
+use super::LocalDrops;
 use super::launches::Launches;
-use super::loss::{LocalDrops, LossClasses, ResponderCounters};
+use super::loss::{LossClasses, ResponderCounters};
 use super::one_way::OneWay;
 use super::outages::Outage;
 use super::record::Record;

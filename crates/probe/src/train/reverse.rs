@@ -73,6 +73,7 @@ impl<L: ProbeLink, F: Far<L>> AvbSession<L, F> {
         let Coming { train, mut gathered, asked, ends, drops_before } = coming;
         let packets = train.packets;
         let mut progress = ends;
+        let (mut newest, mut longest) = (None, Span::ZERO);
         let mut counted = None;
         while gathered.arrived < packets {
             let (before, key) = (gathered.arrived, &self.grant.key);
@@ -81,8 +82,10 @@ impl<L: ProbeLink, F: Far<L>> AvbSession<L, F> {
             let now = self.link.now();
             if gathered.arrived > before {
                 progress = progress.max(now);
+                longest = longest.max(newest.replace(now).map_or(Span::ZERO, |newest| now - newest));
             }
-            let patience = if gathered.arrived == 0 { self.settling.first } else { self.settling.quiet };
+            let quiet = self.settling.quiet_after(longest);
+            let patience = if gathered.arrived == 0 { self.settling.first } else { quiet };
             if now - progress < patience {
                 continue;
             }

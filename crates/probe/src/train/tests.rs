@@ -74,6 +74,19 @@ fn an_overloaded_train_arrives_at_the_rate_of_the_link_and_all_of_it_is_shown() 
 }
 
 #[test]
+fn a_slow_train_is_waited_for_as_long_as_its_packets_are_apart() {
+    // A packet is on the link for 24 ms, longer than silence is waited for behind a fast train.
+    let slow = vec![HopSpec::new(500_000, 1_000_000, 1_000_000)];
+    let mut session = session(SimSpec::symmetric(slow, 1), REQUEST, Limits::default());
+    let train = even(5, 1_472, Span::from_millis(30));
+    let there = session.send(&train, Grouped::Never).expect("it is sent");
+    let back = session.send_back(&train, Grouped::Never).expect("it comes back");
+    assert_eq!((there.received(), back.received()), (5, 5));
+    // What does not come ends the wait.
+    assert!(session.link().now() < Timestamp::from_nanos(1_000_000_000), "{:?}", session.link().now());
+}
+
+#[test]
 fn losses_reordering_and_order_are_shown_train_by_train() {
     let mut hop = hops();
     hop[0].loss = LossModel::Random { probability: 0.1 };

@@ -142,7 +142,8 @@ fn measure_against(
         unsent: counters.unsent,
         receive_buffer: Some(dropped_there),
     };
-    let local = LocalDrops { tx: Some(0), rx: counted.then_some(dropped_here) };
+    let receive_buffer = counted.then_some(dropped_here);
+    let local = LocalDrops { interface_tx: Some(0), receive_buffer, ..LocalDrops::default() };
     let mut records = prober.records;
     let report = prober.run.finish(counted.then_some(&counters), &local, &mut |record| records.push(*record));
     Outcome { report, records, gone, accepted: counters.accepted, dropped_here }

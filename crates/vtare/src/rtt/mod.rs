@@ -25,7 +25,7 @@ use std::sync::mpsc;
 
 use peer::{PeerLink, Ready};
 use vtare_link::StallDetector;
-use vtare_methods::rtt::{LocalDrops, OneWay, Options, Place};
+use vtare_methods::rtt::{OneWay, Options, Place};
 use vtare_probe::link::{LinkError, ProbeLink};
 use vtare_probe::many::Many;
 use vtare_probe::open_loop::Lead;
@@ -360,7 +360,7 @@ fn probe(parameters: &Parameters, ready: Vec<Ready<'_>>, session: &mut Session<'
         let counters = counted_before.as_ref().map(peer::counted).or(counters);
         notes.extend(lost);
         let drops = link.local_drops().unwrap_or_default();
-        counted.push((counters, LocalDrops { tx: drops.before_the_wire(), rx: drops.receive_buffer }));
+        counted.push((counters, drops));
         cell.local_drops = drops;
         cell.canary = StallFigures::of(link.stalls(), sent.elapsed_ns, sent.involuntary_switches);
         cell.cpu_fraction = sent.cpu_fraction;
@@ -370,7 +370,7 @@ fn probe(parameters: &Parameters, ready: Vec<Ready<'_>>, session: &mut Session<'
             cell.local_drops = *drops;
             cell.canary = StallFigures::of(&StallDetector::new(0), sent.elapsed_ns, sent.involuntary_switches);
             if let Some((_, local)) = counted.last_mut() {
-                *local = LocalDrops { tx: drops.before_the_wire(), rx: drops.receive_buffer };
+                *local = *drops;
             }
         }
         if let Some(link) = &mut cell.link {

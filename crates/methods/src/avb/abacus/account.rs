@@ -12,9 +12,10 @@
 //! may have been empty for a time `E`, the link may have carried `C E` more: `A` lies in `[least, least + C E/T]`.
 //= Melander, Bjorkman, Gunningberg 2000 (TOPP); Jain, Dovrolis 2002 (SLoPS); Ekelin et al. 2006 (BART)
 
-use super::points::{Point, median};
+use super::points::Point;
 use super::tight::Ratio;
 use super::tuning as t;
+use crate::avb::median;
 
 /// What is known of the path beside the points.
 #[derive(Clone, Copy, Debug)]
@@ -33,8 +34,6 @@ pub(super) struct Path {
     pub(super) stamp_error_ns: f64,
     /// How long an arrival may wait for its stamp, ns.
     pub(super) grain_ns: f64,
-    /// How long packets were seen to wait behind the tight link, ns.
-    pub(super) held_ns: f64,
     /// For how long a token bucket makes up for an empty queue, ns.
     pub(super) bucket_ns: f64,
     /// Bits of a packet.
@@ -56,8 +55,7 @@ impl Path {
 
     /// What other links' queues are held to differ by between two places, one standard deviation, ns.
     pub(super) fn others_ns(&self, dispersion: f64) -> f64 {
-        let bursts = t::OTHERS_POISSON * dispersion + t::OTHERS_BURSTY * (dispersion - t::FEW_BURSTS).max(0.0);
-        (t::OTHERS_EVEN + bursts) * self.service_ns()
+        (t::OTHERS_EVEN + t::OTHERS_BURSTY * dispersion) * self.service_ns()
     }
 }
 
@@ -134,7 +132,7 @@ impl Bounds {
 
     /// The queue may have been empty for more than a share of the value.
     pub(super) fn drained(&self) -> bool {
-        self.idle > t::DRAINED_SHARE * self.least.max(0.0)
+        self.idle > t::LITTLE * self.least.max(0.0)
     }
 }
 
@@ -163,8 +161,8 @@ impl Noise {
         let n = steps.len() as f64;
         let mean = steps.iter().sum::<f64>() / n;
         // A single pause must not make all points look noisy.
-        let mut sizes: Vec<f64> = steps.iter().map(|step| (step - mean).abs()).collect();
-        let most = t::PAUSE_STEPS * median(&mut sizes).max(sizes.iter().sum::<f64>() / n / 2.0);
+        let sizes: Vec<f64> = steps.iter().map(|step| (step - mean).abs()).collect();
+        let most = t::PAUSE_STEPS * median(&sizes).unwrap_or(0.0).max(sizes.iter().sum::<f64>() / n / 2.0);
         steps.iter_mut().for_each(|step| *step = (*step - mean).clamp(-most, most));
         let variance = steps.iter().map(|step| step * step).sum::<f64>() / n;
         let covariance = steps.windows(2).map(|pair| pair[0] * pair[1]).sum::<f64>() / (n - 1.0).max(1.0);
@@ -201,7 +199,7 @@ impl Noise {
 fn idle_ns(points: &[Point], path: &Path, noise: &Noise, others_ns: f64) -> Vec<(f64, f64)> {
     let empty_ns = path.base_ns + path.grain_ns;
     // What the other links add to a delay is no queue of the tight one. That is the most it can be, and no guess.
-    let blur_ns = (t::JITTER * noise.other_ns).max(t::BLUR * others_ns);
+    let blur_ns = (t::SIDES * noise.other_ns).max(t::BLUR * others_ns);
     let service_ns = path.service_ns();
     let mut brought_ns: f64 = 0.0;
     let gaps = points.windows(2).map(|pair| {
@@ -217,8 +215,8 @@ fn idle_ns(points: &[Point], path: &Path, noise: &Noise, others_ns: f64) -> Vec<
         let queue_ns = (before.delay_ns - empty_ns).max(0.0) + service_ns;
         let own_ns = (after.arrived_bit - before.arrived_bit) * 1e9 / path.capacity;
         brought_ns = (brought_ns.max(queue_ns) - apart_ns).max(0.0) + own_ns;
-        let found_empty = after.delay_ns - empty_ns - blur_ns <= t::EMPTY_SERVICES * service_ns;
-        (most, if found_empty { t::IDLE_EMPTY } else { t::IDLE_FOUND } * likely)
+        let found_empty = after.delay_ns - empty_ns - blur_ns <= service_ns;
+        (most, if found_empty { t::IDLE_EMPTY } else { 1.0 - t::IDLE_EMPTY } * likely)
     });
     gaps.collect()
 }
@@ -244,7 +242,7 @@ fn ends(points: &[Point], noise: &Noise) -> Vec<End> {
     // A single low delay that its neighbours do not confirm is a wrong stamp.
     let low = |begin: usize| {
         let around = &points[begin.saturating_sub(1)..(begin + m + 1).min(n)];
-        median(&mut around.iter().map(|point| point.delay_ns).collect::<Vec<_>>())
+        median(&around.iter().map(|point| point.delay_ns).collect::<Vec<_>>()).unwrap_or(f64::NAN)
     };
     let own = |begin: usize| points[begin..begin + m].iter().map(|point| point.delay_ns).sum::<f64>() / m as f64;
     let height =
@@ -329,8 +327,7 @@ fn bounds(from: &End, to: &End, path: &Path, burst: f64, points: usize, idle: (f
     let crossing = (path.capacity - rate + path.capacity * slope).max(0.05 * path.capacity);
     let dispersion = burst / (crossing * path.packet_bit);
     let others_ns = path.others_ns(dispersion.max(path.dispersion));
-    let held_ns = t::HELD_UNSEEN * path.held_ns;
-    let end_error = path.capacity * end_ns.hypot(others_ns).hypot(held_ns) / (seconds * 1e9);
+    let end_error = path.capacity * end_ns.hypot(others_ns) / (seconds * 1e9);
     // Far above the value other links may queue as well, and a slope is not the tight link's alone.
     let corrected = path.capacity * slope.abs();
     let far_error = path.capacity_error * corrected + t::FAR_ERROR * (corrected - t::FAR * rate).max(0.0);

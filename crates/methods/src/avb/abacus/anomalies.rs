@@ -3,9 +3,9 @@
 
 use vtare_units::{Monotonic, Timestamp};
 
-use super::points::{Point, median};
+use super::points::Point;
 use super::tuning as t;
-use crate::avb::{Observation, Packet};
+use crate::avb::{Observation, Packet, median};
 
 /// What a train shows of a policer.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -20,7 +20,7 @@ pub(super) struct Dropped {
 pub(super) fn policed(observation: &Observation, packet_bit: f64) -> Option<Dropped> {
     let delays = delays(observation);
     let passed = delays.iter().flatten().count();
-    if observation.loss()? < 0.1 || passed < 2 || !losses_ignore_delay(observation) {
+    if observation.loss()? < t::POLICE_LOST || passed < 2 || !losses_ignore_delay(observation) {
         return None;
     }
     let (lowest, highest) = delays
@@ -44,6 +44,21 @@ pub(super) fn dropped(observation: &Observation, packet_bit: f64) -> Option<Drop
     Some(Dropped { rate, bucket_byte: first as f64 * packet_bit / 8.0 })
 }
 
+/// What passed before and behind the first drop of a burst that a slower link stretched before a policer dropped some
+/// of it: losses that ignore the delay, and fewer arrivals than gaps show the link to carry, bit/s.
+pub(super) fn policed_behind(observation: &Observation, packet_bit: f64, capacity: f64) -> Option<Dropped> {
+    if observation.loss()? < t::POLICE_LOST || !losses_ignore_delay(observation) {
+        return None;
+    }
+    let first = observation.packets.iter().position(|packet| packet.left().is_some() && packet.received.is_none())?;
+    let arrived = |packets: &[Packet]| packets.iter().filter_map(|packet| packet.received).collect::<Vec<_>>();
+    let (before, behind) = (arrived(&observation.packets[..first]), arrived(&observation.packets[first..]));
+    let ns = (*behind.last()? - *before.last()?).as_nanos() as f64;
+    let rate = behind.len() as f64 * packet_bit * 1e9 / ns;
+    let credit_byte = before.len() as f64 * packet_bit / 8.0 * (1.0 - rate / capacity);
+    (ns > 0.0 && rate < t::HELD_RATE * capacity).then_some(Dropped { rate, bucket_byte: credit_byte })
+}
+
 /// Whether the delay of packets behind the head grew by more than this share of the time, from the median of its first
 /// fifth to that of its last: they wait in a queue.
 pub(super) fn queues(observation: &Observation, head: u32) -> bool {
@@ -51,11 +66,11 @@ pub(super) fn queues(observation: &Observation, head: u32) -> bool {
     let stream = observation.packets.iter().zip(&delays).skip(head as usize);
     let seen: Vec<_> = stream.filter_map(|(packet, delay)| Some((packet.left()?, (*delay)?))).collect();
     let fifth = seen.len() / 5;
-    let middle = |part: &[(Timestamp<Monotonic>, f64)]| median(&mut part.iter().map(|it| it.1).collect::<Vec<_>>());
+    let middle = |part: &[(Timestamp<Monotonic>, f64)]| median(&part.iter().map(|it| it.1).collect::<Vec<_>>());
     let ends = seen.first().zip(seen.last()).filter(|_| fifth > 0);
     ends.is_some_and(|(first, last)| {
-        let grew = middle(&seen[seen.len() - fifth..]) - middle(&seen[..fifth]);
-        grew > t::POLICE_QUEUE * (last.0 - first.0).as_nanos() as f64
+        let grew = middle(&seen[seen.len() - fifth..]).zip(middle(&seen[..fifth])).map(|(late, early)| late - early);
+        grew.is_some_and(|grew| grew > t::LITTLE * (last.0 - first.0).as_nanos() as f64)
     })
 }
 
@@ -123,7 +138,7 @@ fn mean(ranks: &[f64]) -> f64 {
 /// looks like less.
 pub(super) fn overflows(observation: &Observation) -> bool {
     let (ranks, at_top) = losses(observation);
-    ranks.len() >= t::LOST_AT_LEAST && (mean(&ranks) > t::LOST_HIGH || at_top * 10 > ranks.len() * 7)
+    ranks.len() >= t::LEAST_POINTS && (mean(&ranks) > t::LOST_HIGH || at_top * 10 > ranks.len() * 7)
 }
 
 /// Whether packets were lost behind high delays no more often than chance has it (three standard deviations of the mean
@@ -151,7 +166,5 @@ pub(super) fn held_whole(stream: &[Point], base_ns: f64, capacity: f64, drained_
     let own_ns = first.sent_bit / capacity * 1e9 + drained_ns.max(0.0);
     let came_ns = last.at_ns + last.delay_ns - first.at_ns - first.delay_ns;
     let alone = (last.arrived_bit - first.arrived_bit) * 1e9 > t::HELD_RATE * capacity * came_ns;
-    alone
-        && waited_ns > (t::HELD_WHOLE * (last.at_ns - first.at_ns)).max(t::HELD_WHOLE_NS)
-        && own_ns < t::OWN_QUEUE * waited_ns
+    alone && waited_ns > (last.at_ns - first.at_ns).max(t::HELD_NS) && own_ns < waited_ns
 }

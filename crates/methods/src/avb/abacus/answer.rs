@@ -24,7 +24,7 @@ impl Abacus {
         let closed = evidence.readings.last().is_none_or(|last| !last.best.drained());
         let left = Left { bytes: self.bytes_left(), seconds: self.seconds_left(), queued_bit: 0.0 };
         let wanted = plan::seconds(&evidence, &self.history, &self.settings, &self.setup.ability, true, &left);
-        if narrow && closed && bounds.seconds() >= t::LONG * wanted {
+        if narrow && closed && bounds.seconds() >= plan::long() * wanted {
             self.conclude(Stopped::Converged, Some(estimate));
         }
     }
@@ -149,10 +149,10 @@ impl Abacus {
         }
         let mut estimate = Estimate::none(&self.spent, stopped);
         estimate.notes.clone_from(&self.notes);
-        if self.faults.held_ns > t::MOST_HELD_NS || self.faults.held_whole > 0 {
+        if self.faults.held_ns > t::HELD_NS || self.faults.held_whole > 0 {
             estimate.stopped = Stopped::Disturbed;
             // Where trains were delayed as a whole no wait was seen that is worth its figure.
-            let seen = self.faults.held_ns > t::MOST_HELD_NS;
+            let seen = self.faults.held_ns > t::HELD_NS;
             let held = if seen { format!(" for up to {:.1} ms", self.faults.held_ns / 1e6) } else { String::new() };
             estimate.notes.push(format!(
                 "packets waited behind the tight link{held}, since a machine or a program on the way stalled: no \
@@ -161,9 +161,8 @@ impl Abacus {
         } else if let (Some((evidence, (bounds, false))), true) = (answer, spent_up) {
             // Trains that approach are short and their rates far from the value.
             let [low, high] = bounds.interval(&evidence.path);
-            let more = (t::SEARCH_WIDER - 1.0) / 2.0 * (high - low);
             estimate.avb_bit_per_s = Some(bounds.value().clamp(0.0, evidence.path.carries()));
-            estimate.interval_bit_per_s = Some([(low - more).max(0.0), (high + more).max(0.0)]);
+            estimate.interval_bit_per_s = Some([low.max(0.0), high.max(0.0)]);
             estimate.capacity_bit_per_s = Some(evidence.path.capacity);
             estimate.notes.push("ended before a train could measure: from the search alone".to_owned());
         }

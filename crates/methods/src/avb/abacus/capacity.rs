@@ -101,9 +101,9 @@ pub(super) fn tail(observation: &Observation, head: usize) -> Option<Tail> {
         let came_ns = (groups[*place].1 - first.1) as f64;
         let delay_ns = came_ns - groups[*place].0.saturating_sub(first.0) as f64;
         let least_ns = bits * per_bit_ns;
-        delay_ns < t::CREDIT_DELAY * least_ns && came_ns < t::CREDIT_TIME * least_ns
+        delay_ns < t::CREDIT * least_ns && came_ns < (1.0 - t::CREDIT) * least_ns
     };
-    let place = (t::CREDIT_LEAST..groups.len()).rev().find(passed).unwrap_or(0);
+    let place = (t::FEW_PACKETS as usize..groups.len()).rev().find(passed).unwrap_or(0);
     let ns = all - (groups[place].1 - first.1) as f64;
     let packet_bit = f64::from(observation.train.size_byte) * 8.0;
     let credit = if place > 0 { (sums[place] / packet_bit).round() as usize } else { 0 };
@@ -142,7 +142,7 @@ impl Capacity {
         let Some(tail) = tail(observation, head) else { return };
         let packet_bit = f64::from(observation.train.size_byte) * 8.0;
         self.packet_bit = packet_bit;
-        if tail.bits >= t::TAIL_LEAST * packet_bit {
+        if tail.bits >= t::LEAST_POINTS as f64 * packet_bit {
             self.arrived = self.arrived.max(tail.rate());
             self.tails.0 += tail.bits;
             self.tails.1 += tail.ns;
@@ -183,7 +183,7 @@ impl Capacity {
     /// standard error as a share of it: the link is no slower, and no more than that was free meanwhile.
     pub(super) fn behind_bucket(&self) -> Option<(f64, f64)> {
         let packets = self.emptied.0 / self.packet_bit;
-        (packets >= t::TAIL_PACKETS).then(|| (self.emptied.0 * 1e9 / self.emptied.1, t::CLUMP_PACKETS / packets))
+        (packets >= t::TAIL_PACKETS).then(|| (self.emptied.0 * 1e9 / self.emptied.1, t::FEW_PACKETS / packets))
     }
 
     /// What passes before there is a queue, bits; 0 where packets come one by one.
@@ -201,10 +201,10 @@ impl Capacity {
         if self.clumps() {
             // A clump of a few packets more or less at either end.
             let packets = self.tails.0 / self.packet_bit;
-            return Some((self.tails.0 * 1e9 / self.tails.1, t::CLUMPED_ERROR + t::CLUMP_PACKETS / packets));
+            return Some((self.tails.0 * 1e9 / self.tails.1, t::CAPACITY_ERROR + t::FEW_PACKETS / packets));
         }
         // Gaps of what a bucket passed are among the others.
-        let behind = self.behind_bucket().map(|(rate, error)| (rate, error + t::COARSE_ERROR));
+        let behind = self.behind_bucket().map(|(rate, error)| (rate, error + t::SCATTERED_ERROR));
         if self.per_bit_ns.len() < 3 {
             return behind;
         }
@@ -220,7 +220,7 @@ impl Capacity {
         let variance = near.iter().map(|it| (it / mean - 1.0).powi(2)).sum::<f64>() / n;
         let pairs = self.per_bit_ns.len() as f64;
         // Stamps shared by many packets: cross traffic is between all of them, and the link is faster than it seems.
-        let coarse = if self.packets > t::COARSE * pairs { t::COARSE_ERROR } else { 0.0 };
+        let coarse = if self.packets > t::CLUMPED * pairs { t::SCATTERED_ERROR } else { 0.0 };
         if coarse > 0.0 && behind.is_some() {
             return behind;
         }
@@ -300,7 +300,7 @@ mod tests {
             capacity.add(&let_go(48, clump), 48);
             let (found, error) = capacity.estimate().expect("pairs");
             assert!((found / 1e9 - 1.0).abs() < 0.05, "{clump}: {found} {error}");
-            assert_eq!(error >= t::CLUMPED_ERROR, clump > 1, "{clump}: {error}");
+            assert_eq!(error >= t::CAPACITY_ERROR, clump > 1, "{clump}: {error}");
         }
     }
 

@@ -26,7 +26,7 @@ pub(super) struct Record {
 pub(super) struct History {
     /// What gaps show of the capacity.
     pub(super) capacity: Capacity,
-    /// Rate at which the sender's card lets packets go, bit/s.
+    /// Rate at which the sender's card, or a link before a policer, lets packets go, bit/s.
     pub(super) line: f64,
     /// The capacity before there was a gap that shows it, bit/s, and the least that trains left the path with.
     pub(super) at_least: f64,
@@ -95,13 +95,12 @@ impl History {
         let (narrow, error) = self.narrow()?;
         Some(Path {
             capacity: ratio.value * narrow,
-            capacity_error: error.max(t::LEAST_CAPACITY_ERROR).hypot(ratio.error / ratio.value),
-            narrow: (narrow, error.max(t::LEAST_CAPACITY_ERROR)),
+            capacity_error: error.max(t::CAPACITY_ERROR).hypot(ratio.error / ratio.value),
+            narrow: (narrow, error.max(t::CAPACITY_ERROR)),
             ratio: *ratio,
             base_ns: self.base_ns,
             stamp_error_ns: ability.stamp_error_ns,
             grain_ns: self.grain_s * 1e9,
-            held_ns: 0.0,
             bucket_ns: self.bucket_byte.unwrap_or(0.0) * 8e9 / (ratio.value * narrow),
             packet_bit: f64::from(packet_byte) * 8.0,
             dispersion,
@@ -111,7 +110,7 @@ impl History {
     fn readings(&self, path: &Path) -> Vec<Reading> {
         let parts = self.has(Case::Part);
         let reading = |train: &Record| {
-            let (best, whole) = account(&train.points, parts, &Path { held_ns: train.held_ns, ..*path })?;
+            let (best, whole) = account(&train.points, parts, path)?;
             let held = train.held_ns / 1e9 / whole.seconds();
             Some(Reading { best, whole, held, measured: train.measured, overflowed_ns: train.overflowed_ns })
         };
@@ -188,7 +187,7 @@ impl History {
 fn doubt(readings: &mut [Reading], other_link: f64) {
     let values: Vec<f64> = readings.iter().map(|reading| reading.best.value()).collect();
     for (place, reading) in readings.iter_mut().enumerate().skip(1) {
-        let moved = t::MOVING * other_link * (values[place] - values[place - 1]).abs();
+        let moved = other_link * (values[place] - values[place - 1]).abs();
         reading.best.moved = moved;
         reading.best.error = reading.best.error.hypot(moved);
     }
@@ -198,7 +197,7 @@ fn doubt(readings: &mut [Reading], other_link: f64) {
 /// below it would empty the queue and take all the time there is: so towards the upper end of what it may be.
 fn steered(bounds: &Bounds) -> f64 {
     let value = bounds.value();
-    (value + t::UPWARD * bounds.error).min(bounds.rate / 4.0).max(value)
+    (value + t::SIDES * bounds.error).min(bounds.rate / 4.0).max(value)
 }
 
 impl Evidence {
@@ -210,11 +209,11 @@ impl Evidence {
         let spread = |it: &Bounds| it.error.powi(2) + it.burst.max(last.burst) / it.seconds();
         let agrees = |it: &Bounds| {
             let away = (it.value() - last.value()).abs();
-            away <= t::AGREE * (spread(it) + spread(&last)).sqrt()
+            away <= t::SIDES * (spread(it) + spread(&last)).sqrt()
                 + (it.idle + last.idle) / 2.0
-                + t::DRAINED_SHARE * last.least.abs()
+                + t::LITTLE * last.least.abs()
         };
-        let carried = t::ABSURD * self.path.capacity * (1.0 + t::SIDES * self.path.capacity_error);
+        let carried = t::OUTGROWN * self.path.capacity * (1.0 + t::SIDES * self.path.capacity_error);
         let bad = |it: &Reading| it.overflowed_ns.is_none() && (!agrees(&it.best) || it.best.least > carried);
         let since = self.readings.iter().rposition(bad).map_or(0, |before| before + 1);
         &self.readings[since..]
@@ -224,7 +223,7 @@ impl Evidence {
     pub(super) fn answer(&self) -> Option<(Bounds, bool)> {
         let narrowest = |measured: bool| {
             let of = self.agreeing().iter().filter(|it| it.overflowed_ns.is_none());
-            let of = of.filter(|it| !measured || it.measured || it.best.points >= t::ELIGIBLE_POINTS);
+            let of = of.filter(|it| !measured || it.measured);
             of.map(|it| it.best).min_by(|a, b| a.width().total_cmp(&b.width()))
         };
         narrowest(true).map(|it| (it, true)).or_else(|| narrowest(false).map(|it| (it, false)))

@@ -216,7 +216,7 @@ impl Abacus {
         let budget = most_byte.map(|most| {
             let carried = self.carried_byte(carried_ns as f64).min(carried_byte.unwrap_or(u64::MAX)).max(sure_byte);
             // What empties a bucket counts only where the limit is a strict one.
-            let again = (t::EMPTYINGS * self.history.bucket_byte.unwrap_or(0.0)) as u64;
+            let again = (t::MORE as f64 * self.history.bucket_byte.unwrap_or(0.0)) as u64;
             let uncounted = if carried_ns > 0 { self.round.spent.0 + again } else { 0 };
             (most.max(carried) + uncounted).saturating_sub(self.spent.probe_byte)
         });
@@ -249,9 +249,10 @@ impl Abacus {
             .max(carried(settings.fast_byte_ns))
     }
 
-    /// Bytes that the path carries in this time, ns: before the link is known, the sender's own card.
+    /// Bytes that the path carries in this time, ns: before the link is known, the sender or its card.
     fn carried_byte(&self, ns: f64) -> u64 {
-        let rate = self.history.narrow().map_or(self.history.line.min(t::UNKNOWN), |(capacity, _)| capacity);
+        let unknown = self.setup.ability.most_bit_per_s(self.packet_byte);
+        let rate = self.history.narrow().map_or(self.history.line.min(unknown), |(capacity, _)| capacity);
         (rate * ns / 8e9) as u64
     }
 
@@ -280,7 +281,7 @@ impl Abacus {
                 if self.faults.spoiled > 0 && ability.most_group > 1 {
                     // Packets of one call have one stamp: more calls with less in each.
                     let packets = (t::FIRST_CALL_BYTE / size_byte).clamp(1, ability.most_group);
-                    self.head = self.head.max(t::FIRST_CALLS * packets).min(ability.most_packets);
+                    self.head = self.head.max(t::LEAST_POINTS as u32 * packets).min(ability.most_packets);
                     // A gap that no sender keeps: as close together as calls can be.
                     let spacing = Spacing::Groups { packets, gap_ns: 1.0 };
                     return Train { packets: self.head, size_byte, spacing, idle_before_ns };
@@ -298,7 +299,7 @@ impl Abacus {
                 // The bucket has filled since the last train.
                 let since_s = self.epoch.map_or(0.0, |(epoch, _)| (epoch.since_ns(now) - self.left.0) / 1e9);
                 let bucket_bit = (self.history.bucket_byte.unwrap_or(0.0) * 8.0).min(self.history.at_least * since_s);
-                let bucket_bit = t::POLICE_BUCKET * (bucket_bit + t::FILL_PACKETS * self.packet_bit());
+                let bucket_bit = t::POLICE_BUCKET * (bucket_bit + t::FEW_PACKETS * self.packet_bit());
                 let inflow = self.history.line.min(ability.most_bit_per_s(size_byte));
                 let (train, head) =
                     plan::train(bucket_bit, rate, bits / rate, inflow, size_byte, &ability, self.bytes_left());
@@ -359,7 +360,9 @@ impl Method for Abacus {
         }
         self.round.due = self.round.due.or(Some(now));
         let train = self.plan(now);
-        match self.over(&train) {
+        // Silence may take more time than there is.
+        let silent = self.faults.silent > 0 && self.epoch.is_none();
+        match self.over(&train).map(|over| if silent { Stopped::NoAnswer } else { over }) {
             None => Step::Send(train),
             Some(stopped) => match self.stops(stopped) {
                 Some(stopped) => self.finish(stopped),

@@ -61,7 +61,7 @@ impl Abacus {
         let (Some((capacity, _)), Some(bucket_byte)) = (self.history.narrow(), self.history.bucket_byte) else {
             return delay_ns;
         };
-        if delay_ns > t::EMPTY_SERVICES * self.packet_bit() * 1e9 / capacity {
+        if delay_ns > self.packet_bit() * 1e9 / capacity {
             return delay_ns;
         }
         let took_ns = observation.received() as f64 * self.packet_bit() * 1e9 / capacity;
@@ -80,8 +80,16 @@ impl Abacus {
     /// What passes of a train at another rate than those before shows what is free.
     fn observe_policed(&mut self, observation: &Observation) {
         let Stage::Police { rate } = self.stage else { return };
-        let came = capacity::arrival_rate(observation, observation.packets.len(), t::BURST_STAMPS);
+        let came = capacity::arrival_rate(observation, observation.packets.len(), t::LEAST_POINTS);
         if let Some(came) = came.filter(|_| anomalies::queues(observation, self.head)) {
+            if !self.policed.is_empty() {
+                // All that the policer passes came without a queue before: this one is at a link ahead of it.
+                let link = self.history.capacity.estimate().map_or(rate, |(capacity, _)| capacity.min(rate));
+                self.history.line = t::HELD_RATE * link;
+                self.stage = Stage::Police { rate: self.history.line };
+                self.faults.spoiled += 1;
+                return;
+            }
             // The tight link lies behind the policer, and has a queue.
             self.policed.clear();
             self.history.bucket_byte = None;
@@ -107,13 +115,14 @@ impl Abacus {
         self.history.at_least = found.policer;
         let crossing = found.policer - found.value;
         // Far above what the policer passes, near to what is free, between the two, and near again.
-        let near = (t::POLICE_NEAR * train.together / self.bucket_packets()).clamp(t::POLICE_NEAREST, t::POLICE_FAR);
+        let near = (t::POLICE_NEAR * train.together / self.bucket_packets()).clamp(t::FAR, t::POLICE_FAR);
         let above = match self.policed.len() % 4 {
             1 => t::POLICE_HEAVY,
             3 => t::POLICE_FAR,
             _ => near,
         };
-        self.stage = Stage::Police { rate: (1.0 + above) * found.policer - crossing };
+        let rate = ((1.0 + above) * found.policer - crossing).min(self.history.line);
+        self.stage = Stage::Police { rate };
         let [low, high] = found.interval;
         if self.policed.len() > 2 && high - low <= self.settings.interval_share * found.value {
             let best = self.best(Stopped::Policed);
@@ -142,13 +151,18 @@ impl Abacus {
     fn observe_burst(&mut self, observation: &Observation, points: &[Point]) {
         let Stage::Burst { sent_before_bit, .. } = self.stage else { return };
         self.history.capacity.add(observation, self.head as usize);
-        let Some(received) = capacity::arrival_rate(observation, self.head as usize, t::BURST_STAMPS) else {
+        let Some(received) = capacity::arrival_rate(observation, self.head as usize, t::LEAST_POINTS) else {
             match anomalies::dropped(observation, self.packet_bit()) {
                 Some(dropped) if observation.loss().is_some_and(|loss| loss > 0.5) => self.police(dropped),
                 _ => self.faults.spoiled += 1,
             }
             return;
         };
+        let gaps = self.history.capacity.estimate();
+        let behind = gaps.and_then(|(capacity, _)| anomalies::policed_behind(observation, self.packet_bit(), capacity));
+        if let Some(dropped) = behind {
+            return self.police(dropped);
+        }
         let tail = capacity::tail(observation, self.head as usize).filter(|tail| tail.credit > 0);
         let received = tail.map_or(received, |tail| tail.rate());
         let sent = observation.sent_bit_per_s().unwrap_or(f64::INFINITY);
@@ -194,7 +208,7 @@ impl Abacus {
         let affordable = (self.bytes_left() / 2 / u64::from(self.packet_byte)) as u32;
         let packets = (4 * self.head).min(self.setup.ability.most_packets).min(affordable);
         // Where no queue grew for half of it, and only then one did, a token bucket passed that half.
-        let early = capacity::arrival_rate(observation, self.head as usize / 2, t::BURST_STAMPS).unwrap_or(0.0);
+        let early = capacity::arrival_rate(observation, self.head as usize / 2, t::LEAST_POINTS).unwrap_or(0.0);
         let passed = tail.is_some_and(short) || early > 0.9 * sent;
         if passed && packets >= 2 * self.head {
             // What a token bucket let through at once is most of it: more, while the bucket is empty.
@@ -274,7 +288,8 @@ impl Abacus {
         self.history.trains.push(Record {
             points: points[from..].to_vec(),
             overflowed_ns: full.then_some(queued),
-            measured: measures,
+            // One that approaches with as many points measures, too.
+            measured: measures || points.len() - from >= self.settings.points as usize,
             held_ns,
         });
         let Some(evidence) = self.evidence() else { return };
@@ -284,7 +299,7 @@ impl Abacus {
             return;
         };
         self.may_be_another = self.history.has(Case::Several)
-            && evidence.path.ratio.other > t::NOT_EXCLUDED
+            && evidence.path.ratio.other > t::RATIO_SAME
             && evidence.readings.iter().filter(|it| it.measured).count() > 1
             && evidence.answer().is_none_or(|(bounds, _)| {
                 let [low, high] = bounds.interval(&evidence.path);

@@ -5,6 +5,11 @@ use super::settings::AbacusSettings;
 use super::tuning as t;
 use crate::avb::{Ability, Spacing, Train};
 
+/// An account of this part of a train is all of it: its ends lie in the first and the last of the parts.
+pub(super) const fn long() -> f64 {
+    1.0 - 2.0 / t::PARTS as f64
+}
+
 /// What may still be spent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Left {
@@ -31,7 +36,7 @@ pub(super) fn seconds(
     left: &Left,
 ) -> f64 {
     let packet_bit = evidence.path.packet_bit;
-    let near = evidence.near.max(t::LEAST_SHARE * evidence.path.capacity);
+    let near = evidence.near.max(t::LITTLE * evidence.path.capacity);
     let group = f64::from(group(near, (packet_bit / 8.0) as u32, ability));
     // A point is an arrival with a stamp of its own: the last of a call, or of those that share a stamp.
     let point_s = (group * packet_bit / near).max(history.grain_s);
@@ -48,19 +53,16 @@ pub(super) fn seconds(
         let lasting = last.map_or(0.0, |last| last.seconds());
         // A link before a token bucket has the queue until the bucket is empty, and looks like the tight one.
         let sure = (settings.sure_train_ns as f64 / 1e9).min(settings.sure_train_byte as f64 * 8.0 / near);
-        let narrow = if history.longest_s < t::LONG * sure { sure } else { 0.0 };
-        if ratio <= 1.0 { narrow } else { lasting * (1.6 * ratio).clamp(1.5, t::LONGER_FAR) }
+        let narrow = if history.longest_s < long() * sure { sure } else { 0.0 };
+        if ratio <= 1.0 { narrow } else { lasting * (1.6 * ratio).clamp(1.5, t::LONGER) }
     });
     // A train at a wrong rate is lost as a whole: step by step.
-    let (share, longer) = match (evidence.drained > 0, evidence.astray) {
-        (true, _) => (t::REST_SHARE, t::LONGER_DRAINED),
-        (_, true) => (t::REST_SHARE, t::LONGER_FAR),
-        _ => (t::LAST_SHARE, f64::INFINITY),
-    };
+    let wrong = evidence.drained > 0 || evidence.astray;
+    let (share, longer) = if wrong { (t::REST_SHARE, t::LONGER) } else { (t::LAST_SHARE, f64::INFINITY) };
     let most =
         longer * last.map_or(f64::INFINITY, |last| last.seconds().max(5.0 * settings.least_search_ns as f64 / 1e9));
     let most_s = settings.most_train_ns as f64 / 1e9;
-    let paid = (share * left.bytes as f64 * 8.0 / near).min(t::TIME_SHARE * share * left.seconds);
+    let paid = (share * left.bytes as f64 * 8.0 / near).min(t::LAST_SHARE * share * left.seconds);
     bursts.max(wanted).min(most_s).max(least).min(most.max(least)).min(paid)
 }
 
@@ -76,13 +78,13 @@ pub(super) fn primed(
 ) -> (Train, u32) {
     let path = &evidence.path;
     let size_byte = (path.packet_bit / 8.0) as u32;
-    let near = evidence.near.max(t::LEAST_SHARE * path.capacity);
+    let near = evidence.near.max(t::LITTLE * path.capacity);
     let group = group(near, size_byte, ability);
     let clumps_bit = history.bucket_byte.map_or(history.capacity.credit_bit(), |_| 0.0);
     let held = evidence.prime * (evidence.burst * seconds).sqrt()
         + path.capacity * (history.grain_s + t::BLUR * path.others_ns(path.dispersion) / 1e9)
         + clumps_bit
-        + (t::FILL_PACKETS + f64::from(2 * (group - 1))) * path.packet_bit;
+        + (t::FEW_PACKETS + f64::from(2 * (group - 1))) * path.packet_bit;
     let held = held.min(t::MOST_QUEUE_S * path.capacity).min(evidence.room_bit).min(left.bytes as f64 * 8.0 / 3.0);
     // A link before the tight one may stretch the head to its own capacity, and the tight link sends on meanwhile.
     let inflow = evidence.inflow(history);
@@ -90,7 +92,7 @@ pub(super) fn primed(
     let needed = (held - left.queued_bit).max(0.0);
     let prime_bit = needed / kept.max(t::LEAST_KEPT);
     let prime_bit = prime_bit.min(0.2 * left.seconds.max(0.0) * inflow).min(left.bytes as f64 * 8.0 / 2.5);
-    let margin = if measures { t::MARGIN } else { t::APPROACH_MARGIN };
+    let margin = if measures { t::LITTLE } else { t::FAR };
     // A queue that ran empty is filled faster by as much as the value changes from train to train.
     let swing = f64::from(evidence.drained) * (evidence.burst / seconds).sqrt();
     // Where hardly anything of a head is kept, the stream fills the queue.

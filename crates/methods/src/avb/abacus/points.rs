@@ -89,12 +89,6 @@ pub(super) fn points(observation: &Observation, epoch: Epoch, service_ns_per_bit
     (kept.into_iter().rev().map(|(point, _, _)| point).collect(), held_ns)
 }
 
-/// Lower median of values; NaN for none.
-pub(super) fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    if values.is_empty() { f64::NAN } else { values[(values.len() - 1) / 2] }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

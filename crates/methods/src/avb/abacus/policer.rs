@@ -27,6 +27,7 @@
 //! empty, so what passed in between is what flowed in, to a packet. Trains at four times `P` show `P`, those near to
 //! `A` show `A`. All together give each `P`, `A` and kind of cross traffic a probability.
 
+use super::tight::CELLS;
 use super::tuning as t;
 use crate::avb::{Observation, Packet, Spacing};
 
@@ -173,7 +174,7 @@ pub(super) fn free(trains: &[Policed], bucket: f64) -> Option<Free> {
     if most <= 0.0 {
         return None;
     }
-    let cells = t::POLICE_CELLS;
+    let cells = CELLS;
     let share = |number: usize| number as f64 / (cells - 1) as f64;
     let policers = (0..cells).map(|number| most * 0.9 * 4.0_f64.powf(share(number)));
     let all = policers.flat_map(|policer| (0..cells).map(move |number| (policer, share(number) * policer)));
@@ -188,9 +189,9 @@ pub(super) fn free(trains: &[Policed], bucket: f64) -> Option<Free> {
     // Nearly all of them are next to impossible; to sort what is left takes little time.
     let likely = |it: &(f64, f64, [f64; 2])| (it.0, it.1, of(&it.2, bursts) - least);
     let mut cells: Vec<(f64, f64, f64)> =
-        misfits.iter().map(likely).filter(|it| it.2 < 2.0 * t::POLICE_UNLIKELY).collect();
+        misfits.iter().map(likely).filter(|it| (-it.2 / 2.0).exp() > f64::EPSILON).collect();
     // That nothing crosses is as likely as all else together.
-    let idle = |cell: &(f64, f64, f64)| if cell.1 >= cell.0 { (t::POLICE_CELLS - 1) as f64 } else { 1.0 };
+    let idle = |cell: &(f64, f64, f64)| if cell.1 >= cell.0 { (CELLS - 1) as f64 } else { 1.0 };
     cells.iter_mut().for_each(|cell| cell.2 = idle(cell) * cell.0.recip() * (-cell.2 / 2.0).exp());
     let all: f64 = cells.iter().map(|cell| cell.2).sum();
     let mut quantiles = |shares: &[f64], of: fn(&(f64, f64, f64)) -> f64| {

@@ -11,8 +11,8 @@
 
 use super::tuning as t;
 
-/// Ratios that are looked at, on a logarithmic scale, beside 1.
-const RATIO_CELLS: usize = 61;
+/// Values of each unknown that get a probability.
+pub(super) const CELLS: usize = 61;
 
 /// What one train reports, whatever the capacity is.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,13 +37,13 @@ pub(super) struct Ratio {
     /// Probability that the tight link is not the narrow one.
     pub(super) other: f64,
     /// Each ratio and its probability.
-    pub(super) cells: [(f64, f64); RATIO_CELLS + 1],
+    pub(super) cells: [(f64, f64); CELLS + 1],
 }
 
 impl Ratio {
     /// The tight link is the narrow one.
     pub(super) const ONE: Self =
-        Self { value: 1.0, error: 0.0, other: 0.0, cells: [(1.0, 1.0 / (RATIO_CELLS + 1) as f64); RATIO_CELLS + 1] };
+        Self { value: 1.0, error: 0.0, other: 0.0, cells: [(1.0, 1.0 / (CELLS + 1) as f64); CELLS + 1] };
 
     /// The value below which a share `q` lies of a mixture of normal distributions, one for each ratio: `of` gives mean
     /// and standard deviation.
@@ -76,11 +76,11 @@ fn normal(x: f64) -> f64 {
 /// The ratio by all trains, over a narrow link of this capacity, bit/s, known to this share of it.
 pub(super) fn ratio(trains: &[Response], (narrow, narrow_error): (f64, f64)) -> Ratio {
     let cell = |number: usize| {
-        let share = number as f64 / (RATIO_CELLS - 1) as f64;
-        let ratio = t::RATIO_LEAST * (t::RATIO_MOST / t::RATIO_LEAST).powf(share);
+        let share = number as f64 / (CELLS - 1) as f64;
+        let ratio = t::RATIO_MOST.powf(2.0 * share - 1.0);
         (ratio, ratio.max(1.0 / ratio).powf(-t::RATIO_STEEP))
     };
-    let mut cells: Vec<(f64, f64)> = (0..RATIO_CELLS).map(cell).collect();
+    let mut cells: Vec<(f64, f64)> = (0..CELLS).map(cell).collect();
     let others: f64 = cells.iter().map(|cell| cell.1).sum();
     cells.push((1.0, others * t::RATIO_SAME / (1.0 - t::RATIO_SAME)));
     let logs: Vec<f64> = cells.iter().map(|&(ratio, _)| log_likelihood(trains, ratio, narrow, narrow_error)).collect();
@@ -97,7 +97,7 @@ pub(super) fn ratio(trains: &[Response], (narrow, narrow_error): (f64, f64)) -> 
     });
     let median = median.map_or(1.0, |it| it.0);
     let square: f64 = weights.iter().map(|(ratio, weight)| weight * (ratio - median).powi(2)).sum();
-    let same: f64 = weights.iter().filter(|it| (it.0 - 1.0).abs() < t::RATIO_NEAR).map(|it| it.1).sum();
+    let same: f64 = weights.iter().filter(|it| (it.0 - 1.0).abs() < t::FAR).map(|it| it.1).sum();
     let mut cells = Ratio::ONE.cells;
     for (cell, it) in cells.iter_mut().zip(&weights) {
         *cell = (it.0, it.1 / sum);
@@ -110,7 +110,7 @@ pub(super) fn ratio(trains: &[Response], (narrow, narrow_error): (f64, f64)) -> 
 fn log_likelihood(trains: &[Response], ratio: f64, narrow: f64, narrow_error: f64) -> f64 {
     let capacity = ratio * narrow;
     let each = |train: &Response| {
-        let far = t::RATIO_FAR * train.slope;
+        let far = t::FAR_ERROR * train.slope;
         (train.rate / capacity - train.slope, train.spread.powi(2) + train.slope_error.powi(2) + far.powi(2) + 1e-12)
     };
     let (weight, sum) = trains
@@ -124,7 +124,7 @@ fn log_likelihood(trains: &[Response], ratio: f64, narrow: f64, narrow_error: f6
     let fits = trains.iter().map(each).map(|(share, variance)| (share - mean).powi(2) / variance);
     // No more is available than either link carries, and no less than nothing.
     let most = ratio.recip().min(1.0);
-    let known = t::RATIO_OUTSIDE.hypot(narrow_error) * most;
+    let known = t::CAPACITY_ERROR.hypot(narrow_error) * most;
     let outside = (mean - mean.clamp(0.0, most)).powi(2) / (1.0 / weight + known.powi(2));
     // An idle link leaves just its capacity free, which is as likely as all other values; another link's value lies
     // there by chance alone.
