@@ -369,7 +369,7 @@ fn follow(spec: &TrainSpec, seconds: f64) -> Vec<(f64, f64, [f64; 2])> {
         assert!(runner.turn(&mut method).is_none(), "it follows until it is stopped");
         let now = method.interim();
         if let Some(estimate) = now.as_ref().filter(|_| now != before) {
-            let range = estimate.long_run_bit_per_s.or(estimate.interval_bit_per_s).expect("with every value");
+            let range = estimate.long_run_bit_per_s.expect("with every value");
             values.push((runner.now().as_nanos() as f64 / 1e9, value(estimate), range));
         }
         before = now;
