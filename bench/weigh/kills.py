@@ -15,7 +15,7 @@ NOWHERE = subprocess.DEVNULL
 PLACES = Path("/var/lib/vtare/weigh")
 GROUPS = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified"), Path("/sys/fs/cgroup/memory"))
 WEIGH = [sys.executable, "-m", "vtare.start", "weigh"]
-#: Moments of a kill: within preparing, warming up, the rounds, what is entered, the burst, or after the end.
+#: Moments of a kill: within preparing, warming up, the rounds, what is entered, the burst or many servers.
 LONGEST_S = 15.0
 #: What processes may take to see that theirs is gone.
 GONE_S = 5.0
@@ -34,7 +34,7 @@ def judged(number: int, platforms: str, binary: Path, place: Path) -> tuple[str,
     port = 20_000 + (os.getpid() + number) % 10_000
     is_server = number // len(SIGNALS) % 2 == 0
     what = (
-        ["--server", str(port), "--", "/usr/bin/python3", "-m", "http.server", "--bind", "127.0.0.1", "{port}"]
+        ["--server", str(port), "--density", "1 s", "--", "/usr/bin/python3", "-m", "http.server", "{port}"]
         if is_server
         else ["--rounds", "3", "--burst", "3", "--", "sleep", "0.0625"]
     )
