@@ -8,7 +8,8 @@ import (
 )
 
 func main() {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") }))
+	answers := func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") }
+	server := httptest.NewServer(http.HandlerFunc(answers))
 	defer server.Close()
 	for range 200 {
 		answer, err := http.Get(server.URL)
