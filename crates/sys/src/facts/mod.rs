@@ -13,6 +13,7 @@ mod virtual_machine;
 use std::fs;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use serde::Serialize;
 
@@ -252,16 +253,19 @@ impl Tree {
         places.map_or_else(CgroupLimits::default, |(own, mounts)| cgroup::limits(&own, &mounts, read))
     }
 
-    fn throttled(&self) -> Option<Throttled> {
+    fn throttled(&self, mounts: &str) -> Option<Throttled> {
         let read = |path: &Path| self.text(&path.strip_prefix("/").unwrap_or(path).to_string_lossy());
-        cgroup::throttled(&self.text("proc/self/cgroup")?, &self.text("proc/self/mountinfo")?, read)
+        cgroup::throttled(&self.text("proc/self/cgroup")?, mounts, read)
     }
 }
 
 /// What CPU quotas did to this process so far; `None` where the system keeps no account of it.
 #[must_use]
 pub fn throttled() -> Option<Throttled> {
-    Tree { root: PathBuf::from("/") }.throttled()
+    // Read once: the kernel writes a line for each mount, and control groups are not mounted anew meanwhile.
+    static MOUNTS: OnceLock<Option<String>> = OnceLock::new();
+    let tree = Tree { root: PathBuf::from("/") };
+    tree.throttled(MOUNTS.get_or_init(|| tree.text("proc/self/mountinfo")).as_deref()?)
 }
 
 #[cfg(test)]
