@@ -13,7 +13,7 @@ import numpy as np
 
 from vtare.ab.commands import Command
 from vtare.ab.compare import Asked, compare
-from vtare.weigh.server import Server, ServerRunner
+from vtare.weigh.server import ServedCommand, ServerRunner
 from vtare.weigh.weighing import Weighed
 
 #: What replies take on each platform, in units of the host's.
@@ -60,11 +60,11 @@ class PlantedServer:
         return json.dumps(answer).encode(), 0, ""
 
 
-def runner_of(planted: Any, server: Server) -> ServerRunner:
+def runner_of(planted: Any, server: ServedCommand) -> ServerRunner:
     return ServerRunner(planted, server, ["serve", "--port={port}"], Path("vtare"))
 
 
-def weighed_server(server: Server, planted: PlantedServer | None = None) -> Weighed:
+def weighed_server(server: ServedCommand, planted: PlantedServer | None = None) -> Weighed:
     """What weigh makes of the planted server."""
     planted = planted or PlantedServer()
     runner = runner_of(planted, server)

@@ -49,6 +49,7 @@ OTHER_MEANINGS = {
     "topology/path.py": {"sleep"},  # a parameter
     "topology/truth.py": {"path"},  # a key of topology.json
     "terminal/doctor.py": {"path", "rtt"},  # commands
+    "weigh/launchers.py": {"path"},  # a key of a container's configuration
 }
 
 

@@ -21,10 +21,10 @@ from vtare.errors import BadInput
 from vtare.records.schema import schemas
 from vtare.sentences import weigh as wording
 from vtare.terminal.weigh import show_weighed
-from vtare.weigh.density import MOST_INSTANCES, Density, Fit, Level, density, search
+from vtare.weigh.density import MOST_INSTANCES, Density, Filled, Fit, density, search
 from vtare.weigh.page import weighed_page
 from vtare.weigh.runner import RefusedThere
-from vtare.weigh.server import Server
+from vtare.weigh.server import ServedCommand
 from vtare.weigh.verdict import document
 
 GIB = 1 << 30
@@ -74,7 +74,7 @@ def test_the_number_is_found_to_one_instance(limit_ms: float, fits: int, tried: 
 def test_one_stall_breaks_nothing() -> None:
     fit = searched(Instances(stalls=frozenset({4, 8})), 9.0)
     assert (fit.fits, fit.breaks) == (9, 10)
-    assert fit.levels[2:4] == (Level(4, None), Level(4, 4e6))
+    assert fit.levels[2:4] == (Filled(4, None), Filled(4, 4e6))
 
 
 def test_what_ends_a_search_is_a_bound_and_no_value() -> None:
@@ -111,7 +111,7 @@ def ports() -> int:
 
 def test_each_instance_has_a_port_and_all_are_asked_together(ports: int) -> None:
     planted = PlantedServer()
-    served = runner_of(planted, Server(ports))
+    served = runner_of(planted, ServedCommand(ports))
     shown: list[str] = []
     made = density(served, ["host", "gvisor"], 0.0003, until=1e12, show=shown.append)
     # Replies take 0.2 ms at p99 on the host, and three times that on the other.
@@ -131,16 +131,16 @@ def made() -> Density:
         2e7,
         100.0,
         (
-            Fit("host", 64, None, "most", (Level(64, 1e7),)),
-            Fit("bubblewrap", 11, 12, "p99", (Level(11, 1.9e7), Level(12, None))),
-            Fit("gvisor", 4, 8, "time", (Level(4, 1e7),)),
-            Fit("podman", 2, None, "failed", (Level(2, 1e7),), "no more processes"),
+            Fit("host", 64, None, "most", (Filled(64, 1e7),)),
+            Fit("bubblewrap", 11, 12, "p99", (Filled(11, 1.9e7), Filled(12, None))),
+            Fit("gvisor", 4, 8, "time", (Filled(4, 1e7),)),
+            Fit("podman", 2, None, "failed", (Filled(2, 1e7),), "no more processes"),
         ),
     )
 
 
 def test_it_stands_in_every_form(made: Density, ports: int) -> None:
-    result = replace(weighed_server(Server(ports)), density=made)
+    result = replace(weighed_server(ServedCommand(ports)), density=made)
     line = (
         "Instances until p99 exceeds 20.0 ms, each with 100 requests/s: host at least 64, bubblewrap 11, gvisor 4 to 7 "
         "(time ran out), podman at least 2."

@@ -26,7 +26,7 @@ from vtare.sentences import weigh as wording
 from vtare.terminal.weigh import show_weighed
 from vtare.weigh.page import weighed_page
 from vtare.weigh.runner import RefusedThere
-from vtare.weigh.server import RATE, Server
+from vtare.weigh.server import RATE, ServedCommand
 from vtare.weigh.verdict import document, read_platform_limit
 
 SCREEN = Path(__file__).parents[1] / "screens/weigh_server.txt"
@@ -42,7 +42,7 @@ def port() -> int:
 
 
 def test_latencies_and_the_rate_are_compared_and_stand_in_every_form(port: int) -> None:
-    result = weighed_server(Server(port))
+    result = weighed_server(ServedCommand(port))
     outcome = outcome_of(result)
     shown = document(outcome)
     jsonschema.validate(shown, schemas()["vtare.weigh/1"])
@@ -54,7 +54,7 @@ def test_latencies_and_the_rate_are_compared_and_stand_in_every_form(port: int) 
     assert shown["server"] == {"port": port, "request": None, "client": None, "per_s": per_s, "connections": 4}
     names = list(FACTORS)
     states = [
-        read_platform_limit(text, names, Server(port)).state(result)
+        read_platform_limit(text, names, ServedCommand(port)).state(result)
         for text in ("gvisor p99 slower by 20 %", "gvisor rate worse by 20 %", "bubblewrap p50 slower by 20 %")
     ]
     assert states == ["crossed", "crossed", "not crossed"]
@@ -65,7 +65,7 @@ def test_latencies_and_the_rate_are_compared_and_stand_in_every_form(port: int) 
 
 def test_the_screen_of_80_columns_is_as_agreed(port: int) -> None:
     out = io.StringIO()
-    show_weighed(Console(file=out, width=80, highlight=False, markup=False), weighed_server(Server(port)))
+    show_weighed(Console(file=out, width=80, highlight=False, markup=False), weighed_server(ServedCommand(port)))
     lines = [re.sub(".* rounds in .*|(?<= at )[0-9]+", "N", line) for line in out.getvalue().splitlines()]
     if os.environ.get("VTARE_BLESS"):
         SCREEN.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -75,7 +75,7 @@ def test_the_screen_of_80_columns_is_as_agreed(port: int) -> None:
 
 def test_a_client_is_timed_where_one_is_named(port: int) -> None:
     planted = PlantedServer()
-    server = Server(port, client=Command(("load", "it"), "load it"))
+    server = ServedCommand(port, client=Command(("load", "it"), "load it"))
     result = weighed_server(server, planted)
     assert result.compared is not None
     assert {one.figure.name for one in result.compared.primary} == {"wall time"}
@@ -93,7 +93,7 @@ def test_a_client_is_timed_where_one_is_named(port: int) -> None:
 
 
 def test_requests_without_a_reply_are_later_than_all_others(port: int) -> None:
-    runner = runner_of(PlantedServer(failed=4), Server(port))
+    runner = runner_of(PlantedServer(failed=4), ServedCommand(port))
     runner.settle([], 60.0)
     ((run,), _) = runner.run([Command(("host",), "host")])
     assert run.readings["p50"].values == pytest.approx([1.5e5], rel=0.05)
@@ -109,7 +109,7 @@ def test_the_slowest_platform_keeps_up_and_there_is_time_for_rounds(
     per_s: float, left_s: float, asked_per_s: float, requests: int, port: int
 ) -> None:
     planted = PlantedServer()
-    runner = runner_of(planted, Server(port))
+    runner = runner_of(planted, ServedCommand(port))
     host = [Command(("host",), "host")]
     slow = Reading(RATE, (per_s,), "/s")
     # A first run takes 0.1 s beyond its 20 requests at 100/s.
@@ -121,8 +121,8 @@ def test_the_slowest_platform_keeps_up_and_there_is_time_for_rounds(
 def test_what_gives_no_figure_is_refused_with_its_reason(port: int) -> None:
     host = [Command(("host",), "host")]
     with pytest.raises(RefusedThere, match=rf"no reply on port {port}: Connection refused"):
-        runner_of(PlantedServer(code=4), Server(port)).run(host)
-    client = Server(port, client=Command(("load",), "load"))
+        runner_of(PlantedServer(code=4), ServedCommand(port)).run(host)
+    client = ServedCommand(port, client=Command(("load",), "load"))
     for run, reason in (
         ({"exit_code": 3, "signal": None}, "--client failed: no route"),
         ({"exit_code": None, "signal": 9}, "--client failed: no route"),
@@ -135,7 +135,7 @@ def test_a_port_that_somebody_else_has_is_refused() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         number = other.getsockname()[1]
         with pytest.raises(BadInput, match=f"--server {number}: another program listens"):
-            runner_of(PlantedServer(), Server(number))
+            runner_of(PlantedServer(), ServedCommand(number))
 
 
 @pytest.mark.parametrize(

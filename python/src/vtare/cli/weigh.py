@@ -138,7 +138,7 @@ def weigh(
     from vtare.terminal.weigh import show_weighed
     from vtare.weigh.density import MOST_INSTANCES
     from vtare.weigh.image import given_root
-    from vtare.weigh.server import PORT, Server
+    from vtare.weigh.server import PORT, ServedCommand
     from vtare.weigh.starts import BURST
     from vtare.weigh.verdict import WeighedOutcome, document, read_platform_limit
     from vtare.weigh.weighing import names_of, read_platforms
@@ -162,7 +162,7 @@ def weigh(
         if not has_port or server + MOST_INSTANCES > _MOST_PORT + 1:
             raise BadInput(wording.density_needs_port(MOST_INSTANCES))
     client_command = None if client is None else read_commands([client], least=1)[0]
-    served = None if server is None else Server(server, request, client_command, density)
+    served = None if server is None else ServedCommand(server, request, client_command, density)
     limits = [read_platform_limit(text, names_of(platforms), served) for text in fail_if or ()]
     if burst is None and any(limit.figure == BURST for limit in limits):
         raise BadInput(wording.NO_BURST)

@@ -28,7 +28,7 @@ EndWord = Literal["p99", "most", "memory", "time", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class Filled:
     """A number of instances at once and their p99 in ns; None: too few replies came for one."""
 
     instances: int
@@ -46,7 +46,7 @@ class Fit:
     fits: int
     breaks: int | None
     ended: EndWord
-    levels: tuple[Level, ...]
+    levels: tuple[Filled, ...]
     reason: str | None = None
 
 
@@ -86,7 +86,7 @@ def search(
     """
     fits, each_byte, each_s = 0, 0.0, 0.0
     breaks: int | None = None
-    levels: list[Level] = []
+    levels: list[Filled] = []
 
     def result(ended: EndWord, reason: str | None = None) -> Fit:
         return Fit(platform, fits, breaks, ended, tuple(levels), reason)
@@ -103,7 +103,7 @@ def search(
             return result("time")
         except RefusedThere as error:
             return result("failed", error.reason)
-        levels.append(Level(wanted, p99))
+        levels.append(Filled(wanted, p99))
         each_byte, each_s = max(each_byte, (before - during) / wanted), (now() - begin) / wanted
         if p99 is not None and p99 <= limit_ns:
             fits = wanted

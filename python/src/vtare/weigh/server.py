@@ -62,7 +62,7 @@ _NEVER: Final = 1e300
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class ServedCommand:
     """Where a command listens, what it is asked (None: GET / by HTTP), and the client that is timed instead."""
 
     port: int
@@ -80,7 +80,7 @@ class Server:
 class ServerRunner:
     """Measures the server on the platform that a command of `ab` names. See `Runner`."""
 
-    def __init__(self, runner: WeighRunner, server: Server, words: Sequence[str], binary: Path) -> None:
+    def __init__(self, runner: WeighRunner, server: ServedCommand, words: Sequence[str], binary: Path) -> None:
         """Take what starts it, and its words.
 
         Raises:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from vtare.ab.trials import Measured
     from vtare.records import comparisons
     from vtare.weigh.density import Density
-    from vtare.weigh.server import Server
+    from vtare.weigh.server import ServedCommand
     from vtare.weigh.weighing import Weighed
     from vtare.weigh.why import Amount, Why
 
@@ -63,7 +63,7 @@ class PlatformLimit:
         return self.limit.state(findings) if findings else "open"
 
 
-def read_platform_limit(text: str, names: Sequence[str], server: Server | None = None) -> PlatformLimit:
+def read_platform_limit(text: str, names: Sequence[str], server: ServedCommand | None = None) -> PlatformLimit:
     """Return the limit of a text; `names` are those of the platforms, `server` is what is weighed, where it is one.
 
     Raises:

@@ -22,7 +22,7 @@ from vtare.weigh.group import Group
 from vtare.weigh.launchers import LAUNCHERS
 from vtare.weigh.layer import remove_leftovers
 from vtare.weigh.runner import FIGURES, RefusedThere, WeighRunner, first_line
-from vtare.weigh.server import Server, ServerRunner
+from vtare.weigh.server import ServedCommand, ServerRunner
 from vtare.weigh.starts import Started, starts
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def weigh(
     limits: Sequence[tuple[str, AskedLimit]] = (),
     root: Root | None = None,
     burst: int | None = None,
-    server: Server | None = None,
+    server: ServedCommand | None = None,
 ) -> Weighed:
     """Run the command on each platform in turn until each comparison of wall time with the host is decided.
 

@@ -59,6 +59,7 @@ const NO_FILES: &[&str] = &[
     "load --dir",
     "schema NAME",
     "selftest --only",
+    "serve --limit",
     "timer --path",
     "torture --path",
 ];
