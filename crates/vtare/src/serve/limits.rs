@@ -137,6 +137,20 @@ pub(crate) fn limit(text: &str) -> Result<Limit, String> {
     }
 }
 
+/// Where a limit of what is not served is given: the name and the option that serves it.
+pub(crate) fn of_what_is_not_served(given: &[Limit], stamp: bool, rpm: bool) -> Option<(&'static str, &'static str)> {
+    let names = given.iter().filter_map(|limit| match limit {
+        Limit::Help => None,
+        Limit::Set(place, _) => Some(ENTRIES[*place].name),
+    });
+    let mut needs = names.filter_map(|name| match name {
+        "stamp-rate" if !stamp => Some((name, "--stamp")),
+        "rpm-rate" if !rpm => Some((name, "--rpm")),
+        _ => None,
+    });
+    needs.next()
+}
+
 /// The limits with those that were given; the last one of a name holds.
 pub(crate) fn limits(given: &[Limit]) -> ServeLimits {
     given.iter().fold(ServeLimits::default(), |mut limits, limit| {

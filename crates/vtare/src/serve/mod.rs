@@ -160,6 +160,10 @@ pub(crate) fn command(arguments: &ServeArguments, context: &Context) -> Result<E
         print(&limits::table(&limits))?;
         return Ok(Exit::Measured);
     }
+    let (stamp, rpm) = (arguments.stamp.is_some(), arguments.rpm.is_some());
+    if let Some((name, option)) = limits::of_what_is_not_served(&arguments.limits, stamp, rpm) {
+        return Err(Failure::Input(format!("--limit {name} limits what is not served: add {option}, or leave it out")));
+    }
     let (stamp_packet_per_s, rpm_bit_per_s) = (limits.stamp_packet_per_s, limits.rpm_bit_per_s);
     vtare_sys::process::close_inherited()?;
     check_cpu(arguments.cpu)?;

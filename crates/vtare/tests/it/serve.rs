@@ -184,6 +184,9 @@ fn a_limit_that_would_serve_nobody_is_refused() {
     for limit in ["rate=0", "burst=0", "packets=0", "rat=5", "rate"] {
         vtare(["serve", "--listen", "127.0.0.1:0", "--limit", limit]).refused(2, &["--limit", &limit[..3]]);
     }
+    for (limit, option) in [("stamp-rate=5", "--stamp"), ("rpm-rate=1M", "--rpm")] {
+        vtare(["serve", "--listen", "127.0.0.1:0", "--limit", limit]).refused(2, &["is not served", option]);
+    }
     let shown = vtare(["serve", "--limit", "rate=5", "--limit", "help"]).stdout;
     assert!(shown.contains("rate=5 ") && shown.contains("\nburst=10000 "), "{shown}");
 }

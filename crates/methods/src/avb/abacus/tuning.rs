@@ -3,7 +3,7 @@
 //! `Half` and `double` are measured, by `bench/avb/sensitivity --write`, on paths and troubles that nothing was set on.
 //! Those of the numbers that several places share (`SIDES`, `LEAST_POINTS`, `FAR`, `LITTLE`, `CAPACITY_ERROR`,
 //! `FEW_PACKETS`, `MORE`, `LONGER`, `HELD_NS`, `CREDIT`, `RATIO_MOST`, `RATIO_SAME`, ...) are of 200 paths, of each
-//! family in turn (`--family mixed`, seed 7788990011), and 68 troubles, one seed each: as they are 33.3 % of the
+//! family in turn (`--family mixed`, seed 7788990011), and 68 troubles, one seed each. Unchanged, 33.3 % of the
 //! estimates are off by more than 3 %, cover 92.4 %, 3.5 % beyond three half-widths, 1996 kB, 18 troubles missed and
 //! off by 4.8 %. All others are older, from before trains were simulated by the product's own sessions: 400 random
 //! paths (seed 31415926) and 48 troubles, 10 seeds each, with 32.2 % off, cover 97.2 %, 0.5 % beyond, 1614 kB, 9
@@ -13,8 +13,8 @@
 
 // ---- The account
 /// Unit: standard errors. Half of the interval: 95 % of a normal error. Trains that differ by less agree; a value that
-/// approaches is taken for that much higher; and so much of what other queues add to each delay may be taken for a
-/// queue of the tight link.
+/// approaches is taken for that much higher. The same number of standard deviations of other queues' delays may be
+/// taken for a queue of the tight link.
 /// Half: off 34.8 %, cover 91.9 %, beyond 3.0 %; double: off 34.3 %, cover 92.9 %, cover of troubles 94.1 %.
 pub(super) const SIDES: f64 = 2.0;
 /// Unit: share of the value. What no measurement is nearer than: stamps, headers, rounding.
