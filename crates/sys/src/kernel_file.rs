@@ -22,7 +22,8 @@ pub fn bytes(path: impl AsRef<Path>) -> Option<Vec<u8>> {
     if other_kind(&facts).is_some() {
         return None;
     }
-    let mut content = Vec::new();
+    // A page at once: their size is stated as 0, and from an empty buffer ten reads would take what one takes.
+    let mut content = Vec::with_capacity(4096);
     let byte = file.take(MOST_BYTE + 1).read_to_end(&mut content).ok()?;
     (byte as u64 <= MOST_BYTE).then_some(content)
 }
@@ -30,7 +31,8 @@ pub fn bytes(path: impl AsRef<Path>) -> Option<Vec<u8>> {
 /// The same as text, in which bytes that are none are replaced.
 #[must_use]
 pub fn text(path: impl AsRef<Path>) -> Option<String> {
-    bytes(path).map(|content| String::from_utf8_lossy(&content).into_owned())
+    let replaced = |error: std::string::FromUtf8Error| String::from_utf8_lossy(error.as_bytes()).into_owned();
+    bytes(path).map(|content| String::from_utf8(content).unwrap_or_else(replaced))
 }
 
 /// The name of this boot of the kernel, another after each.

@@ -162,15 +162,16 @@ pub(crate) fn command(arguments: &TrialsArguments, context: &Context) -> Result<
     if !process::end_with_parent()? {
         return Ok(Exit::Interrupted);
     }
+    let all = sched::allowed_cpus()?;
     if let Some(request) = &arguments.request {
-        return print_on(&format!("{}\n", answer(request, true, context)?)).map(|_| Exit::Measured);
+        return print_on(&format!("{}\n", answer(request, true, &all, context)?)).map(|_| Exit::Measured);
     }
     if print_on(&format!("{}\n", json!({"machine": to_json(&MachineFacts::read())})))?.is_break() {
         return Ok(Exit::Measured);
     }
     for line in std::io::stdin().lock().lines() {
         let line = line.map_err(|error| Failure::Machine(format!("cannot read standard input: {error}")))?;
-        let answer = answer(&line, false, context)?;
+        let answer = answer(&line, false, &all, context)?;
         if context.stop_requested() {
             return Ok(Exit::Interrupted);
         }
@@ -182,11 +183,11 @@ pub(crate) fn command(arguments: &TrialsArguments, context: &Context) -> Result<
 }
 
 /// Carries out the trial of a request; what its programs print as errors goes to stderr where `shows_errors`.
-fn answer(request: &str, shows_errors: bool, context: &Context) -> Result<Value, Failure> {
+fn answer(request: &str, shows_errors: bool, all: &[usize], context: &Context) -> Result<Value, Failure> {
     let mut trial: Trial = serde_json::from_str(request)
         .map_err(|error| Failure::Input(format!("trials: {error}; write one trial a line")))?;
     trial.shows_errors = shows_errors;
-    let carried_out = carry_out(&trial, context);
+    let carried_out = carry_out(&trial, all, context);
     let strays = end_strays();
     match carried_out {
         Ok((mut measured, beside)) => {
@@ -206,22 +207,26 @@ fn most_resident_byte() -> Option<u64> {
     kib.map(|kib: u64| kib * 1024)
 }
 
-fn carry_out(trial: &Trial, context: &Context) -> Result<(Vec<Measured>, Beside), Failure> {
+/// `all` are the CPUs that this program may use.
+fn carry_out(trial: &Trial, all: &[usize], context: &Context) -> Result<(Vec<Measured>, Beside), Failure> {
     if trial.programs.is_empty() || trial.most_s.is_nan() || trial.most_s <= 0.0 {
         return Err(Failure::Input("trials: a trial lacks its program or time: write both".to_owned()));
     }
-    let all = sched::allowed_cpus()?;
     let together = Barrier::new(trial.programs.len());
-    let (before, began) = (Snapshot::take(), clocks::now::<Monotonic>());
+    let (before, began) = (Snapshot::of_machine(), clocks::now::<Monotonic>());
+    // A program that runs alone needs no thread, which would cost as much as starting it.
+    let (first, others) = trial.programs.split_first().expect("there is one");
     let measured: Vec<_> = std::thread::scope(|scope| {
-        let (all, together) = (&all, &together);
+        let together = &together;
         let one = |program| scope.spawn(move || measure(program, trial, all, together, context));
-        let threads: Vec<_> = trial.programs.iter().map(one).collect();
-        threads.into_iter().map(|thread| thread.join().expect("no thread of this program panics")).collect()
+        let threads: Vec<_> = others.iter().map(one).collect();
+        let first = measure(first, trial, all, together, context);
+        let ended = threads.into_iter().map(|thread| thread.join().expect("no thread of this program panics"));
+        std::iter::once(first).chain(ended).collect()
     });
     let span = clocks::now::<Monotonic>() - began;
     let measured = measured.into_iter().collect::<Result<_, _>>()?;
-    Ok((measured, Beside::of(&Snapshot::take().since(&before), span)))
+    Ok((measured, Beside::of(&Snapshot::of_machine().since(&before), span)))
 }
 
 impl Beside {
@@ -338,9 +343,13 @@ fn wait_for(
     let mut looked = Look::take();
     loop {
         let polled = poll(&mut [PollFd::new(&end, PollFlags::IN)], Some(&LOOK_EVERY));
-        let look = Look::take();
-        stopped += look.stopped_since(&looked, is_stopped(child));
-        looked = look;
+        let has_ended = matches!(polled, Ok(1..));
+        // What ends at its first look was not stopped for long: then there is nothing to read.
+        if !has_ended || clocks::now::<Monotonic>() - looked.at >= STALL {
+            let look = Look::take();
+            stopped += look.stopped_since(&looked, !has_ended && is_stopped(child));
+            looked = look;
+        }
         match polled {
             Ok(1..) => return Ok((Ended::ByItself, stopped)),
             Ok(0) | Err(rustix::io::Errno::INTR) => {}
@@ -515,11 +524,15 @@ mod tests {
         }
     }
 
+    fn all() -> Vec<usize> {
+        sched::allowed_cpus().expect("the kernel keeps them")
+    }
+
     #[test]
     fn programs_run_at_once_and_each_is_measured() {
         let context = Context::without_signals();
         let (measured, beside) =
-            carry_out(&trial(&["sleep 0.3", "sleep 0.3; exit 4"], 10.0), &context).expect("they ran");
+            carry_out(&trial(&["sleep 0.3", "sleep 0.3; exit 4"], 10.0), &all(), &context).expect("they ran");
         let codes: Vec<_> = measured.iter().map(|it| it.exit_code).collect();
         assert_eq!(codes, [Some(0), Some(4)]);
         let walls: u64 = measured.iter().map(|it| it.wall_ns).sum();
@@ -532,9 +545,10 @@ mod tests {
     #[test]
     fn a_program_that_is_stopped_for_a_while_is_known_to_have_been() {
         let script = "(sleep 0.1; kill -STOP $$; sleep 0.9; kill -CONT $$) & wait";
-        let (measured, _) = carry_out(&trial(&[script], 30.0), &Context::without_signals()).expect("it ran");
+        let (measured, _) = carry_out(&trial(&[script], 30.0), &all(), &Context::without_signals()).expect("it ran");
         assert!(measured[0].stopped_ns >= 400_000_000, "{measured:?}");
-        let (measured, _) = carry_out(&trial(&["sleep 0.6"], 30.0), &Context::without_signals()).expect("it ran");
+        let (measured, _) =
+            carry_out(&trial(&["sleep 0.6"], 30.0), &all(), &Context::without_signals()).expect("it ran");
         assert_eq!(measured[0].stopped_ns, 0, "{measured:?}");
     }
 
@@ -544,7 +558,7 @@ mod tests {
         for (environment, code) in [(None, 1), (Some(vec![("ONE", "1"), ("PATH", "/usr/bin:/bin")]), 0)] {
             let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
             asked.programs[0].environment = environment.map(|all| all.into_iter().map(owned).collect());
-            let (measured, _) = carry_out(&asked, &Context::without_signals()).expect("it ran");
+            let (measured, _) = carry_out(&asked, &all(), &Context::without_signals()).expect("it ran");
             assert_eq!(measured[0].exit_code, Some(code));
         }
     }
@@ -555,7 +569,7 @@ mod tests {
         let (mut output, input) = std::io::pipe().expect("there are descriptors");
         let mut asked = trial(&["(sleep 77; echo alive) & sleep 77"], 0.1);
         asked.programs[0].stdout = Some(format!("/proc/self/fd/{}", input.as_raw_fd()).into());
-        let (measured, _) = carry_out(&asked, &Context::without_signals()).expect("it ran");
+        let (measured, _) = carry_out(&asked, &all(), &Context::without_signals()).expect("it ran");
         assert!(measured[0].timed_out && measured[0].signal == Some(9), "{measured:?}");
         drop(input);
         let mut printed = String::new();
@@ -568,17 +582,18 @@ mod tests {
         let (mut output, input) = std::io::pipe().expect("there are descriptors");
         let mut asked = trial(&["sleep 77 & sleep 78 &"], 10.0);
         asked.programs[0].stdout = Some(format!("/proc/self/fd/{}", input.as_raw_fd()).into());
-        let (measured, _) = carry_out(&asked, &Context::without_signals()).expect("it ran");
+        let (measured, _) = carry_out(&asked, &all(), &Context::without_signals()).expect("it ran");
         assert!(measured[0].left_behind == 2 && measured[0].exit_code == Some(0), "{measured:?}");
         drop(input);
         let mut printed = String::new();
         // Ends with the last process that holds the other end.
         output.read_to_string(&mut printed).expect("it is a pipe");
         let waited = trial(&["sleep 0.1 & sleep 0.1 & wait"], 10.0);
-        let (measured, _) = carry_out(&waited, &Context::without_signals()).expect("it ran");
+        let (measured, _) = carry_out(&waited, &all(), &Context::without_signals()).expect("it ran");
         assert_eq!(measured[0].left_behind, 0, "{measured:?}");
         // What ends by itself at the same moment is nothing that was left behind.
-        let (measured, _) = carry_out(&trial(&["sleep 0.02 &"], 10.0), &Context::without_signals()).expect("it ran");
+        let (measured, _) =
+            carry_out(&trial(&["sleep 0.02 &"], 10.0), &all(), &Context::without_signals()).expect("it ran");
         assert_eq!(measured[0].left_behind, 0, "{measured:?}");
     }
 
@@ -588,7 +603,7 @@ mod tests {
         let mut asked = trial(&["exec yes"], 60.0);
         asked.programs[0].stdout = Some(file.clone());
         asked.most_printed_byte = Some(1 << 20);
-        let (measured, _) = carry_out(&asked, &Context::without_signals()).expect("it ran");
+        let (measured, _) = carry_out(&asked, &all(), &Context::without_signals()).expect("it ran");
         std::fs::remove_file(&file).expect("it was written");
         assert!(measured[0].printed_too_much && !measured[0].timed_out, "{measured:?}");
     }
@@ -597,7 +612,7 @@ mod tests {
     fn what_a_program_asks_of_the_kernel_is_counted_where_the_kernel_lets_it() {
         let mut asked = trial(&["sleep 0.01; sleep 0.01; exec true"], 10.0);
         asked.counts = true;
-        let (measured, _) = carry_out(&asked, &Context::without_signals()).expect("it ran");
+        let (measured, _) = carry_out(&asked, &all(), &Context::without_signals()).expect("it ran");
         let happened = match measured[0].counts.as_ref().expect("they were asked for") {
             Counted::Happened(happened) => happened,
             Counted::Missing(reason) => return eprintln!("skipped: {reason}"),
@@ -614,7 +629,7 @@ mod tests {
     fn a_program_that_is_not_there_is_named() {
         let mut asked = trial(&["true"], 1.0);
         asked.programs[0].words = vec!["/nonexistent/program".to_owned()];
-        let failure = carry_out(&asked, &Context::without_signals()).expect_err("there is no such program");
+        let failure = carry_out(&asked, &all(), &Context::without_signals()).expect_err("there is no such program");
         assert_eq!(failure.code(), 127);
         assert!(failure.to_string().contains("/nonexistent/program"), "{failure}");
     }

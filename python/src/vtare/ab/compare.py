@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
+import statistics
 import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, Protocol
-
-import numpy as np
 
 from vtare import stats
 from vtare.ab.designs import (
@@ -31,6 +30,8 @@ from vtare.stats import Merit, Unclear, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    import numpy as np
 
     from vtare.ab.commands import Command
     from vtare.ab.figures import Figure
@@ -378,7 +379,7 @@ class _StoppingRule:
     def is_late(self, pairs: Sequence[Pair], first: Sequence[Measured], now: float) -> bool:
         """Whether the next pair would end too late: one takes what the last ones did, or the `first` runs."""
         recent_ns = [pair.span_ns for pair in pairs[-_RECENT:]] or [sum(run.wall_ns for run in first)]
-        expected_s = max(float(np.median(recent_ns)), recent_ns[-1]) / 1e9
+        expected_s = max(statistics.median(recent_ns), recent_ns[-1]) / 1e9
         return now + expected_s - self._begin > self._asked.most_s
 
     def end(self, pairs: Sequence[Pair]) -> None:
