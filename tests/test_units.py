@@ -78,9 +78,9 @@ def test_the_unit_asks_for_options_that_there_are(name: str, vtare: Path) -> Non
     assert all(word in help_text for word in words if word.startswith("--"))
 
 
-# Runs inside: starts both, uses both, ends both, and prints what was seen as one JSON document.
+# Runs inside: starts all, uses them, ends them, and prints what was seen as one JSON document.
 CHECK = """
-import json, subprocess, time, urllib.request
+import json, os, shutil, subprocess, time, urllib.request
 
 def run(*words):
     return subprocess.run(words, capture_output=True, text=True, check=False).stdout
@@ -96,12 +96,18 @@ while time.monotonic() < end and 'outcome="measured"} 1' not in seen["rounds"]:
         seen["rounds"] = urllib.request.urlopen("http://127.0.0.1:9462/metrics", timeout=5).read().decode()
     except OSError as error:
         seen["rounds"] = str(error)
-seen["active"] = run("systemctl", "is-active", *units).split()
 pid = run("systemctl", "show", "-P", "MainPID", "vtare-serve").strip()
 with open(f"/proc/{pid}/status") as status:
     seen["status"] = dict(line.strip().split(":\t", 1) for line in status if ":\t" in line)
 key = "/var/lib/private/vtare-serve/key"
 seen["rtt"] = json.loads(run("/usr/local/bin/vtare", "rtt", "127.0.0.1", "--key-file", key, "--count", "50", "--json"))
+os.makedirs("/etc/vtare")
+shutil.copy(key, "/etc/vtare/key")
+seen["start"] += subprocess.run(["systemctl", "start", "vtare-clock"], capture_output=True, text=True).stderr
+time.sleep(1)
+units = *units, "vtare-clock"
+seen["active"] = run("systemctl", "is-active", *units).split()
+seen["page"] = os.path.getsize("/run/vtare/utc")
 run("systemctl", "stop", *units)
 seen["results"] = run("systemctl", "show", "-P", "Result", *units).split()
 with open("/serve.log") as log:
@@ -147,6 +153,8 @@ def system(root: Path, vtare: Path) -> None:
         shutil.copy(unit, units)
     (units / "vtare-serve.service.d").mkdir()
     (units / "vtare-serve.service.d/log.conf").write_text("[Service]\nStandardError=append:/serve.log\n")
+    (units / "vtare-clock.service.d").mkdir()
+    (units / "vtare-clock.service.d/witness.conf").write_text("[Service]\nEnvironment=VTARE_WITNESSES=127.0.0.1\n")
     (units / "check.service").write_text(
         "[Unit]\nDefaultDependencies=no\n[Service]\nType=oneshot\n"
         f"ExecStart={python} /check.py\n"
@@ -155,7 +163,7 @@ def system(root: Path, vtare: Path) -> None:
 
 
 @pytest.mark.platform
-def test_both_units_run_and_measure_under_a_real_systemd(tmp_path: Path, vtare: Path) -> None:
+def test_the_units_run_and_measure_under_a_real_systemd(tmp_path: Path, vtare: Path) -> None:
     nspawn = shutil.which("systemd-nspawn")
     if nspawn is None or not Path("/lib/systemd/systemd").is_file():
         pytest.skip("systemd or systemd-nspawn is not installed (Debian: systemd, systemd-container)")
@@ -181,7 +189,8 @@ def test_both_units_run_and_measure_under_a_real_systemd(tmp_path: Path, vtare: 
         pytest.fail(f"{done.stderr}\n{log.read_text() if log.exists() else 'the check did not start'}")
     seen = json.loads((root / "seen.json").read_text())
     assert seen["start"] == ""
-    assert seen["active"] == ["active", "active"]
+    assert seen["active"] == ["active"] * 3
+    assert seen["page"] > 0
     assert 'vtare_rounds_total{outcome="measured"} 1' in seen["rounds"]
     status = seen["status"]
     assert [status[name] for name in ("CapBnd", "CapEff", "NoNewPrivs")] == ["0" * 16, "0" * 16, "1"]
@@ -192,4 +201,4 @@ def test_both_units_run_and_measure_under_a_real_systemd(tmp_path: Path, vtare: 
     # All that the responder gives up by itself it also gives up here.
     assert "confined: no new privileges, no files" in seen["log"]
     assert "mlock" not in seen["log"]
-    assert seen["results"] == ["success", "success"]
+    assert seen["results"] == ["success"] * 3

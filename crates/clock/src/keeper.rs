@@ -170,6 +170,13 @@ impl Keeper {
         &self.line
     }
 
+    /// The line after the machine itself told of a disruption: no round is compared across it.
+    pub fn told(&mut self) -> UtcLine {
+        self.last = None;
+        self.line = UtcLine { status: UtcStatus::Disrupted, generation: self.line.generation + 1, ..self.line };
+        self.line
+    }
+
     /// The line after a round, and what the round confirmed.
     pub fn next(&mut self, round: Round) -> (UtcLine, Result<Confirmed, Unconfirmed>) {
         let votes = Votes::of(round.answers.iter().flatten(), round.answers.len(), self.own_host);

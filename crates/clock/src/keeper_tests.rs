@@ -69,6 +69,18 @@ fn a_stop_and_a_step_are_flagged_by_the_next_round_and_the_one_after_it_holds_ag
 }
 
 #[test]
+fn what_the_machine_tells_is_flagged_at_once_and_no_round_is_compared_across_it() {
+    let mut machine = Machine::new();
+    let _ = (machine.round(1_000, 3), machine.round(1_100, 3));
+    let told = machine.keeper.told();
+    assert_eq!((told.status, told.generation, machine.reading(1_150.0).status), (UtcStatus::Disrupted, 1, told.status));
+    // The clock moved with it: the first round has nothing to agree with.
+    machine.ahead_ms = -5.0;
+    assert_eq!([machine.round(1_160, 3), machine.round(1_260, 3)], [UtcStatus::Disrupted, UtcStatus::Synchronized]);
+    assert_eq!(machine.keeper.line().generation, 1);
+}
+
+#[test]
 fn a_wrong_rate_is_flagged_for_as_long_as_it_lasts() {
     let mut machine = Machine::new();
     let _ = (machine.round(1_000, 3), machine.round(1_100, 3));

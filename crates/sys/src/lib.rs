@@ -28,6 +28,7 @@ pub mod secret;
 pub mod shared_page;
 pub mod standard_output;
 pub mod vmclock;
+pub mod vmgenid;
 pub mod vvar;
 pub mod whole_file;
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use vtare_clock::{Clock, Confirmed, HEARTBEAT, Keeper, PAGE_WORDS, Unconfirmed, UtcInterval, UtcLine, UtcPage};
 use vtare_sys::clocks;
 use vtare_sys::shared_page::SharedPage;
+use vtare_sys::vmgenid::Restores;
 use vtare_units::Monotonic;
 
 use crate::ask::{WitnessError, Witnesses};
@@ -84,15 +85,29 @@ impl PageWriter {
         let socket = witnesses.socket()?;
         let before = UtcPage::load(self.page.words()).unwrap_or_default();
         let mut keeper = Keeper::new(witnesses.own_host(), HEARTBEAT, &before);
+        // Without it a restore shows a heartbeat later.
+        let restores = Restores::listen().ok();
         while !ended() {
             let round = witnesses.ask(clock, &socket, HEARTBEAT)?;
             let next = round.begun + HEARTBEAT;
-            let (line, found) = keeper.next(round);
+            if restores.as_ref().is_some_and(Restores::happened) {
+                keeper.told();
+            }
+            let (line, confirmed) = keeper.next(round);
             self.write(&line);
-            report(&line, &found);
+            report(&line, &confirmed);
             // A clock that was set back must not be waited for longer than that.
-            let now = clocks::now::<Monotonic>();
-            let _ = clocks::sleep_until(next.min(now + HEARTBEAT));
+            let until = next.min(clocks::now::<Monotonic>() + HEARTBEAT);
+            let restored = match &restores {
+                Some(restores) => restores.sleep_until(until),
+                None => {
+                    let _ = clocks::sleep_until(until);
+                    false
+                }
+            };
+            if restored {
+                self.write(&keeper.told());
+            }
         }
         Ok(())
     }
