@@ -261,19 +261,19 @@ def compare(
         # The choice does not depend on their signs, so they count as the others do.
         pairs += tried.pairs[chosen.design][: asked.most_pairs]
         if pairs:
-            stopped = looks.after(pairs, time.monotonic())
+            stopped = looks.after(pairs)
         while stopped is None:
             if looks.is_late(pairs, first, time.monotonic()):
                 stopped = "time"
                 break
             try:
                 pair = run_pair(trials, budget.commands(commands), chosen, orders.next())
-                lacks = not looks.are_open_in(pair)
+                lacks = budget.is_narrow and not looks.are_open_in(pair)
             except BadInput:
                 if not budget.is_narrow:
                     raise
                 lacks = True
-            if lacks and budget.is_narrow:
+            if lacks:
                 budget.end()
                 continue
             if pair.is_void:
@@ -284,7 +284,7 @@ def compare(
             in_a_row = 0
             pairs.append(pair)
             show(f"{len(pairs)} pairs{looks.progress}")
-            stopped = looks.after(pairs, time.monotonic())
+            stopped = looks.after(pairs)
             budget.choose(looks.open_names)
     except OutOfTime:
         stopped = "time"
@@ -357,13 +357,9 @@ class _StoppingRule:
         """What is known by now."""
         return tuple(one.finding for one in self._watched if one.finding is not None)
 
-    def after(self, pairs: Sequence[Pair], now: float) -> StoppedWord | None:
+    def after(self, pairs: Sequence[Pair]) -> StoppedWord | None:
         """Look where it is time to, and return why no more pairs are needed; None where more are."""
-        stopped: StoppedWord | None = None
-        if len(pairs) == self._asked.most_pairs:
-            stopped = "pairs"
-        elif self.is_late(pairs, (), now):
-            stopped = "time"
+        stopped: StoppedWord | None = "pairs" if len(pairs) == self._asked.most_pairs else None
         if stopped is None and len(pairs) < self._next:
             return None
         for one in self._watched:

@@ -125,13 +125,13 @@ class Trials:
             OutOfTime: it still ran at `until`.
             MachineCannot: this machine cannot carry out trials.
         """
-        files = [[Path(self._place.name, f"{stream}{k}") for stream in ("out", "err")] for k in range(len(commands))]
+        files = [(f"{self._place.name}/out{k}", f"{self._place.name}/err{k}") for k in range(len(commands))]
         programs = [
             {
                 "words": command.words,
                 "cpus": [] if cpus is None else list(cpus[k]),
-                "stdout": str(files[k][0]) if self._read is not None else None,
-                "stderr": str(files[k][1]),
+                "stdout": files[k][0] if self._read is not None else None,
+                "stderr": files[k][1],
             }
             for k, command in enumerate(commands)
         ]
@@ -144,11 +144,11 @@ class Trials:
         if left_s < self._most_s and any(one_run["timed_out"] for one_run in answer["programs"]):
             raise OutOfTime
         for command, (out, err), one_run in zip(commands, files, answer["programs"], strict=True):
-            self._check(command, one_run, err)
+            self._check(command, one_run, Path(err))
             del one_run["exit_code"], one_run["signal"], one_run["timed_out"], one_run["printed_too_much"]
             run = Measured(**one_run, least_byte=answer["least_byte"])
             if self._read is not None and not run.left_behind:
-                run = replace(run, readings=self._read(_output(command, out), command.text))
+                run = replace(run, readings=self._read(_output(command, Path(out)), command.text))
             measured.append(run)
         return measured, MachineTime(**answer["beside"])
 
