@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import subprocess
 import tempfile
@@ -21,6 +22,9 @@ from typing import Any
 
 from figures import figure
 
+HERE = Path(__file__).resolve().parent
+#: The key of the stand-ins, which is no secret.
+KEY = "0f" * 32
 #: A heartbeat, and the longest round.
 LATE_S = 0.2
 #: How long a page is kept on this host.
@@ -30,6 +34,16 @@ BOUND_US = 200
 KINDS = ("stop", "snapshot", "migration", "step", "rate 1 %", "rate 7 %", "none")
 #: What a round of this kind is not to be flagged for.
 QUIET = ("step", "none")
+
+
+def built(program: str = "bench-disruptions") -> Path:
+    """A guest's program, static."""
+    command = ["cargo", "rustc", "--quiet", "--release", "--locked", "-p", "bench-disruptions", "--bin", program]
+    machine = f"{os.uname().machine}-unknown-linux-gnu"
+    command += ["--target", machine, "--", "-C", "target-feature=+crt-static"]
+    subprocess.run(command, cwd=HERE.parent, check=True)
+    target = Path(os.environ.get("CARGO_TARGET_DIR", HERE.parent / "target"))
+    return target / machine / "release" / program
 
 
 def simulate(scenarios: int, seed: int, program: Path) -> None:
@@ -222,10 +236,11 @@ def disrupt(arguments: argparse.Namespace, program: Path, machine: Any) -> None:
 
 
 @contextmanager
-def three_witnesses(program: Path) -> Iterator[list[str]]:
-    """Their ports."""
+def three_witnesses(program: Path, ahead_ms: int = 0) -> Iterator[list[str]]:
+    """Their ports; UTC is this host's CLOCK_REALTIME and `ahead_ms` more."""
+    words = [str(BOUND_US), str(ahead_ms)]
     witnesses = [
-        subprocess.Popen([program, "witness", str(host), str(BOUND_US)], stdout=subprocess.PIPE, text=True)
+        subprocess.Popen([program, "witness", str(host), *words], stdout=subprocess.PIPE, text=True)
         for host in (1, 2, 3)
     ]
     try:

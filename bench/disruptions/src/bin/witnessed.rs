@@ -1,8 +1,8 @@
 //! Guests whose time is confirmed by witnesses: the first and only program of such a guest, the witnesses beside it,
 //! and the simulation of both.
 //!
-//! `witnessed simulate N SEED`: scenarios, and planted faults. `witnessed witness HOST BOUND_US`: answers heartbeats on
-//! a port of its own, which it prints, as one of several hosts; this host's CLOCK_REALTIME is UTC. `witnessed cost`:
+//! `witnessed simulate N SEED`: scenarios, and planted faults. `witnessed witness HOST BOUND_US AHEAD_MS`: answers heartbeats on
+//! a port of its own, which it prints, as one of several hosts; UTC is this host's CLOCK_REALTIME and AHEAD_MS more. `witnessed cost`:
 //! what readings cost. `witnessed keep SECONDS THREADS LIST`: a page beside busy threads. `witnessed clients N SECONDS
 //! ADDRESS`: clients of one witness, each with a socket of its own and one heartbeat a second. As init:
 //! `witnesses=HOST:PORT,...` on the kernel's command line; lines in on the serial line: `read`, `confirm`, `step NS`,
@@ -64,7 +64,7 @@ fn simulate(scenarios: u64, seed: u64) {
     }
 }
 
-fn witness(host: u64, bound_us: u64) -> io::Result<()> {
+fn witness(host: u64, bound_us: u64, ahead_ms: u64) -> io::Result<()> {
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     println!("{}", socket.local_addr()?.port());
     let keys = [PresharedKey::for_heartbeats(Some(&key()))];
@@ -72,7 +72,7 @@ fn witness(host: u64, bound_us: u64) -> io::Result<()> {
     loop {
         let (length, from) = socket.recv_from(&mut datagram)?;
         let Ok((nonce, _)) = heartbeat::read_request(&keys, &datagram[..length]) else { continue };
-        let utc_ns = clocks::now::<Wall>().as_nanos();
+        let utc_ns = clocks::now::<Wall>().as_nanos() + ahead_ms * 1_000_000;
         let statement = Statement {
             status: 0,
             earliest_ns: utc_ns - bound_us * 1_000,
@@ -324,7 +324,7 @@ fn main() -> io::Result<()> {
     let number = |at: usize| words.get(at).and_then(|word| word.parse().ok()).unwrap_or(1);
     match words.first().map(String::as_str) {
         Some("simulate") => simulate(number(1), number(2)),
-        Some("witness") => witness(number(1), number(2))?,
+        Some("witness") => witness(number(1), number(2), number(3))?,
         Some("cost") => cost()?,
         Some("clients") => clients(number(1), number(2), words.get(3).map_or("", String::as_str))?,
         Some("keep") => keep(number(1), number(2), words.get(3).map_or("", String::as_str))?,
