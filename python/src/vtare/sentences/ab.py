@@ -179,7 +179,7 @@ def limit_open(b: str, limit: str) -> str:
 def finer(percent: str, seconds: float) -> str:
     if seconds >= 6000:
         return f"An answer to {percent} % would take more than an hour (--margin {percent})."
-    took = f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+    took = f"{max(seconds, 1.0):.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
     return f"An answer to {percent} % would take about {took} (--margin {percent})."
 
 
