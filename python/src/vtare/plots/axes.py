@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _LINEAR_SPAN: Final = 1.6
-_LABEL_SHARE: Final = 0.12
+_LABEL_SHARE: Final = 0.14
 """Share of an axis that one label takes up."""
 _MAX_TICKS: Final = {"x": 5, "y": 6}
 
