@@ -48,7 +48,7 @@ impl Connector {
     /// Looks the name of a far end up.
     ///
     /// # Errors
-    /// [`RpmError::Peer`] where it has no address, or none that takes a connection.
+    /// [`RpmError::Input`] where it has no address, [`RpmError::Peer`] where none takes a connection.
     pub async fn find(site: &Site) -> Result<Self, RpmError> {
         // No certificate names the interface of a link-local address.
         let host = site.host.split('%').next().unwrap_or_default().to_owned();
@@ -57,7 +57,9 @@ impl Connector {
         let place = format!("{}:{}", site.endpoint, site.port);
         let found = tokio::net::lookup_host((site.endpoint.as_str(), site.port)).await;
         let mut last = "it has no address".to_owned();
-        for address in found.map_err(|error| RpmError::peer(&place, error))? {
+        let found =
+            found.map_err(|error| RpmError::Input(format!("peer '{place}': {error}; use an address or a name")))?;
+        for address in found {
             match TcpStream::connect(address).await {
                 Ok(stream) => {
                     choose_congestion(&stream);
@@ -68,7 +70,7 @@ impl Connector {
                 Err(error) => last = error.to_string(),
             }
         }
-        Err(RpmError::Peer(format!("{place}: {last}")))
+        Err(RpmError::Peer(format!("cannot reach {place}: {last}: start `vtare serve --rpm` there, or name its port")))
     }
 
     /// Where connections go.

@@ -13,6 +13,7 @@ use std::str::FromStr;
 
 use serde::Serialize;
 use serde_json::Value;
+use vtare_units::figures::{LEAST_FOR_P99, LEAST_FOR_P999};
 
 use crate::failure::Failure;
 use name::Number;
@@ -199,12 +200,22 @@ fn judge_one(limit: &Known, cells: &[(String, Value)], identity: &[&str]) -> Ver
             Some(_) => {}
             None => {
                 undecided = true;
-                sentences.push(format!("{label}: {} is not estimable, so the limit is undecided", limit.figure));
+                sentences.push(format!("{label}: {}, so the limit is undecided", unknown(&limit.figure)));
             }
         }
     }
     let crossed = if crossed { Some(true) } else { (!undecided).then_some(false) };
     Verdict { expression: limit.to_string(), crossed, cells: sentences }
+}
+
+/// Why a figure has no value, and what gives it one.
+fn unknown(figure: &str) -> String {
+    let least = match figure {
+        _ if figure.contains("p999") => LEAST_FOR_P999,
+        _ if figure.contains("p99") => LEAST_FOR_P99,
+        _ => return format!("{figure} is not known"),
+    };
+    format!("{figure} needs {least} readings (measure for longer)")
 }
 
 #[cfg(test)]
@@ -277,7 +288,10 @@ mod tests {
         assert_eq!(verdict("miss_median_ns > 70000").crossed, Some(false));
         let undecided = verdict("miss_p99_ns > 5000");
         assert_eq!(undecided.crossed, None);
-        assert_eq!(undecided.cells, ["usleep 1 us: miss_p99_ns is not estimable, so the limit is undecided"]);
+        assert_eq!(
+            undecided.cells,
+            ["usleep 1 us: miss_p99_ns needs 299 readings (measure for longer), so the limit is undecided"]
+        );
     }
 
     #[test]
