@@ -159,6 +159,12 @@ def test_an_address_of_rpm_that_cannot_be_bound_is_refused(vtare: Path) -> None:
     assert "192.0.2.1:4043" in done.stderr
 
 
+def test_where_nothing_serves_rpm_the_remedy_is_named(vtare: Path) -> None:
+    for far, code, words in (("127.0.0.1:1", 4, "start `vtare serve --rpm`"), ("no.invalid", 2, "use an address")):
+        done = subprocess.run([vtare, "rpm", far], capture_output=True, text=True, timeout=30, check=False)
+        assert (done.returncode, words in done.stderr) == (code, True), done.stderr
+
+
 def test_the_old_name_still_serves_and_names_the_new_one(vtare: Path) -> None:
     words: list[str | Path] = [vtare, "rpm-serve", "--listen", "127.0.0.1:0", "--max-rate", "100M"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
