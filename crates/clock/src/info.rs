@@ -113,9 +113,9 @@ pub struct ClockInfo {
     pub path: ReadPath,
     /// Whether the counter is trusted.
     pub trusted: bool,
-    /// Why, in words, the decisive first.
+    /// Why, in words, the decisive first: of a counter that is not trusted only what rules it out.
     pub reasons: Vec<String>,
-    /// The same with stable names, for programs.
+    /// All that was found, with stable names, for programs.
     pub findings: Vec<Reason>,
     /// The counter's frequency in Hz; `None` where it could not be calibrated.
     pub frequency_hz: Option<f64>,
@@ -181,11 +181,12 @@ impl ClockInfo {
             );
             findings.push(Reason { id: "rate_contradicted", text, against: false });
         }
+        let decisive = |reason: &&Reason| running || reason.against;
         Self {
             path,
             source: if running { counter_name } else { "os" },
             trusted: running,
-            reasons: findings.iter().map(|reason| reason.text.clone()).collect(),
+            reasons: findings.iter().filter(decisive).map(|reason| reason.text.clone()).collect(),
             findings,
             frequency_hz: calibration.map(Calibration::frequency_hz),
             residual_ppm: calibration.map(|found| found.residual_ppm().max(comparison.contradicted_ppm.unwrap_or(0.0))),

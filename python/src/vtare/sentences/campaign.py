@@ -144,8 +144,8 @@ def size(blocks: int, cells: int, controls: int, runs: int, time: str, samples: 
     with_controls = f" and {controls} control runs" if controls else ""
     seeded = "the seed is drawn at the start" if seed is None else f"seed {seed}"
     return (
-        f"{blocks} blocks of {cells} cells{with_controls}: {runs} runs, about {time}, at most {samples} of samples; "
-        f"{seeded}"
+        f"{plural(blocks, 'block')} of {plural(cells, 'cell')}{with_controls}: {plural(runs, 'run')}, about {time}, "
+        f"at most {samples} of samples; {seeded}"
     )
 
 
