@@ -188,7 +188,7 @@ def test_campaign_of_which_this_machine_can_do_nothing_ends_with_3(
 def test_plan_shows_design_and_time_without_a_binary(plan_file: Path, lab: Lab) -> None:
     shown = lab("plan", plan_file, "--seed", 1)
     assert shown.returncode == 0, shown.stderr
-    assert "1 blocks of 4 cells: 4 runs, about" in shown.stdout
+    assert "1 block of 4 cells: 4 runs, about" in shown.stdout
     assert "factor method: usleep, spin (baseline usleep)" in shown.stdout
     assert "  target_ns = 1 ms\n" in shown.stdout
     assert "Block 1, in order of execution" in shown.stdout
