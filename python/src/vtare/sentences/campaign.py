@@ -47,11 +47,11 @@ def more_reasons(count: int) -> str:
 
 
 def runs(total: int, listed: str) -> str:
-    return f"{total} runs: {listed}."
+    return f"{plural(total, 'run')}: {listed}."
 
 
 def state(plan: str, store: str, total: int, listed: str) -> str:
-    return f"{plan} in {store}: {total} runs: {listed}"
+    return f"{plan} in {store}: {plural(total, 'run')}: {listed}"
 
 
 def stopped_of(block: int, blocks: int, reason: str) -> str:
@@ -59,7 +59,7 @@ def stopped_of(block: int, blocks: int, reason: str) -> str:
 
 
 def skipped_alike(runs: int, block: int, first: str, reason: str) -> str:
-    return f"skipped: {runs} runs, the first in block {block}: {first}: {reason}"
+    return f"skipped: {plural(runs, 'run')}, the first in block {block}: {first}: {reason}"
 
 
 def run_state(status: str, block: int, run: str, attempts: int, reason: str | None) -> str:
@@ -89,7 +89,7 @@ def finished_whole(left: int, runs: int) -> str:
 
 def checked(plan: str, store: str, runs: int, counts: Mapping[str, int], megabytes: float, elapsed: str) -> str:
     listed = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
-    return f"{plan} in {store}: {runs} runs: {listed} ({megabytes:.1f} MB checked in {elapsed})"
+    return f"{plan} in {store}: {plural(runs, 'run')}: {listed} ({megabytes:.1f} MB checked in {elapsed})"
 
 
 def stranger(name: str) -> str:
