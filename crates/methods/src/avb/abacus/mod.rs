@@ -283,7 +283,7 @@ impl Abacus {
                     let packets = (t::FIRST_CALL_BYTE / size_byte).clamp(1, ability.most_group);
                     self.head = self.head.max(t::LEAST_POINTS as u32 * packets).min(ability.most_packets);
                     // A gap that no sender keeps: as close together as calls can be.
-                    let spacing = Spacing::Groups { packets, gap_ns: 1.0 };
+                    let spacing = Spacing::groups(packets, 1.0);
                     return Train { packets: self.head, size_byte, spacing, idle_before_ns };
                 }
                 Train { idle_before_ns, ..Train::back_to_back(self.head, size_byte) }
