@@ -92,7 +92,7 @@ pub(super) fn tail(observation: &Observation, head: usize) -> Option<Tail> {
     };
     let sums: Vec<f64> = groups.iter().map(add).collect();
     // The last of them come at the link's rate, whatever the bucket holds.
-    let late = groups.len() - (groups.len() / 4).max(24).min(groups.len() / 2);
+    let late = groups.len() - (groups.len() / t::MORE as usize).max(t::LEAST_POINTS).min(groups.len() / 2);
     let late = late.min(groups.len() - 1);
     let (since, all) = ((last.1 - groups[late].1) as f64, (last.1 - first.1) as f64);
     let per_bit_ns = since / (sum - sums[late]);
@@ -171,7 +171,7 @@ impl Capacity {
                 continue;
             }
             let apart_ns = (after.1 - before.1) as f64;
-            if (after.0.saturating_sub(before.0) as f64) < 0.9 * apart_ns {
+            if (after.0.saturating_sub(before.0) as f64) < (1.0 - t::FAR) * apart_ns {
                 self.per_bit_ns.push(apart_ns / after.2);
                 self.packets += after.2 / packet_bit;
             }
@@ -205,7 +205,7 @@ impl Capacity {
         }
         // Gaps of what a bucket passed are among the others.
         let behind = self.behind_bucket().map(|(rate, error)| (rate, error + t::SCATTERED_ERROR));
-        if self.per_bit_ns.len() < 3 {
+        if self.per_bit_ns.len() <= 2 {
             return behind;
         }
         let mode = lowest_mode(&self.per_bit_ns);
@@ -225,7 +225,7 @@ impl Capacity {
             return behind;
         }
         // Where the place holds few of the pairs, another one may be the link.
-        let doubt = 0.2 / pairs * (1.0 - n / pairs);
+        let doubt = t::SCATTERED_ERROR / pairs * (1.0 - n / pairs);
         Some((1e9 / mean, (variance / n).sqrt() + doubt + coarse))
     }
 }
@@ -235,7 +235,7 @@ fn lowest_mode(sorted: &[f64]) -> f64 {
     let mut mode = half_sample_mode(sorted);
     loop {
         let below = &sorted[..sorted.partition_point(|&it| it < t::MODE_CLEAR * mode)];
-        if below.len() < 3 || (below.len() as f64) < t::MODE_LEAST_PART * sorted.len() as f64 {
+        if below.len() <= 2 || (below.len() as f64) < t::MODE_LEAST_PART * sorted.len() as f64 {
             return mode;
         }
         let lower = half_sample_mode(below);

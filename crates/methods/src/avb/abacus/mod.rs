@@ -116,9 +116,6 @@ struct Round {
     next: Option<Timestamp<Monotonic>>,
 }
 
-/// Bytes of all bursts up to the one that is sure, over its own: those before are each at most a quarter of the next.
-const SURE_BURSTS: f64 = 1.0 + 4.0 / 3.0;
-
 /// The method.
 #[derive(Clone, Debug)]
 pub struct Abacus {
@@ -232,7 +229,9 @@ impl Abacus {
     fn sure_byte(&self) -> u64 {
         let Budget { most_byte, carried_ns, carried_byte, .. } = self.setup.budget;
         let strict = most_byte.is_some() && carried_ns == 0;
-        let sure = self.carried_byte(SURE_BURSTS * self.settings.sure_burst_ns as f64);
+        // All bursts up to the one that is sure: those before are each at most `1 / MORE` of the next.
+        let bursts = 1.0 + t::MORE as f64 / (t::MORE - 1) as f64;
+        let sure = self.carried_byte(bursts * self.settings.sure_burst_ns as f64);
         if strict { 0 } else { sure.min(carried_byte.unwrap_or(u64::MAX)) }
     }
 
@@ -277,10 +276,10 @@ impl Abacus {
                 // A token bucket that something emptied shows only once it is full again.
                 let idle_before_ns = if sent_before_bit > 0.0 { 0 } else { self.settings.rest_ns };
                 // More, if the ones before came too close together for their stamps.
-                self.head = (packets << self.faults.spoiled.min(10)).min(ability.most_packets);
+                self.head = packets.saturating_mul(2_u32.saturating_pow(self.faults.spoiled)).min(ability.most_packets);
                 if self.faults.spoiled > 0 && ability.most_group > 1 {
                     // Packets of one call have one stamp: more calls with less in each.
-                    let packets = (t::FIRST_CALL_BYTE / size_byte).clamp(1, ability.most_group);
+                    let packets = (ability.most_group / 2).max(1);
                     self.head = self.head.max(t::LEAST_POINTS as u32 * packets).min(ability.most_packets);
                     // A gap that no sender keeps: as close together as calls can be.
                     let spacing = Spacing::groups(packets, 1.0);
@@ -299,7 +298,7 @@ impl Abacus {
                 // The bucket has filled since the last train.
                 let since_s = self.epoch.map_or(0.0, |(epoch, _)| (epoch.since_ns(now) - self.left.0) / 1e9);
                 let bucket_bit = (self.history.bucket_byte.unwrap_or(0.0) * 8.0).min(self.history.at_least * since_s);
-                let bucket_bit = t::POLICE_BUCKET * (bucket_bit + t::FEW_PACKETS * self.packet_bit());
+                let bucket_bit = t::ROOM * (bucket_bit + t::FEW_PACKETS * self.packet_bit());
                 let inflow = self.history.line.min(ability.most_bit_per_s(size_byte));
                 let (train, head) =
                     plan::train(bucket_bit, rate, bits / rate, inflow, size_byte, &ability, self.bytes_left());
@@ -331,7 +330,7 @@ impl Abacus {
             Some((last.at_ns - first.at_ns) / 1e9)
         });
         // It was planned within what is left, which may be too little to be of use.
-        let little = self.answer.is_some() && last_s.is_some_and(|last_s| seconds < 0.2 * last_s);
+        let little = self.answer.is_some() && last_s.is_some_and(|last_s| seconds < (1.0 - t::LAST_SHARE) * last_s);
         if seconds > self.seconds_left() || (little && self.seconds_left() < 2.0 * last_s.unwrap_or(0.0)) {
             return Some(Stopped::TimeBudget);
         }

@@ -31,7 +31,7 @@ impl Abacus {
             let began = self.spent.began.map_or(0.0, |began| epoch.since_ns(began));
             self.epoch = Some((epoch, -began / 1e9));
         }
-        if observation.reordered() * 4 > observation.received() {
+        if observation.reordered() * 2 > observation.received() {
             self.faults.reordered += 1;
         }
         let service_ns_per_bit = self.history.narrow().map_or(0.0, |(capacity, _)| 1e9 / capacity);
@@ -85,7 +85,7 @@ impl Abacus {
             if !self.policed.is_empty() {
                 // All that the policer passes came without a queue before: this one is at a link ahead of it.
                 let link = self.history.capacity.estimate().map_or(rate, |(capacity, _)| capacity.min(rate));
-                self.history.line = t::HELD_RATE * link;
+                self.history.line = (1.0 - t::FAR) * link;
                 self.stage = Stage::Police { rate: self.history.line };
                 self.faults.spoiled += 1;
                 return;
@@ -116,11 +116,8 @@ impl Abacus {
         let crossing = found.policer - found.value;
         // Far above what the policer passes, near to what is free, between the two, and near again.
         let near = (t::POLICE_NEAR * train.together / self.bucket_packets()).clamp(t::FAR, t::POLICE_FAR);
-        let above = match self.policed.len() % 4 {
-            1 => t::POLICE_HEAVY,
-            3 => t::POLICE_FAR,
-            _ => near,
-        };
+        let cycle = [near, t::POLICE_HEAVY, near, t::POLICE_FAR];
+        let above = cycle[self.policed.len() % cycle.len()];
         let rate = ((1.0 + above) * found.policer - crossing).min(self.history.line);
         self.stage = Stage::Police { rate };
         let [low, high] = found.interval;
@@ -167,7 +164,7 @@ impl Abacus {
         let received = tail.map_or(received, |tail| tail.rate());
         let sent = observation.sent_bit_per_s().unwrap_or(f64::INFINITY);
         self.history.line = if sent.is_finite() { sent } else { self.history.line };
-        if received > 0.9 * sent {
+        if received > (1.0 - t::FAR) * sent {
             if anomalies::stalled(observation) {
                 // It was not the sender's rate that the path took.
                 self.faults.spoiled += 1;
@@ -182,20 +179,23 @@ impl Abacus {
                 .max(settings.sure_burst_ns as f64 / 1e9);
             let lasted_s = f64::from(self.head) * packet_bit / sent;
             if lasted_s >= sure_s || self.head >= self.setup.ability.most_packets {
-                let stretch_ns = settings.least_train_ns.min((0.25e9 * lasted_s) as u64);
+                let stretch_ns = settings.least_train_ns.min((1e9 * lasted_s) as u64 / t::PARTS as u64);
                 let rate = capacity::sustained(observation, stretch_ns).unwrap_or(received);
                 self.stop_sender_limited(rate.min(sent), lasted_s);
             }
             // Four times as many: what passes at once may be a token bucket, and behind it a slow link.
             let most = self.setup.ability.most_packets.min((self.bytes_left() / u64::from(self.packet_byte)) as u32);
             // No more than makes it sure, with room for one that is sent a little faster.
-            let most = most.min((1.1 * sure_s * sent / packet_bit) as u32);
+            let most = most.min(((1.0 + t::FAR) * sure_s * sent / packet_bit) as u32);
             let sent_before_bit = sent_before_bit + observation.sent() as f64 * packet_bit;
-            self.stage =
-                Stage::Burst { packets: (4 * self.head).min(most.max(self.head)), sent_before_bit, came: received };
+            self.stage = Stage::Burst {
+                packets: (t::MORE as u32 * self.head).min(most.max(self.head)),
+                sent_before_bit,
+                came: received,
+            };
             return;
         }
-        let credit_byte = tail.filter(|tail| tail.credit >= 6).and_then(|tail| {
+        let credit_byte = tail.filter(|tail| tail.credit > t::FEW_PACKETS as usize).and_then(|tail| {
             let first = points.first()?;
             let at = points.get(points.partition_point(|point| (point.index as usize) < tail.credit))?;
             let passed_bit = tail.credit as f64 * self.packet_bit();
@@ -206,10 +206,10 @@ impl Abacus {
         });
         let short = |tail: capacity::Tail| tail.bits < t::TAIL_PACKETS * self.packet_bit();
         let affordable = (self.bytes_left() / 2 / u64::from(self.packet_byte)) as u32;
-        let packets = (4 * self.head).min(self.setup.ability.most_packets).min(affordable);
+        let packets = (t::MORE as u32 * self.head).min(self.setup.ability.most_packets).min(affordable);
         // Where no queue grew for half of it, and only then one did, a token bucket passed that half.
         let early = capacity::arrival_rate(observation, self.head as usize / 2, t::LEAST_POINTS).unwrap_or(0.0);
-        let passed = tail.is_some_and(short) || early > 0.9 * sent;
+        let passed = tail.is_some_and(short) || early > (1.0 - t::FAR) * sent;
         if passed && packets >= 2 * self.head {
             // What a token bucket let through at once is most of it: more, while the bucket is empty.
             self.history.bucket_byte = self.history.bucket_byte.or(credit_byte);
@@ -230,7 +230,7 @@ impl Abacus {
         // them before. If not, less could come between them and there is more of it.
         let crossing = if bucket { 0.0 } else { capacity * (capacity / received - 1.0) };
         self.history.first_guess =
-            0.9 * if bucket { capacity } else { (capacity - crossing).clamp(0.5 * received, received) };
+            (1.0 - t::FAR) * if bucket { capacity } else { (capacity - crossing).clamp(0.5 * received, received) };
         if capacity < t::SMALL_BELOW && self.packet_byte > t::SMALL {
             // Large packets are few at low rates. The least delay of small ones is another.
             self.packet_byte = t::SMALL;
@@ -284,7 +284,7 @@ impl Abacus {
         self.see_grain(observation, &points[from..]);
         let queued = points.iter().map(|point| point.delay_ns - self.history.base_ns).fold(0.0, f64::max);
         self.queued_ns = self.queued_ns.max(queued);
-        let full = observation.loss().is_some_and(|loss| loss > 0.08) || anomalies::overflows(observation);
+        let full = observation.loss().is_some_and(|loss| loss > t::FAR) || anomalies::overflows(observation);
         self.history.trains.push(Record {
             points: points[from..].to_vec(),
             overflowed_ns: full.then_some(queued),
@@ -303,7 +303,7 @@ impl Abacus {
             && evidence.readings.iter().filter(|it| it.measured).count() > 1
             && evidence.answer().is_none_or(|(bounds, _)| {
                 let [low, high] = bounds.interval(&evidence.path);
-                high - low > t::SEVERAL_WIDE * bounds.value()
+                high - low > self.settings.interval_share * bounds.value()
             });
         if full {
             if self.settled.is_some() {
@@ -336,11 +336,12 @@ impl Abacus {
     /// Whether a run that follows has met a change; all before it is forgotten then.
     fn has_changed(&self, bounds: &Bounds, evidence: &Evidence) -> bool {
         let Some(before) = self.settled else { return false };
-        let sure = 4.0 * ((bounds.burst / bounds.seconds()).sqrt() + bounds.error);
+        let sure = 2.0 * t::SIDES * ((bounds.burst / bounds.seconds()).sqrt() + bounds.error);
         let (low, high) = (bounds.least - sure, bounds.least + bounds.idle + sure);
-        let slack = 0.1 * before;
+        let slack = t::FAR * before;
+        let near = 1.0 - t::FAR;
         // What is available may have outgrown the capacity that was.
-        let outgrown = bounds.value() > 0.9 * evidence.path.capacity.max(0.9 * before) && bounds.drained();
+        let outgrown = bounds.value() > near * evidence.path.capacity.max(near * before) && bounds.drained();
         outgrown || before < low - slack || before > high + slack
     }
 }
