@@ -3,6 +3,7 @@
 use vtare_units::Span;
 
 use super::account::Bounds;
+use super::burst::Burst;
 use super::evidence::Evidence;
 use super::plan::{self, Left};
 use super::{Abacus, Stage, policer, tuning as t};
@@ -137,7 +138,7 @@ impl Abacus {
             return self.estimate(&bounds, evidence, stopped);
         }
         let spent_up = matches!(stopped, Stopped::ByteBudget | Stopped::TimeBudget);
-        if let (Stage::Burst { came, .. }, true) = (self.stage, spent_up)
+        if let (Stage::Burst(Burst { came, .. }), true) = (self.stage, spent_up)
             && came > 0.0
         {
             let mut estimate = Estimate::of(&self.spent, stopped, came);

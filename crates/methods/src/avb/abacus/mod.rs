@@ -53,13 +53,16 @@
 mod account;
 mod anomalies;
 mod answer;
+mod burst;
 mod capacity;
 mod cases;
 mod evidence;
 mod observe;
 mod plan;
 mod points;
+mod police;
 mod policer;
+mod primed;
 mod settings;
 mod tight;
 mod tuning;
@@ -67,11 +70,13 @@ mod tuning;
 use vtare_units::{Monotonic, Timestamp};
 
 use super::classic::sound;
-use super::{Budget, Estimate, Method, Observation, Setup, Spacing, Spent, Step, Stopped, Train};
+use super::{Budget, Estimate, Method, Observation, Setup, Spent, Step, Stopped, Train};
+use burst::Burst;
 use evidence::{Evidence, History};
-use plan::Left;
 use points::Epoch;
+use police::Police;
 use policer::Policed;
+use primed::Primed;
 use tuning as t;
 
 pub use cases::Case;
@@ -81,12 +86,9 @@ pub use settings::AbacusSettings;
 /// What the train under way is for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Stage {
-    /// Back to back, to find the capacity; four times as many as before where there was no queue.
-    Burst { packets: u32, sent_before_bit: f64, came: f64 },
-    /// At this rate, bit/s, behind a head that empties a policer's bucket.
-    Police { rate: f64 },
-    /// Primed: short until one does not empty the queue, then long.
-    Primed { measures: bool },
+    Burst(Burst),
+    Police(Police),
+    Primed(Primed),
 }
 
 /// Trains that showed nothing.
@@ -159,7 +161,7 @@ impl Abacus {
             settings,
             setup,
             spent: Spent::default(),
-            stage: Stage::Burst { packets: settings.first_packets, sent_before_bit: 0.0, came: 0.0 },
+            stage: Burst::first(settings.first_packets),
             history: fresh(settings.without),
             epoch: None,
             packet_byte: setup.ability.most_packet_byte,
@@ -193,7 +195,7 @@ impl Abacus {
     fn begin_anew(&mut self) {
         let (line, base_ns) = (self.history.line, self.history.base_ns);
         self.history = History { line, base_ns, ..fresh(self.settings.without) };
-        self.stage = Stage::Burst { packets: self.settings.first_packets, sent_before_bit: 0.0, came: 0.0 };
+        self.stage = Burst::first(self.settings.first_packets);
         self.settled = None;
         self.policed.clear();
     }
@@ -207,7 +209,7 @@ impl Abacus {
     fn bytes_left(&self) -> u64 {
         let decent = self.decent_byte();
         let of_round = decent.saturating_sub(self.spent.probe_byte - self.round.spent.0);
-        let sure_byte = if matches!(self.stage, Stage::Burst { .. }) { self.sure_byte() } else { 0 };
+        let sure_byte = if matches!(self.stage, Stage::Burst(_)) { self.sure_byte() } else { 0 };
         let of_round = of_round.max(sure_byte.saturating_sub(self.spent.probe_byte - self.round.spent.0));
         let Budget { most_byte, carried_ns, carried_byte, .. } = self.setup.budget;
         let budget = most_byte.map(|most| {
@@ -269,56 +271,10 @@ impl Abacus {
     // ---- the next train
 
     fn plan(&mut self, now: Timestamp<Monotonic>) -> Train {
-        let ability = self.setup.ability;
-        let size_byte = self.packet_byte;
         match self.stage {
-            Stage::Burst { packets, sent_before_bit, .. } => {
-                // A token bucket that something emptied shows only once it is full again.
-                let idle_before_ns = if sent_before_bit > 0.0 { 0 } else { self.settings.rest_ns };
-                // More, if the ones before came too close together for their stamps.
-                self.head = packets.saturating_mul(2_u32.saturating_pow(self.faults.spoiled)).min(ability.most_packets);
-                if self.faults.spoiled > 0 && ability.most_group > 1 {
-                    // Packets of one call have one stamp: more calls with less in each.
-                    let packets = (ability.most_group / 2).max(1);
-                    self.head = self.head.max(t::LEAST_POINTS as u32 * packets).min(ability.most_packets);
-                    // A gap that no sender keeps: as close together as calls can be.
-                    let spacing = Spacing::groups(packets, 1.0);
-                    return Train { packets: self.head, size_byte, spacing, idle_before_ns };
-                }
-                Train { idle_before_ns, ..Train::back_to_back(self.head, size_byte) }
-            }
-            Stage::Police { rate } => {
-                // The first one is short, and no slower than lets it end in time: its rate is a guess.
-                let first = self.policed.is_empty();
-                let slowest = t::POLICE_LEAST * self.packet_bit() / (t::REST_SHARE * self.seconds_left());
-                let rate = if first { rate.max(slowest) } else { rate };
-                let left = if first { 0.0 } else { t::REST_SHARE };
-                let bytes = left * (self.bytes_left() as f64).min(rate * self.seconds_left() / 8.0);
-                let bits = (8.0 * bytes).max(t::POLICE_LEAST * self.packet_bit());
-                // The bucket has filled since the last train.
-                let since_s = self.epoch.map_or(0.0, |(epoch, _)| (epoch.since_ns(now) - self.left.0) / 1e9);
-                let bucket_bit = (self.history.bucket_byte.unwrap_or(0.0) * 8.0).min(self.history.at_least * since_s);
-                let bucket_bit = t::ROOM * (bucket_bit + t::FEW_PACKETS * self.packet_bit());
-                let inflow = self.history.line.min(ability.most_bit_per_s(size_byte));
-                let (train, head) =
-                    plan::train(bucket_bit, rate, bits / rate, inflow, size_byte, &ability, self.bytes_left());
-                self.head = head;
-                plan::scattered(train, self.setup.seed.wrapping_add(u64::from(self.spent.trains)))
-            }
-            Stage::Primed { measures } => {
-                let Some(evidence) = self.evidence() else { return Train::back_to_back(self.head.max(1), size_byte) };
-                let since_s = self.epoch.map_or(0.0, |(epoch, _)| (epoch.since_ns(now) - self.left.0) / 1e9);
-                // A token bucket fills at most as fast as the link sends.
-                let bucket = self.history.bucket_byte.is_some();
-                let emptied = if bucket { evidence.path.capacity } else { evidence.near } * since_s.max(0.0);
-                let queued = evidence.path.capacity * self.left.1 / 1e9 - emptied;
-                let queued_bit = queued.max(-8.0 * self.history.bucket_byte.unwrap_or(0.0));
-                let left = Left { bytes: self.bytes_left(), seconds: self.seconds_left(), queued_bit };
-                let seconds = plan::seconds(&evidence, &self.history, &self.settings, &ability, measures, &left);
-                let (train, head) = plan::primed(&evidence, &self.history, &ability, seconds, measures, &left);
-                self.head = head;
-                train
-            }
+            Stage::Burst(stage) => self.plan_burst(stage),
+            Stage::Police(stage) => self.plan_police(stage, now),
+            Stage::Primed(stage) => self.plan_primed(stage, now),
         }
     }
 
