@@ -60,7 +60,7 @@ pub struct Rates {
 }
 
 /// A connection with bounds.
-pub struct Metered<S> {
+pub(crate) struct Metered<S> {
     inner: S,
     rates: Arc<Rates>,
     left_byte: u64,

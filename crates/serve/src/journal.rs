@@ -41,7 +41,7 @@ struct Kind {
 /// Gathers what happens and writes a line for each kind at most once in [`INTERVAL`]. Nothing is forgotten: what is
 /// held back is counted in the next line.
 #[derive(Debug)]
-pub struct Journal<W> {
+pub(crate) struct Journal<W> {
     // A handful of kinds, all of them known to the program: a list is enough, and it cannot grow by what strangers do.
     kinds: Vec<Kind>,
     write: W,

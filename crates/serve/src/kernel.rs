@@ -32,7 +32,7 @@ pub struct Attached {
 
 /// An answering end whose program is loaded and attached.
 #[derive(Debug)]
-pub struct XdpReflector {
+pub(crate) struct XdpReflector {
     sessions: MapView,
     buckets: MapView,
     taken: Vec<bool>,
