@@ -3,10 +3,10 @@
 use vtare_units::Span;
 
 use super::account::Bounds;
-use super::burst::Burst;
 use super::evidence::Evidence;
 use super::plan::{self, Left};
-use super::{Abacus, Stage, policer, tuning as t};
+use super::stage::{Burst, Stage};
+use super::{Abacus, policer, tuning as t};
 use crate::avb::classic::sound;
 use crate::avb::{Estimate, Step, Stopped};
 

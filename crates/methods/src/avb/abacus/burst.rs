@@ -3,26 +3,9 @@
 use vtare_units::Span;
 
 use super::points::Point;
-use super::primed::Primed;
-use super::{Abacus, Stage, anomalies, capacity, tuning as t};
+use super::stage::{Burst, Primed, Stage};
+use super::{Abacus, anomalies, capacity, tuning as t};
 use crate::avb::{Observation, Spacing, Train};
-
-/// A train back to back; `MORE` times as many packets as before where there was no queue.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Burst {
-    pub(super) packets: u32,
-    /// What those before took out of a bucket.
-    pub(super) sent_before_bit: f64,
-    /// Rate at which the one before came, bit/s.
-    pub(super) came: f64,
-}
-
-impl Burst {
-    /// The first one.
-    pub(super) const fn first(packets: u32) -> Stage {
-        Stage::Burst(Self { packets, sent_before_bit: 0.0, came: 0.0 })
-    }
-}
 
 impl Abacus {
     pub(super) fn plan_burst(&mut self, stage: Burst) -> Train {

@@ -64,6 +64,7 @@ mod police;
 mod policer;
 mod primed;
 mod settings;
+mod stage;
 mod tight;
 mod tuning;
 
@@ -71,25 +72,15 @@ use vtare_units::{Monotonic, Timestamp};
 
 use super::classic::sound;
 use super::{Budget, Estimate, Method, Observation, Setup, Spent, Step, Stopped, Train};
-use burst::Burst;
 use evidence::{Evidence, History};
 use points::Epoch;
-use police::Police;
 use policer::Policed;
-use primed::Primed;
+use stage::{Burst, Stage};
 use tuning as t;
 
 pub use cases::Case;
 pub(crate) use plan::group;
 pub use settings::AbacusSettings;
-
-/// What the train under way is for.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Stage {
-    Burst(Burst),
-    Police(Police),
-    Primed(Primed),
-}
 
 /// Trains that showed nothing.
 #[derive(Clone, Copy, Debug, Default)]

@@ -3,7 +3,8 @@
 use vtare_units::Span;
 
 use super::points::{Epoch, Point, points};
-use super::{Abacus, Stage, anomalies};
+use super::stage::Stage;
+use super::{Abacus, anomalies};
 use crate::avb::Observation;
 
 impl Abacus {

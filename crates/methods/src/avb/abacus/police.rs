@@ -3,15 +3,9 @@
 use vtare_units::{Monotonic, Timestamp};
 
 use super::anomalies::Dropped;
-use super::primed::Primed;
-use super::{Abacus, Stage, anomalies, capacity, plan, policer, tuning as t};
+use super::stage::{Police, Primed, Stage};
+use super::{Abacus, anomalies, capacity, plan, policer, tuning as t};
 use crate::avb::{Observation, Stopped, Train};
-
-/// A train at this rate, bit/s.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Police {
-    pub(super) rate: f64,
-}
 
 impl Abacus {
     pub(super) fn plan_police(&mut self, stage: Police, now: Timestamp<Monotonic>) -> Train {

@@ -7,14 +7,9 @@ use super::cases::Case;
 use super::evidence::{Evidence, Record};
 use super::plan::{self, Left};
 use super::points::{Epoch, Point};
-use super::{Abacus, Stage, anomalies, tuning as t};
+use super::stage::{Primed, Stage};
+use super::{Abacus, anomalies, tuning as t};
 use crate::avb::{Observation, Packet, Train};
-
-/// Short until one does not empty the queue, then long.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Primed {
-    pub(super) measures: bool,
-}
 
 impl Abacus {
     pub(super) fn plan_primed(&mut self, stage: Primed, now: Timestamp<Monotonic>) -> Train {
