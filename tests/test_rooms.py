@@ -24,7 +24,7 @@ MAY_TOUCH: dict[str, set[str]] = {
     "vtare-preload": {"vtare-units", "vtare-sys", "vtare-clock"},
     "vtare-bpf": set(),
     "vtare-traffic": {"vtare-units"},
-    "vtare-wire": {"vtare-units"},
+    "vtare-wire": {"vtare-units", "vtare-traffic"},
     "vtare-pathsim": {"vtare-units"},
     "vtare-methods": {"vtare-units", "vtare-traffic"},
     "vtare-probe": {"vtare-units", "vtare-traffic", "vtare-wire", "vtare-pathsim"},

@@ -55,7 +55,7 @@ pub(crate) fn measure(asked: &Asked<'_>) -> Result<(), Failed> {
     let mut session = AvbSession::new(link, far, grant);
     let size_byte = u32::from(asked.size_byte) + session.link().facts().ip_header_byte as u32;
     let train = |burst: u32| {
-        let spacing = Spacing::Groups { packets: burst, gap_ns: f64::from(asked.gap_ns) * f64::from(burst) };
+        let spacing = Spacing::groups(burst, f64::from(asked.gap_ns) * f64::from(burst));
         Train { packets: packets(asked.gap_ns), size_byte, spacing, idle_before_ns: 0 }
     };
     // The first train learns what a send costs. A third of the time is kept free, so that a small delay can be caught

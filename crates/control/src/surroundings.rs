@@ -40,7 +40,7 @@ pub struct Surroundings<'a> {
 }
 
 /// Something that happened and is worth a line in the log.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// A session was opened, and what was granted.
     Opened(SessionId, Open),

@@ -30,7 +30,7 @@ static ZEROS: [u8; UNSENT_MOST] = [0; UNSENT_MOST];
 
 /// Why a request got no whole answer.
 #[derive(Debug, thiserror::Error)]
-pub enum Unanswered {
+pub(crate) enum Unanswered {
     /// The client takes nothing, or sends nothing, for [`STALL_TIME`].
     #[error("it did not move for {} s", STALL_TIME.as_secs())]
     Stalled,

@@ -60,7 +60,7 @@ pub struct Rates {
 }
 
 /// A connection with bounds.
-pub struct Metered<S> {
+pub(crate) struct Metered<S> {
     inner: S,
     rates: Arc<Rates>,
     left_byte: u64,
@@ -70,7 +70,7 @@ pub struct Metered<S> {
 
 impl<S> Metered<S> {
     /// Bounds `inner` by these rates, and by `left_byte` for both directions together.
-    pub fn new(inner: S, rates: Arc<Rates>, left_byte: u64) -> Self {
+    pub(crate) fn new(inner: S, rates: Arc<Rates>, left_byte: u64) -> Self {
         Self { inner, rates, left_byte, read_wait: None, write_wait: None }
     }
 

@@ -14,7 +14,7 @@ const PORT: u16 = 443;
 
 /// The configuration. A key that is there twice is refused, as are other versions; further keys are left alone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Configuration {
+pub(crate) struct Configuration {
     /// Version of this object.
     pub version: u64,
     /// The three addresses.
@@ -26,7 +26,7 @@ pub struct Configuration {
 
 /// What a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Urls {
+pub(crate) struct Urls {
     /// 8 GB or more.
     pub large_download_url: String,
     /// One byte.

@@ -41,7 +41,7 @@ struct Kind {
 /// Gathers what happens and writes a line for each kind at most once in [`INTERVAL`]. Nothing is forgotten: what is
 /// held back is counted in the next line.
 #[derive(Debug)]
-pub struct Journal<W> {
+pub(crate) struct Journal<W> {
     // A handful of kinds, all of them known to the program: a list is enough, and it cannot grow by what strangers do.
     kinds: Vec<Kind>,
     write: W,
@@ -49,12 +49,12 @@ pub struct Journal<W> {
 
 impl<W: FnMut(&Line)> Journal<W> {
     /// A journal that gives its lines to `write`.
-    pub const fn new(write: W) -> Self {
+    pub(crate) const fn new(write: W) -> Self {
         Self { kinds: Vec::new(), write }
     }
 
     /// Something happened `count` times. `example` is made only where it will be shown.
-    pub fn note(
+    pub(crate) fn note(
         &mut self,
         now: Timestamp<Monotonic>,
         name: &'static str,
@@ -73,7 +73,7 @@ impl<W: FnMut(&Line)> Journal<W> {
     }
 
     /// Writes the lines that are due. Called at least once a second, so that held-back lines are written.
-    pub fn flush(&mut self, now: Timestamp<Monotonic>) {
+    pub(crate) fn flush(&mut self, now: Timestamp<Monotonic>) {
         for kind in &mut self.kinds {
             if kind.count > 0 && kind.gate.admit(now).is_some() {
                 let example = kind.example.take().unwrap_or_default();

@@ -32,7 +32,7 @@ pub struct Attached {
 
 /// An answering end whose program is loaded and attached.
 #[derive(Debug)]
-pub struct XdpReflector {
+pub(crate) struct XdpReflector {
     sessions: MapView,
     buckets: MapView,
     taken: Vec<bool>,
@@ -47,7 +47,7 @@ impl XdpReflector {
     ///
     /// # Errors
     /// [`XdpError`], each with the way out.
-    pub fn attach(interface: &str, listen: SocketAddr, sessions: u16) -> Result<Self, XdpError> {
+    pub(crate) fn attach(interface: &str, listen: SocketAddr, sessions: u16) -> Result<Self, XdpError> {
         let all = interface::all()?;
         let number = all.iter().find(|found| found.name == interface).map(|found| found.index).ok_or_else(|| {
             let names: Vec<&str> = all.iter().map(|found| found.name.as_str()).collect();
@@ -123,7 +123,7 @@ impl XdpReflector {
 
     /// Where and how the program runs; `None` where it is not attached.
     #[must_use]
-    pub fn attached(&self) -> Option<&Attached> {
+    pub(crate) fn attached(&self) -> Option<&Attached> {
         self.at.as_ref().map(|(_, attached)| attached)
     }
 

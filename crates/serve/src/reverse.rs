@@ -49,14 +49,14 @@ pub(super) fn send_trains(
         if !table.lock().unwrap_or_else(PoisonError::into_inner).is_open(order.session) {
             continue;
         }
-        let plan = order.plan;
-        let due: Vec<Span> = plan.shape.offsets(plan.packets).collect();
+        let plan = &order.plan;
+        let due: Vec<Span> = plan.spacing.due(plan.packets).collect();
         let fits = most_group(plan.size_byte.into()) as usize;
         let most = if segments { usize::from(plan.burst_packet).clamp(1, fits) } else { 1 };
-        // A shape that defines what leaves together is not to be cut otherwise.
-        let calls = if plan.shape.is_grouped() { Calls::Together(most) } else { Calls::Of(most) };
+        // A spacing that defines what leaves together is not to be cut otherwise.
+        let calls = if plan.spacing.is_grouped() { Calls::Together(most) } else { Calls::Of(most) };
         let mut outlet = Back { socket, order: &order, source, bytes: &mut bytes, batch: &mut batch };
-        let behind = if plan.shape.keeps_a_queue() { Behind::CaughtUp } else { Behind::Moved };
+        let behind = if plan.spacing.keeps_a_queue() { Behind::CaughtUp } else { Behind::Moved };
         let Ok(paced) = pace(&mut outlet, &due, calls, behind);
         let sent = paced.calls.iter().map(|call| call.burst.accepted as u64).sum();
         table.lock().unwrap_or_else(PoisonError::into_inner).reversed(&order, sent);

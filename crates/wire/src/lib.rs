@@ -1,5 +1,5 @@
 //! What goes between the two ends: datagrams, the messages that open sessions, and both ends of a session as state
-//! machines; no I/O and no clock. May touch: units.
+//! machines; no I/O and no clock. May touch: units, traffic.
 //!
 //! Two native forms of datagrams (`docs/internals/wire.md` is their specification): [`full`], 60 B and more, carries
 //! everything; [`short`], 18 B and more, is what a 64 B Ethernet frame has room for under IPv4 and UDP. [`stamp`] is
@@ -25,7 +25,6 @@ mod key;
 mod peer_group;
 pub mod preamble;
 pub mod session;
-mod shape;
 pub mod short;
 pub mod stamp;
 mod udp_frame;
@@ -36,7 +35,6 @@ pub use form::{Form, Kind, first_byte, peek};
 pub use format::{IPV4_UDP_BYTE, IPV6_UDP_BYTE, LARGEST_BYTE, VERSION};
 pub use key::{SessionId, SessionKey};
 pub use peer_group::peer_group;
-pub use shape::Shape;
 pub use udp_frame::{UDP_FRAME_HEADERS_BYTE, udp_frame_headers};
 
 /// The port of a responder, TCP and UDP, unless another is chosen.

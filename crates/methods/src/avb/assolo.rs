@@ -1,8 +1,8 @@
 use serde::{Deserialize, Serialize};
 
-use super::chirp::{Chirp, Excursions};
+use super::chirp::Chirp;
 use super::classic::between;
-use super::pathchirp::{Chirps, RangeSettings};
+use super::pathchirp::{Chirps, PathchirpSettings};
 use super::{SettingsError, Setup};
 
 /// Parameters of ASSOLO: pathChirp with rates that are dense in the middle of the range.
@@ -64,17 +64,19 @@ impl Default for AssoloSettings {
 
 impl AssoloSettings {
     pub(super) fn check(&self) -> Result<(), SettingsError> {
-        between("spread_factor", self.spread_factor, 1.0, 10.0)?;
         between("step_share", self.step_share, 0.0, 0.999)?;
         self.range().check()
     }
 
-    fn range(&self) -> RangeSettings {
-        RangeSettings {
+    /// What it has in common with pathChirp.
+    fn range(&self) -> PathchirpSettings {
+        PathchirpSettings {
             size_byte: self.size_byte,
+            spread_factor: self.spread_factor,
             low_bit_per_s: self.low_bit_per_s,
             high_bit_per_s: self.high_bit_per_s,
-            excursions: Excursions { decrease_factor: self.decrease_factor, busy_packets: self.busy_packets },
+            decrease_factor: self.decrease_factor,
+            busy_packets: self.busy_packets,
             chirps: self.chirps,
             mean_bit_per_s: self.mean_bit_per_s,
             shift_estimates: self.shift_estimates,

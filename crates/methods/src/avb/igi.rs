@@ -185,7 +185,7 @@ impl Rules for Igi {
         }
         let first = self.gaps_tried == 0 && self.trains == 0;
         let idle_ns = if first { 0.0 } else { self.settings.idle_ns };
-        let spacing = if self.gap_ns > 0.0 { Spacing::Constant { gap_ns: self.gap_ns } } else { Spacing::BackToBack };
+        let spacing = if self.gap_ns > 0.0 { Spacing::Constant { gap_ns: self.gap_ns } } else { Spacing::BACK_TO_BACK };
         let (packets, size_byte) = (self.settings.packets, self.size_byte);
         Ok(Train { packets, size_byte, spacing, idle_before_ns: whole_ns(idle_ns) })
     }
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn gaps_grow_by_a_quarter_of_the_first_received_gap_until_two_turn() {
         let mut it = Igi::new(IgiSettings::default(), Formula::Ptr, &Setup::default());
-        assert_eq!(it.next().expect("first").spacing, Spacing::BackToBack);
+        assert_eq!(it.next().expect("first").spacing, Spacing::BACK_TO_BACK);
         at_gap(&mut it, 0.0, 40_000.0);
         assert_eq!(it.next().expect("second").spacing, Spacing::Constant { gap_ns: 10_000.0 });
         at_gap(&mut it, 10_000.0, 15_001.0);

@@ -60,55 +60,11 @@ impl Default for PathchirpSettings {
 impl PathchirpSettings {
     pub(super) fn check(&self) -> Result<(), SettingsError> {
         between("spread_factor", self.spread_factor, 1.0, 10.0)?;
-        self.range().check()
-    }
-
-    fn range(&self) -> RangeSettings {
-        RangeSettings {
-            size_byte: self.size_byte,
-            low_bit_per_s: self.low_bit_per_s,
-            high_bit_per_s: self.high_bit_per_s,
-            excursions: Excursions { decrease_factor: self.decrease_factor, busy_packets: self.busy_packets },
-            chirps: self.chirps,
-            mean_bit_per_s: self.mean_bit_per_s,
-            shift_estimates: self.shift_estimates,
-            shift_factor: self.shift_factor,
-            shift_up_share: self.shift_up_share,
-            shift_down_factor: self.shift_down_factor,
-            most_chirps: self.most_chirps,
-        }
-    }
-}
-
-/// pathChirp, not yet begun.
-pub(super) fn pathchirp(settings: PathchirpSettings, setup: &Setup) -> Chirps<impl Fn(f64, f64) -> Chirp + use<>> {
-    let make = move |low, high| Chirp::exponential(low, high, settings.spread_factor);
-    Chirps::new("pathchirp", settings.range(), make, setup)
-}
-
-/// What pathChirp and ASSOLO share.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct RangeSettings {
-    pub(super) size_byte: u32,
-    pub(super) low_bit_per_s: f64,
-    pub(super) high_bit_per_s: f64,
-    pub(super) excursions: Excursions,
-    pub(super) chirps: u32,
-    pub(super) mean_bit_per_s: f64,
-    pub(super) shift_estimates: u32,
-    pub(super) shift_factor: f64,
-    pub(super) shift_up_share: f64,
-    pub(super) shift_down_factor: f64,
-    pub(super) most_chirps: u32,
-}
-
-impl RangeSettings {
-    pub(super) fn check(&self) -> Result<(), SettingsError> {
         least("size_byte", self.size_byte, 1)?;
         rate("low_bit_per_s", self.low_bit_per_s)?;
         rate("high_bit_per_s", self.high_bit_per_s)?;
         between("high_bit_per_s", self.high_bit_per_s, self.low_bit_per_s, 1e15)?;
-        between("decrease_factor", self.excursions.decrease_factor, 1.0, 1e6)?;
+        between("decrease_factor", self.decrease_factor, 1.0, 1e6)?;
         least("chirps", self.chirps, 1)?;
         rate("mean_bit_per_s", self.mean_bit_per_s)?;
         least("shift_estimates", self.shift_estimates, 1)?;
@@ -119,11 +75,17 @@ impl RangeSettings {
     }
 }
 
+/// pathChirp, not yet begun.
+pub(super) fn pathchirp(settings: PathchirpSettings, setup: &Setup) -> Chirps<impl Fn(f64, f64) -> Chirp + use<>> {
+    let make = move |low, high| Chirp::exponential(low, high, settings.spread_factor);
+    Chirps::new("pathchirp", settings, make, setup)
+}
+
 /// Chirps of a range of rates that follows what they find.
 #[derive(Clone, Debug)]
 pub(super) struct Chirps<M> {
     name: &'static str,
-    settings: RangeSettings,
+    settings: PathchirpSettings,
     ability: Ability,
     make: M,
     size_byte: u32,
@@ -137,7 +99,7 @@ pub(super) struct Chirps<M> {
 }
 
 impl<M: Fn(f64, f64) -> Chirp> Chirps<M> {
-    pub(super) fn new(name: &'static str, settings: RangeSettings, make: M, setup: &Setup) -> Self {
+    pub(super) fn new(name: &'static str, settings: PathchirpSettings, make: M, setup: &Setup) -> Self {
         let (low_bit_per_s, high_bit_per_s) = (settings.low_bit_per_s, settings.high_bit_per_s);
         Self {
             name,
@@ -222,7 +184,9 @@ impl<M: Fn(f64, f64) -> Chirp> Rules for Chirps<M> {
 
     fn observe(&mut self, observation: &Observation) {
         self.sent += 1;
-        if let Some(estimate) = self.chirp.estimate(observation, &self.settings.excursions) {
+        let PathchirpSettings { decrease_factor, busy_packets, .. } = self.settings;
+        let excursions = Excursions { decrease_factor, busy_packets };
+        if let Some(estimate) = self.chirp.estimate(observation, &excursions) {
             self.estimates.push(estimate);
             self.follow(estimate);
         }

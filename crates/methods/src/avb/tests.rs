@@ -4,10 +4,10 @@ use super::*;
 fn offsets_follow_the_spacing() {
     let train = |spacing| Train { packets: 5, size_byte: 1500, spacing, idle_before_ns: 0 };
     let of = |spacing| train(spacing).offsets_ns();
-    assert_eq!(of(Spacing::BackToBack), [0.0; 5]);
+    assert_eq!(of(Spacing::BACK_TO_BACK), [0.0; 5]);
     assert_eq!(of(Spacing::Constant { gap_ns: 2.5 }), [0.0, 2.5, 5.0, 7.5, 10.0]);
     assert_eq!(of(Spacing::Pairs { inside_ns: 1.0, between_ns: 10.0 }), [0.0, 1.0, 10.0, 11.0, 20.0]);
-    assert_eq!(of(Spacing::Groups { packets: 2, gap_ns: 10.0 }), [0.0, 0.0, 10.0, 10.0, 20.0]);
+    assert_eq!(of(Spacing::groups(2, 10.0)), [0.0, 0.0, 10.0, 10.0, 20.0]);
     assert_eq!(of(Spacing::Primed { head: 2, after_ns: 7.0, packets: 2, gap_ns: 10.0 }), [0.0, 0.0, 7.0, 7.0, 17.0]);
     assert_eq!(of(Spacing::Gaps { gaps_ns: vec![4.0, 2.0] }), [0.0, 4.0, 6.0, 8.0, 10.0]);
 }

@@ -227,11 +227,8 @@ impl Udpst {
         let most = self.ability.most_packets.max(2);
         let packets = ((self.settings.interval_ns / gap).round() as u32).clamp(2, most);
         let group = (self.ability.least_gap_ns / gap).ceil().clamp(1.0, f64::from(self.ability.most_group.max(1)));
-        let spacing = if group > 1.0 {
-            Spacing::Groups { packets: group as u32, gap_ns: gap * group }
-        } else {
-            Spacing::Constant { gap_ns: gap }
-        };
+        let spacing =
+            if group > 1.0 { Spacing::groups(group as u32, gap * group) } else { Spacing::Constant { gap_ns: gap } };
         Train { packets, size_byte, spacing, idle_before_ns: 0 }
     }
 

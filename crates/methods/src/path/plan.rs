@@ -53,7 +53,7 @@ impl PathProbe {
             return train;
         }
         let gap_ns = f64::from(group) * f64::from(size_byte) * 8e9 / rate;
-        Train { packets: packets.next_multiple_of(group), spacing: Spacing::Groups { packets: group, gap_ns }, ..train }
+        Train { packets: packets.next_multiple_of(group), spacing: Spacing::groups(group, gap_ns), ..train }
     }
 
     /// A burst, then a stream at this rate.
@@ -64,7 +64,7 @@ impl PathProbe {
             return None;
         }
         let (group, gap_ns) = match stream.spacing {
-            Spacing::Groups { packets, gap_ns } => (packets, gap_ns),
+            Spacing::Primed { packets, gap_ns, .. } => (packets, gap_ns),
             _ => (1, byte * 8e9 / rate),
         };
         let head = ((head_byte / byte) as u32).max(1);

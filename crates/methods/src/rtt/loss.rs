@@ -32,10 +32,10 @@ pub enum Attribution {
 
 /// Every lost packet, in exactly one class. A class that nobody could count is `None`, which is not 0; packets that
 /// would have belonged to it stand in `unattributed` or in the wider class around it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct LossClasses {
-    /// How far the losses could be attributed.
-    pub attribution: Attribution,
+    /// How far the losses could be attributed; null where nothing was sent.
+    pub attribution: Option<Attribution>,
     /// The reply came after the timeout.
     pub late: u64,
     /// The request was dropped on this host; without local counters such packets stand in `forward`.
@@ -96,7 +96,7 @@ impl LossClasses {
         let (local_rx, reverse) = split(reverse_all, local.receive_buffer);
         let counted = forward_all + responder + reverse_all;
         Self {
-            attribution,
+            attribution: Some(attribution),
             late,
             local_tx,
             forward: Some(forward),
@@ -112,7 +112,7 @@ impl LossClasses {
         let (local_tx, left) = split(sent - received - late, local.before_the_wire());
         let (local_rx, unattributed) = split(left, local.receive_buffer);
         Self {
-            attribution: Attribution::None,
+            attribution: Some(Attribution::None),
             late,
             local_tx,
             forward: None,
@@ -152,7 +152,7 @@ mod tests {
         let received = 985 - 2 - 11 - 4 - 6;
         let classes = LossClasses::sort(1_000, received, 6, Some(&counters), None, &local);
         let want = LossClasses {
-            attribution: Attribution::Counters,
+            attribution: Some(Attribution::Counters),
             late: 6,
             local_tx: Some(3),
             forward: Some(5),

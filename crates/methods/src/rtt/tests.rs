@@ -30,7 +30,7 @@ fn finish(run: Run) -> (Report, Vec<Record>) {
 fn a_run_without_packets_has_no_figures_and_no_losses() {
     let (report, records) = finish(run());
     assert_eq!((report.sent, report.lost, report.rtt_ns.median, records.len()), (0, 0, None, 0));
-    assert_eq!((report.achieved_packet_per_s, report.lost_by.attribution), (None, Attribution::None));
+    assert_eq!((report.achieved_packet_per_s, report.lost_by.attribution), (None, Some(Attribution::None)));
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn the_count_in_the_newest_reply_is_the_one_that_tells() {
     exchange(&mut run, 2, 20, 2);
     let (report, _) = finish(run);
     let classes = report.lost_by;
-    assert_eq!((classes.attribution, classes.forward, classes.reverse), (Attribution::InBand, Some(1), Some(0)));
+    assert_eq!((classes.attribution, classes.forward, classes.reverse), (Some(Attribution::InBand), Some(1), Some(0)));
     assert_eq!((classes.unattributed, report.lost), (2, 3));
 }
 

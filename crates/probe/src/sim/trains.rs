@@ -347,7 +347,7 @@ mod tests {
     #[test]
     fn a_group_leaves_in_one_call_at_the_rate_of_the_card() {
         let sender = SenderSpec { large_sends: true, line_bit_per_s: Some(4e9), ..SenderSpec::default() };
-        let spacing = Spacing::Groups { packets: 2, gap_ns: 5_000.0 };
+        let spacing = Spacing::groups(2, 5_000.0);
         let train = Train { packets: 3, size_byte: 500, spacing, idle_before_ns: 0 };
         let seen = send(&TrainSpec { sender, ..TrainSpec::default() }, &train);
         let sent = |packet: &vtare_traffic::Packet| (packet.call, packet.sent.map(|at| at.as_nanos() - LEAD_NS));

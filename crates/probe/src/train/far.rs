@@ -58,8 +58,9 @@ impl Far<SimLink<Responder>> for SimFar {
         let now = link.now();
         let order = link.far_side_mut().table.reverse(now, self.grant.session, plan);
         let order = order.map_err(ClientError::Refused)?;
+        let plan = &order.plan;
         let mut datagram = vec![0; plan.size_byte.into()];
-        for (number, due) in plan.shape.offsets(plan.packets).enumerate() {
+        for (number, due) in plan.spacing.due(plan.packets).enumerate() {
             let at = now + due;
             let sequence = order.first_sequence + number as u64;
             let packet = full::Reverse { session: order.session, sequence, sent: self.clock.at(at) };

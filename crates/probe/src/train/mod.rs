@@ -13,7 +13,7 @@ mod session;
 
 pub use far::{Far, SimFar};
 pub use pacing::Behind;
-pub use plan::{Grouped, MOST_IN_BURST, TrainError, most_group, shape_of};
+pub use plan::{Grouped, MOST_IN_BURST, TrainError, most_group};
 pub use session::{AvbError, AvbSession, Settling};
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 use vtare_traffic::{Spacing, Train};
 use vtare_units::Span;
-use vtare_wire::{LARGEST_BYTE, Shape};
+use vtare_wire::LARGEST_BYTE;
 
 use super::pacing::{Behind, Calls};
 
@@ -29,10 +29,10 @@ pub enum Grouped {
 
 impl Grouped {
     fn together(self, spacing: &Spacing) -> bool {
-        match spacing {
-            Spacing::Groups { .. } | Spacing::Primed { .. } | Spacing::Scattered { .. } => self != Self::Never,
-            Spacing::BackToBack => self == Self::BackToBack,
-            Spacing::Constant { .. } | Spacing::Pairs { .. } | Spacing::Gaps { .. } => false,
+        match self {
+            Self::Never => false,
+            Self::Groups => spacing.is_grouped(),
+            Self::BackToBack => spacing.is_grouped() || *spacing == Spacing::BACK_TO_BACK,
         }
     }
 }
@@ -80,8 +80,6 @@ pub enum TrainError {
 pub(super) struct TrainPlan {
     /// When each packet is due after the first.
     pub(super) due: Vec<Span>,
-    /// How a far end is told of it.
-    pub(super) shape: Option<Shape>,
     /// Bytes of each packet's payload.
     pub(super) size_byte: u16,
     /// Packets that are due at the same time leave in one call.
@@ -95,18 +93,16 @@ impl TrainPlan {
     /// # Errors
     /// [`TrainError::Order`].
     pub(super) fn of(train: &Train, ip_header_byte: usize, grouped: Grouped) -> Result<Self, TrainError> {
-        let due: Vec<Span> = train.offsets_ns().into_iter().map(|ns| Span::from_nanos(ns.round() as i64)).collect();
+        let due: Vec<Span> = train.spacing.due(train.packets).collect();
         if let Some(at) = due.windows(2).position(|pair| pair[1] < pair[0]) {
             return Err(TrainError::Order { number: at + 1 });
         }
         // A train that fills a queue and holds it filled must not let it run empty; all others are their gaps.
-        let fills = matches!(train.spacing, Spacing::Primed { .. } | Spacing::Scattered { .. });
         Ok(Self {
             due,
-            shape: shape_of(&train.spacing),
             size_byte: train.size_byte.saturating_sub(ip_header_byte as u32) as u16,
             together: grouped.together(&train.spacing),
-            behind: if fills { Behind::CaughtUp } else { Behind::Moved },
+            behind: if train.spacing.keeps_a_queue() { Behind::CaughtUp } else { Behind::Moved },
         })
     }
 
@@ -145,27 +141,6 @@ impl TrainPlan {
     }
 }
 
-/// The shape by which a far end is told of a spacing; `None` for single gaps.
-#[must_use]
-pub fn shape_of(spacing: &Spacing) -> Option<Shape> {
-    let ns = |value: f64| value.max(0.0).round() as u64;
-    Some(match *spacing {
-        Spacing::BackToBack => Shape::Even { gap_ns: 0 },
-        Spacing::Constant { gap_ns } => Shape::Even { gap_ns: ns(gap_ns) },
-        Spacing::Pairs { inside_ns, between_ns } => Shape::Pairs { gap_ns: ns(inside_ns), period_ns: ns(between_ns) },
-        Spacing::Groups { packets, gap_ns } => {
-            Shape::Primed { head: 0, after_ns: 0, group: packets, gap_ns: ns(gap_ns) }
-        }
-        Spacing::Primed { head, after_ns, packets, gap_ns } => {
-            Shape::Primed { head, after_ns: ns(after_ns), group: packets, gap_ns: ns(gap_ns) }
-        }
-        Spacing::Scattered { head, after_ns, packets, gap_ns, seed } => {
-            Shape::Scattered { head, after_ns: ns(after_ns), group: packets, gap_ns: ns(gap_ns), seed }
-        }
-        Spacing::Gaps { .. } => return None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -175,8 +150,8 @@ mod tests {
         let pairs = Spacing::Pairs { inside_ns: 0.0, between_ns: 1e6 };
         for (spacing, together) in [
             (pairs, [false, false, false]),
-            (Spacing::BackToBack, [false, false, true]),
-            (Spacing::Groups { packets: 4, gap_ns: 1e3 }, [false, true, true]),
+            (Spacing::BACK_TO_BACK, [false, false, true]),
+            (Spacing::groups(4, 1e3), [false, true, true]),
         ] {
             let modes = [Grouped::Never, Grouped::Groups, Grouped::BackToBack];
             assert_eq!(modes.map(|it| it.together(&spacing)), together, "{spacing:?}");
@@ -194,14 +169,10 @@ mod tests {
     }
 
     #[test]
-    fn a_train_goes_back_by_its_shape() {
-        let spacing = Spacing::Primed { head: 3, after_ns: 40_000.4, packets: 2, gap_ns: 10_000.0 };
-        let train = Train { packets: 7, size_byte: 1_500, spacing, idle_before_ns: 0 };
-        let plan = TrainPlan::of(&train, 28, Grouped::Groups).expect("in order");
-        assert_eq!(plan.shape.expect("it has a shape").offsets(7).collect::<Vec<_>>(), plan.due);
-        assert_eq!(plan.size_byte, 1_472);
-        let chirp = |gap_ns| Train { spacing: Spacing::Gaps { gaps_ns: vec![gap_ns] }, ..train.clone() };
-        assert!(TrainPlan::of(&chirp(1.0), 28, Grouped::Never).is_ok_and(|plan| plan.shape.is_none()));
+    fn a_packet_that_is_due_before_the_one_ahead_of_it_is_refused() {
+        let chirp =
+            |gap_ns| Train { spacing: Spacing::Gaps { gaps_ns: vec![gap_ns] }, ..Train::back_to_back(7, 1_500) };
+        assert!(TrainPlan::of(&chirp(1.0), 28, Grouped::Never).is_ok_and(|plan| plan.size_byte == 1_472));
         let back = TrainPlan::of(&chirp(-1.0), 28, Grouped::Never).map(|_| ());
         assert_eq!(back, Err(TrainError::Order { number: 1 }));
     }

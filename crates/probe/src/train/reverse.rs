@@ -58,9 +58,12 @@ impl<L: ProbeLink, F: Far<L>> AvbSession<L, F> {
         let open = &self.grant.open;
         let plan = TrainPlan::of(train, self.ip_header_byte(), grouped)?;
         plan.check(full::HEADER_BYTE as u16, open.size_byte, open.burst_packet)?;
-        let shape = plan.shape.ok_or(TrainError::NoShape)?;
+        if !train.spacing.has_shape() {
+            return Err(TrainError::NoShape.into());
+        }
         let burst_packet = plan.most_in_call(plan.calls(true)) as u16;
-        let order = ReversePlan { packets: train.packets, size_byte: plan.size_byte, shape, burst_packet };
+        let (size_byte, spacing) = (plan.size_byte, train.spacing.clone());
+        let order = ReversePlan { packets: train.packets, size_byte, spacing, burst_packet };
         let (drops_before, asked) = (self.link.local_drops()?.receive_buffer, self.link.now());
         let first = self.far.reverse(&mut self.link, order).map_err(AvbError::Far)?;
         let ends = self.link.now() + plan.due.last().copied().unwrap_or(Span::ZERO);

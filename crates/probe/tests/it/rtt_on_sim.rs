@@ -439,12 +439,12 @@ proptest! {
             prop_assert_eq!(duplicates, report.duplicate);
         }
         if counted {
-            prop_assert_eq!(report.lost_by.attribution, Attribution::Counters);
+            prop_assert_eq!(report.lost_by.attribution, Some(Attribution::Counters));
             // Two copies of a request are one request: only what never came in any copy is lost on the way there.
             prop_assert_eq!(report.lost_by.forward, Some(report.sent - outcome.accepted));
             prop_assert_eq!(report.lost_by.unattributed, 0);
         } else if report.received > 0 {
-            prop_assert_eq!(report.lost_by.attribution, Attribution::InBand);
+            prop_assert_eq!(report.lost_by.attribution, Some(Attribution::InBand));
         }
         for record in records {
             if let (Some(rtt), Some(scheduled)) = (record.rtt(), record.rtt_scheduled()) {

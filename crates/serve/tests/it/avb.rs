@@ -13,8 +13,8 @@ use vtare_probe::train::{AvbError, AvbSession, Grouped, Settling};
 use vtare_serve::{ConnectionLimits, Options, Responder, ServeError, Summary};
 use vtare_traffic::{Spacing, Train};
 use vtare_units::{Span, Timestamp};
+use vtare_wire::full;
 use vtare_wire::session::{ClientError, Limits, Open, Purpose, Reason, ReversePlan, WireForm};
-use vtare_wire::{Shape, full};
 
 const PATIENCE: Span = Span::from_secs(60);
 
@@ -85,7 +85,7 @@ fn every_packet_of_a_train_is_shown_with_the_responders_kernel_stamp() {
     let (clock, running) = (clock(), Running::start(Limits::default()));
     let mut session = running.session(&clock);
     for packets in [1, 16] {
-        let spacing = Spacing::Groups { packets, gap_ns: 12_000.0 * f64::from(packets) };
+        let spacing = Spacing::groups(packets, 12_000.0 * f64::from(packets));
         let train = Train { packets: 1_000, size_byte: 1_500, spacing, idle_before_ns: 0 };
         let seen = session.send(&train, Grouped::Groups).expect("it is sent");
         assert_eq!(seen.packets.len(), 1_000);
@@ -161,7 +161,8 @@ fn a_train_back_comes_to_the_port_that_was_shown_and_never_above_what_was_sent()
 fn only_one_train_back_is_under_way_in_a_session_and_none_for_other_purposes() {
     let running = Running::start(Limits::default());
     let open = |request: &Open| client::open(running.address, Some(&key()), request, "test", PATIENCE);
-    let plan = ReversePlan { packets: 10, size_byte: 60, shape: Shape::Even { gap_ns: 50_000_000 }, burst_packet: 1 };
+    let spacing = Spacing::Constant { gap_ns: 5e7 };
+    let plan = ReversePlan { packets: 10, size_byte: 60, spacing, burst_packet: 1 };
     let pay = |session: &OpenedSession| {
         let socket = UdpSocket::bind((session.local_address().ip(), 0)).expect("loopback has a free port");
         for sequence in 0..100 {
@@ -177,9 +178,9 @@ fn only_one_train_back_is_under_way_in_a_session_and_none_for_other_purposes() {
     let mut session = open(&REQUEST).expect("it is granted");
     let socket = pay(&session);
     await_accepted(&mut session, 100);
-    session.reverse(plan).expect("it is paid for");
+    session.reverse(plan.clone()).expect("it is paid for");
     // A machine that stalls may have ended one train before the next is asked for; they are paid for.
-    let asked = (1..10).map(|trains| (trains, session.reverse(plan))).find(|(_, answer)| answer.is_err());
+    let asked = (1..10).map(|trains| (trains, session.reverse(plan.clone()))).find(|(_, answer)| answer.is_err());
     let (trains, refused) = asked.expect("one at a time");
     let Err(ControlError::Session(ClientError::Refused(refusal))) = refused else { panic!("{refused:?}") };
     assert_eq!(refusal.reason, Reason::Reversing);

@@ -4,10 +4,11 @@
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use vtare_traffic::Spacing;
 use vtare_units::Timestamp;
 use vtare_wire::full::ReplyFlags;
 use vtare_wire::session::{Arrival, Arrivals, Limits, Open, Purpose, ReversePlan, Secrets, Table, Verdict, WireForm};
-use vtare_wire::{SessionId, SessionKey, Shape, full, short};
+use vtare_wire::{SessionId, SessionKey, full, short};
 
 /// One case.
 pub(crate) fn run(bytes: &[u8]) {
@@ -79,14 +80,15 @@ pub(crate) fn run(bytes: &[u8]) {
             Verdict::Record { .. } | Verdict::Drop(_) => {}
         }
         if choice & 64 != 0 {
-            let shape = match number & 3 {
-                0 => Shape::Even { gap_ns: u64::from(*bend) << (number >> 2 & 31) },
-                1 => Shape::Pairs { gap_ns: u64::from(*bend), period_ns: u64::from(*number) },
-                _ => Shape::Chirp { first_gap_ns: u64::from(*bend) << 20, spread_per_mille: u32::from(*number) * 10 },
+            let (first_gap_ns, inside_ns, between_ns) = (f64::from(*bend), f64::from(*bend), f64::from(*number));
+            let spacing = match number & 3 {
+                0 => Spacing::Constant { gap_ns: (u64::from(*bend) << (number >> 2 & 31)) as f64 },
+                1 => Spacing::Pairs { inside_ns, between_ns },
+                _ => Spacing::Chirp { first_gap_ns: first_gap_ns * 1e6, spread_per_mille: u32::from(*number) * 10 },
             };
             let (packets, size_byte) = (u32::from(bend & 63), 50 + u16::from(number & 63));
-            let plan = ReversePlan { packets, size_byte, shape, burst_packet: 1 };
-            if let Ok(order) = table.reverse(now, full_grant.session, plan) {
+            let plan = ReversePlan { packets, size_byte, spacing, burst_packet: 1 };
+            if let Ok(order) = table.reverse(now, full_grant.session, plan.clone()) {
                 let byte = u64::from(packets) * (u64::from(size_byte) + 28);
                 assert!(credit.0 >= packets.into() && credit.1 >= byte, "more was granted than came");
                 credit = (credit.0 - u64::from(packets), credit.1 - byte);

@@ -301,7 +301,9 @@ impl<'c> ProbePath<'c> {
 
     /// Earns what a train back takes, where the far end can send it.
     fn earn_for(&mut self, wanted: &Train, near: Option<f64>) -> Result<(), Broken> {
-        train::shape_of(&wanted.spacing).ok_or(TrainError::NoShape)?;
+        if !wanted.spacing.has_shape() {
+            return Err(TrainError::NoShape.into());
+        }
         self.earn(Credit { packets: wanted.packets.into(), byte: wanted.bytes() }, near)
     }
 

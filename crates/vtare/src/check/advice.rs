@@ -10,8 +10,11 @@ use crate::sentences::advice as words;
 use crate::table::{percent, rough_percent, time};
 
 use super::causes::Cause;
-use super::figures::{Measured, NoiseFigures};
+use super::figures::Measured;
 use super::findings::VERDICT_TARGET_NS;
+use crate::noise::NoiseCell;
+use crate::timer::Source;
+use vtare_clock::sleep::Method;
 
 /// A wake later than this, in ns, is worth a change of how CPUs idle.
 const LATE_WAKE_NS: f64 = 5_000.0;
@@ -113,7 +116,7 @@ fn clock_source(figures: &Measured, machine: &MachineFacts) -> Option<Advice> {
     if source == "tsc" || machine.architecture != "x86_64" || has_no_other {
         return None;
     }
-    let cost = figures.timer("clock_monotonic").and_then(|cost| cost.median);
+    let cost = figures.timer(Source::ClockMonotonic).and_then(|cost| cost.median);
     let cost = cost.map(|cost| time(Some(cost)));
     let has = |flag: &str| machine.cpu_flags.as_ref().is_some_and(|flags| flags.iter().any(|found| found == flag));
     if others.iter().any(|name| name == "tsc") {
@@ -174,7 +177,7 @@ fn sandbox(figures: &Measured, machine: &MachineFacts) -> Option<Advice> {
     if machine.container.as_deref() != Some("gvisor") {
         return None;
     }
-    let late = figures.sleep("usleep", VERDICT_TARGET_NS)?.miss_ns.median?;
+    let late = figures.sleep(Method::Usleep, VERDICT_TARGET_NS)?.miss_ns.median?;
     Some(Advice {
         id: "sandbox_sleep",
         purpose: words::to_sleep_without_calls(),
@@ -231,7 +234,7 @@ fn governor(machine: &MachineFacts) -> Option<Advice> {
 }
 
 /// The CPU with the least time lost and the share it lost.
-fn quietest(noise: &[NoiseFigures]) -> Option<(usize, f64)> {
+fn quietest(noise: &[NoiseCell]) -> Option<(usize, f64)> {
     let shares = noise.iter().filter_map(|cell| Some((cell.cpu, cell.lost_fraction?)));
     shares.min_by(|a, b| a.1.total_cmp(&b.1))
 }
@@ -265,7 +268,7 @@ fn isolate(figures: &Measured, machine: &MachineFacts) -> Option<Advice> {
 
 fn slack(figures: &Measured, machine: &MachineFacts) -> Option<Advice> {
     let slack = machine.timer_slack_ns?;
-    let late = figures.sleep("usleep", VERDICT_TARGET_NS)?.miss_ns.median?;
+    let late = figures.sleep(Method::Usleep, VERDICT_TARGET_NS)?.miss_ns.median?;
     (slack > 1_000 && late > slack as f64 / 2.0).then(|| Advice {
         id: "timer_slack",
         purpose: words::to_wake_earlier(),
@@ -276,7 +279,7 @@ fn slack(figures: &Measured, machine: &MachineFacts) -> Option<Advice> {
 }
 
 fn halt_poll(figures: &Measured, around: Surroundings) -> Option<Advice> {
-    let late = figures.sleep("clock_nanosleep", VERDICT_TARGET_NS)?.miss_ns.median?;
+    let late = figures.sleep(Method::ClockNanosleep, VERDICT_TARGET_NS)?.miss_ns.median?;
     (figures.busy().is_none() && around.halts_at_once && late > LATE_WAKE_NS).then(|| Advice {
         id: "guest_halt_poll",
         purpose: words::to_wake_faster(),
@@ -287,7 +290,7 @@ fn halt_poll(figures: &Measured, around: Surroundings) -> Option<Advice> {
 }
 
 fn dma_latency(figures: &Measured, around: Surroundings) -> Option<Advice> {
-    let late = figures.sleep("clock_nanosleep", VERDICT_TARGET_NS)?.miss_ns.median?;
+    let late = figures.sleep(Method::ClockNanosleep, VERDICT_TARGET_NS)?.miss_ns.median?;
     // On a busy machine a wake is late because another thread has the CPU, not because the CPU sleeps.
     let idle = figures.busy().is_none();
     (idle && around.dma_latency_device && around.idle_states && late > LATE_WAKE_NS).then(|| Advice {
@@ -301,28 +304,30 @@ fn dma_latency(figures: &Measured, around: Surroundings) -> Option<Advice> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::figures::{CauseFigures, SleepFigures, TimerFigures};
     use super::*;
+    use crate::noise::Causes;
+    use crate::sleep::SleepCell;
+    use crate::timer::TimerCell;
     use vtare_units::figures::Figures;
 
     fn ids(figures: &Measured, machine: &MachineFacts, around: Surroundings) -> Vec<&'static str> {
         in_usual_order(figures, machine, around).iter().map(|advice| advice.id).collect()
     }
 
-    fn late(method: &str, median: f64) -> SleepFigures {
+    fn late(method: Method, median: f64) -> SleepCell {
         let miss_ns = Figures { median: Some(median), ..Figures::default() };
-        SleepFigures { method: method.to_owned(), target_ns: VERDICT_TARGET_NS, miss_ns, cpu_fraction: None }
+        SleepCell { method: Some(method), target_ns: VERDICT_TARGET_NS, miss_ns, ..SleepCell::default() }
     }
 
-    fn lost(cpu: usize, share: f64, others: i64, unattributed: i64) -> NoiseFigures {
-        let causes = CauseFigures {
+    fn lost(cpu: usize, share: f64, others: i64, unattributed: i64) -> NoiseCell {
+        let causes = Causes {
             lost_ns: 100,
             steal_ns: Some(0),
             other_threads_ns: Some(others),
             unattributed_ns: Some(unattributed),
-            ..CauseFigures::default()
+            ..Causes::default()
         };
-        NoiseFigures { cpu, lost_fraction: Some(share), causes, ..NoiseFigures::default() }
+        NoiseCell { cpu, lost_fraction: Some(share), causes, ..NoiseCell::default() }
     }
 
     fn machine() -> MachineFacts {
@@ -347,7 +352,7 @@ mod tests {
             ..machine()
         };
         let figures = Measured {
-            sleep: vec![late("usleep", 3_000.0), late("clock_nanosleep", 3_000.0)],
+            sleep: vec![late(Method::Usleep, 3_000.0), late(Method::ClockNanosleep, 3_000.0)],
             noise: vec![lost(0, 0.0001, 10, 90), lost(1, 0.0001, 10, 90)],
             ..Measured::default()
         };
@@ -362,10 +367,10 @@ mod tests {
             clock_sources_available: Some(available.iter().map(|&name| name.to_owned()).collect()),
             ..machine()
         };
-        let timer = vec![TimerFigures {
-            source: "clock_monotonic".to_owned(),
+        let timer = vec![TimerCell {
+            source: Some(Source::ClockMonotonic),
             read_cost_ns: Figures { median: Some(612.0), ..Figures::default() },
-            cost_ns: Figures::default(),
+            ..TimerCell::default()
         }];
         let figures = Measured { timer, ..Measured::default() };
         let found = in_usual_order(&figures, &sources(&["hpet", "tsc"]), Surroundings::default());
@@ -400,7 +405,7 @@ mod tests {
             MachineFacts { hypervisor: Some("kvm".to_owned()), container: Some("gvisor".to_owned()), ..machine() };
         let figures = Measured {
             noise: vec![lost(0, 0.02, 5, 95)],
-            sleep: vec![late("usleep", 1_050_000.0)],
+            sleep: vec![late(Method::Usleep, 1_050_000.0)],
             ..Measured::default()
         };
         let found = in_usual_order(&figures, &machine, Surroundings::default());
@@ -440,7 +445,7 @@ mod tests {
         };
         let figures = Measured {
             noise: vec![lost(0, 0.10, 90, 10), lost(1, 0.05, 90, 10)],
-            sleep: vec![late("clock_nanosleep", 50_000.0)],
+            sleep: vec![late(Method::ClockNanosleep, 50_000.0)],
             ..Measured::default()
         };
         let found = in_usual_order(
@@ -456,7 +461,7 @@ mod tests {
     #[test]
     fn slack_and_idle_states_are_blamed_only_for_late_wakes() {
         let figures = Measured {
-            sleep: vec![late("usleep", 80_000.0), late("clock_nanosleep", 20_000.0)],
+            sleep: vec![late(Method::Usleep, 80_000.0), late(Method::ClockNanosleep, 20_000.0)],
             ..Measured::default()
         };
         let slack = MachineFacts { timer_slack_ns: Some(50_000), ..machine() };
@@ -473,7 +478,7 @@ mod tests {
             assert!(!halts_at_once(governor, limit), "{governor} {limit}");
         }
         let around = Surroundings { halts_at_once: true, ..Surroundings::default() };
-        let sleeping = |median| Measured { sleep: vec![late("clock_nanosleep", median)], ..Measured::default() };
+        let sleeping = |median| Measured { sleep: vec![late(Method::ClockNanosleep, median)], ..Measured::default() };
         let found = in_usual_order(&sleeping(68_000.0), &machine(), around);
         assert_eq!(found.iter().map(|advice| advice.id).collect::<Vec<_>>(), ["guest_halt_poll"]);
         assert!(found[0].text.contains("68.0 us") && found[0].command.starts_with("echo 200000 | "), "{found:?}");

@@ -89,12 +89,13 @@ fn clock(figures: &Measured, resolution: &Resolution) -> Option<Cause> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::figures::{CauseFigures, ClockFigures, NoiseFigures};
+    use super::super::figures::ClockFigures;
     use super::super::resolution::Row;
     use super::*;
+    use crate::noise::{Causes, NoiseCell};
 
-    fn lost(share: f64, causes: CauseFigures) -> Measured {
-        let cell = NoiseFigures { lost_fraction: Some(share), causes, ..NoiseFigures::default() };
+    fn lost(share: f64, causes: Causes) -> Measured {
+        let cell = NoiseCell { lost_fraction: Some(share), causes, ..NoiseCell::default() };
         Measured { noise: vec![cell], ..Measured::default() }
     }
 
@@ -108,14 +109,14 @@ mod tests {
 
     #[test]
     fn causes_are_what_took_the_time_the_greatest_first() {
-        let taken = CauseFigures {
+        let taken = Causes {
             lost_ns: 100,
             other_threads_ns: Some(20),
             quota_ns: Some(70),
             steal_ns: Some(0),
             unattributed_ns: Some(10),
             outside_ns_min: Some(4),
-            ..CauseFigures::default()
+            ..Causes::default()
         };
         let figures = lost(0.5, taken);
         assert_eq!(ids(&figures, 1.0), ["quota", "other_threads", "unattributed", "outside"]);
@@ -126,7 +127,7 @@ mod tests {
 
     #[test]
     fn what_takes_next_to_nothing_is_a_cause_only_where_the_machine_is_not_good() {
-        let taken = CauseFigures { lost_ns: 100, unattributed_ns: Some(100), ..CauseFigures::default() };
+        let taken = Causes { lost_ns: 100, unattributed_ns: Some(100), ..Causes::default() };
         let figures = lost(0.000_4, taken);
         assert_eq!(ids(&figures, 0.01), [] as [&str; 0]);
         assert_eq!(ids(&figures, 0.06), ["unattributed"]);
@@ -136,7 +137,7 @@ mod tests {
     #[test]
     fn a_slow_clock_is_the_cause_of_an_error_that_is_mostly_its_own() {
         let clock = ClockFigures { read_cost_ns: Some(60_000.0), ..ClockFigures::default() };
-        let figures = Measured { clock, ..lost(0.0, CauseFigures::default()) };
+        let figures = Measured { clock, ..lost(0.0, Causes::default()) };
         assert_eq!(ids(&figures, 0.1), ["clock"]);
         assert_eq!(ids(&figures, 0.5), [] as [&str; 0]);
     }

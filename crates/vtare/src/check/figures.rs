@@ -1,17 +1,15 @@
-//! The figures that `check` draws conclusions from: those of the instruments' cells, by the names of
-//! docs/internals/contract.md.
+//! The figures that `check` draws conclusions from: those of the instruments' cells.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::Serialize;
+use vtare_clock::ClockInfo;
+use vtare_clock::sleep::Method;
 use vtare_units::figures::Figures;
 
-use crate::counter::Counter;
-use crate::failure::Failure;
-use crate::instrument::Instrument;
-use crate::noise::Noise;
+use crate::counter::CounterCell;
+use crate::noise::{Causes, NoiseCell};
 use crate::sleep::SleepCell;
-use crate::timer::Timer;
+use crate::timer::{Source, TimerCell};
 
 use super::trust::Trust;
 
@@ -22,18 +20,17 @@ const NOT_IDLE: f64 = 0.01;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Measured {
     pub(super) clock: ClockFigures,
-    pub(super) timer: Vec<TimerFigures>,
-    pub(super) sleep: Vec<SleepFigures>,
-    pub(super) counter: Vec<CounterFigures>,
-    pub(super) noise: Vec<NoiseFigures>,
+    pub(super) timer: Vec<TimerCell>,
+    pub(super) sleep: Vec<SleepCell>,
+    pub(super) counter: Vec<CounterCell>,
+    pub(super) noise: Vec<NoiseCell>,
     pub(super) trust: Option<Trust>,
 }
 
 /// The `clock` object.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct ClockFigures {
-    pub(super) source: String,
+    pub(super) source: &'static str,
     pub(super) trusted: bool,
     pub(super) reasons: Vec<String>,
     pub(super) residual_ppm: Option<f64>,
@@ -41,115 +38,53 @@ pub(super) struct ClockFigures {
     pub(super) quantum_ns: Option<f64>,
 }
 
-/// What one way to read the time costs: the figure that `vtare timer` shows first.
-#[derive(Clone, Debug, Deserialize)]
-pub(super) struct TimerFigures {
-    pub(super) source: String,
-    pub(super) read_cost_ns: Figures,
-    pub(super) cost_ns: Figures,
-}
-
-/// How late one way to sleep wakes.
-#[derive(Clone, Debug, Deserialize)]
-pub(super) struct SleepFigures {
-    pub(super) method: String,
-    pub(super) target_ns: u64,
-    pub(super) miss_ns: Figures,
-    pub(super) cpu_fraction: Option<f64>,
-}
-
-/// How evenly a fixed piece of work runs.
-#[derive(Clone, Debug, Deserialize)]
-pub(super) struct CounterFigures {
-    pub(super) argument: u64,
-    pub(super) runtime_ns: Figures,
-    pub(super) cv: Option<f64>,
-    pub(super) cv_within: Option<f64>,
-    pub(super) cv_between: Option<f64>,
-    pub(super) dominant_cause: Option<String>,
-}
-
-/// What one CPU lost.
-#[derive(Clone, Debug, Default, Deserialize)]
-pub(super) struct NoiseFigures {
-    pub(super) cpu: usize,
-    pub(super) gap_ns: Figures,
-    pub(super) gaps: u64,
-    pub(super) lost_fraction: Option<f64>,
-    pub(super) gaps_per_s: Option<f64>,
-    pub(super) causes: CauseFigures,
-}
-
-/// Who took it.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct CauseFigures {
-    pub(super) lost_ns: i64,
-    pub(super) steal_ns: Option<i64>,
-    pub(super) quota_ns: Option<i64>,
-    pub(super) other_threads_ns: Option<i64>,
-    pub(super) unattributed_ns: Option<i64>,
-    pub(super) gaps_from_outside_min: Option<u64>,
-    pub(super) outside_ns_min: Option<i64>,
-    pub(super) dominant_cause: Option<String>,
-}
-
 /// The cells of each instrument as they stand in the document.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub(crate) struct Cells {
     /// As in `vtare.timer/1`; null where it was not measured.
-    #[schemars(with = "Option<Vec<<Timer as Instrument>::Cell>>")]
-    pub(super) timer: Value,
+    pub(super) timer: Option<Vec<TimerCell>>,
     /// As in `vtare.sleep/1`; null where it was not measured.
-    #[schemars(with = "Option<Vec<SleepCell>>")]
-    pub(super) sleep: Value,
+    pub(super) sleep: Option<Vec<SleepCell>>,
     /// As in `vtare.counter/1`; null where it was not measured.
-    #[schemars(with = "Option<Vec<<Counter as Instrument>::Cell>>")]
-    pub(super) counter: Value,
+    pub(super) counter: Option<Vec<CounterCell>>,
     /// As in `vtare.noise/1`; null where it was not measured.
-    #[schemars(with = "Option<Vec<<Noise as Instrument>::Cell>>")]
-    pub(super) noise: Value,
+    pub(super) noise: Option<Vec<NoiseCell>>,
 }
 
 impl Measured {
-    /// Reads the figures out of the cells; a part that is null is a part without figures.
-    ///
-    /// # Errors
-    /// Where a cell does not have the shape of the contract: a mistake in this program.
-    pub(super) fn of(clock: &Value, cells: &Cells, trust: Option<Trust>) -> Result<Self, Failure> {
-        fn list<T: for<'de> Deserialize<'de>>(name: &str, cells: &Value) -> Result<Vec<T>, Failure> {
-            if cells.is_null() {
-                return Ok(Vec::new());
-            }
-            let wrong = |error| Failure::Machine(format!("{name} cells break docs/internals/contract.md: {error}"));
-            Vec::deserialize(cells).map_err(wrong)
-        }
-        Ok(Self {
-            clock: ClockFigures::deserialize(clock).map_err(|error| {
-                Failure::Machine(format!("the clock object is not as docs/internals/contract.md has it: {error}"))
-            })?,
-            timer: list("timer", &cells.timer)?,
-            sleep: list("sleep", &of_all_asked(&cells.sleep))?,
-            counter: list("counter", &cells.counter)?,
-            noise: list("noise", &cells.noise)?,
+    /// The figures of the cells; a part that is null is a part without figures.
+    pub(super) fn of(clock: &ClockInfo, cells: &Cells, trust: Option<Trust>) -> Self {
+        Self {
+            clock: ClockFigures {
+                source: clock.source,
+                trusted: clock.trusted,
+                reasons: clock.reasons.clone(),
+                residual_ppm: clock.residual_ppm,
+                read_cost_ns: Some(clock.read_cost_ns),
+                quantum_ns: clock.quantum_ns,
+            },
+            timer: cells.timer.clone().unwrap_or_default(),
+            sleep: cells.sleep.iter().flatten().cloned().map(of_all_asked).collect(),
+            counter: cells.counter.clone().unwrap_or_default(),
+            noise: cells.noise.clone().unwrap_or_default(),
             trust,
-        })
+        }
     }
 
     /// The read cost of `source`.
-    pub(super) fn timer(&self, source: &str) -> Option<&Figures> {
-        self.timer.iter().find(|cell| cell.source == source).map(|cell| &cell.read_cost_ns)
+    pub(super) fn timer(&self, source: Source) -> Option<&Figures> {
+        self.timer.iter().find(|cell| cell.source == Some(source)).map(|cell| &cell.read_cost_ns)
     }
 
     /// The sleep of `method` to `target_ns`.
-    pub(super) fn sleep(&self, method: &str, target_ns: u64) -> Option<&SleepFigures> {
-        self.sleep.iter().find(|cell| cell.method == method && cell.target_ns == target_ns)
+    pub(super) fn sleep(&self, method: Method, target_ns: u64) -> Option<&SleepCell> {
+        self.sleep.iter().find(|cell| cell.method == Some(method) && cell.target_ns == target_ns)
     }
 
     /// What one reading of vtare's clock costs, in ns: measured by the timer instrument, else by the clock at its
     /// start.
     pub(super) fn read_cost_ns(&self) -> Option<f64> {
-        self.timer("vtare").and_then(|cost| cost.median).or(self.clock.read_cost_ns)
+        self.timer(Source::Vtare).and_then(|cost| cost.median).or(self.clock.read_cost_ns)
     }
 
     /// The mean over CPUs of the share of time lost.
@@ -165,100 +100,54 @@ impl Measured {
     }
 
     /// The share of the time lost on all CPUs that `part` of the causes makes up; `None` where some CPU has no account.
-    pub(super) fn cause_share(&self, part: impl Fn(&CauseFigures) -> Option<i64>) -> Option<f64> {
+    pub(super) fn cause_share(&self, part: impl Fn(&Causes) -> Option<i64>) -> Option<f64> {
         let lost: i64 = self.noise.iter().map(|cell| cell.causes.lost_ns).sum();
         let taken = self.noise.iter().map(|cell| part(&cell.causes)).sum::<Option<i64>>()?;
         (lost > 0).then(|| taken as f64 / lost as f64)
     }
 }
 
-/// The cells of sleeps with the median over all that were asked for, as `vtare sleep` judges them; no figure of those
-/// that were made alone where half were not.
-fn of_all_asked(cells: &Value) -> Value {
-    let mut cells = cells.clone();
-    for cell in cells.as_array_mut().into_iter().flatten() {
-        if let Some(median) = cell.get("asked_median_ns").cloned() {
-            if median.is_null() {
-                cell["miss_ns"]["half_iqr"] = Value::Null;
-            }
-            cell["miss_ns"]["median"] = median;
-        }
-    }
-    cells
+/// A cell of sleeps with the median over all that were asked for, as `vtare sleep` judges them; no figure of those that
+/// were made alone where half were not.
+fn of_all_asked(mut cell: SleepCell) -> SleepCell {
+    cell.miss_ns.half_iqr = cell.miss_ns.half_iqr.filter(|_| cell.asked_median_ns.is_some());
+    cell.miss_ns.median = cell.asked_median_ns;
+    cell
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::to_json;
-    use serde_json::json;
 
     #[test]
     fn sleeps_are_judged_by_all_that_were_asked_for_as_the_instrument_judges_them() {
-        let cell = |asked_median_ns: Value| {
-            let miss = to_json(&Figures { median: Some(89.0), half_iqr: Some(5.0), ..Figures::default() });
-            let cell = json!({"method": "two_phase", "target_ns": 50_000, "miss_ns": miss, "cpu_fraction": null});
-            let mut cells = json!([cell]);
-            cells[0]["asked_median_ns"] = asked_median_ns;
-            cells
+        let judged = |asked_median_ns| {
+            let miss_ns = Figures { median: Some(89.0), half_iqr: Some(5.0), ..Figures::default() };
+            let cell = of_all_asked(SleepCell { miss_ns, asked_median_ns, ..SleepCell::default() });
+            (cell.miss_ns.median, cell.miss_ns.half_iqr)
         };
-        let judged = |cell: Value| {
-            let cells = Cells { sleep: cell, ..Cells::default() };
-            let figures = Measured::of(&json!({}), &cells, None).expect("the shape of the contract");
-            figures.sleep("two_phase", 50_000).map(|cell| (cell.miss_ns.median, cell.miss_ns.half_iqr))
-        };
-        assert_eq!(judged(cell(Value::Null)), Some((None, None)));
-        assert_eq!(judged(cell(json!(91.0))), Some((Some(91.0), Some(5.0))));
+        assert_eq!(judged(None), (None, None));
+        assert_eq!(judged(Some(91.0)), (Some(91.0), Some(5.0)));
     }
 
     #[test]
-    fn figures_are_read_by_the_names_of_the_contract() {
-        let clock =
-            json!({"source": "tsc", "trusted": true, "reasons": [], "residual_ppm": 0.002, "read_cost_ns": 9.7});
-        let summary = json!({
-            "n": 5, "median": 9.6, "half_iqr": 0.1, "min": 9.0, "max": 12.0, "mean": 9.7, "p99": null, "p999": null
-        });
-        let cells = Cells {
-            timer: json!([{"source": "vtare", "cost_ns": {"n": 0}, "read_cost_ns": summary}]),
-            sleep: json!([{"method": "usleep", "target_ns": 50_000, "miss_ns": summary, "cpu_fraction": null}]),
-            counter: Value::Null,
-            noise: json!([
-                {
-                    "cpu": 0, "gap_ns": summary, "gaps": 4, "lost_fraction": 0.01, "gaps_per_s": 2.0,
-                    "causes": {"lost_ns": 100, "steal_ns": 50}
-                },
-                {
-                    "cpu": 1, "gap_ns": summary, "gaps": 4, "lost_fraction": 0.03, "gaps_per_s": 2.0,
-                    "causes": {"lost_ns": 300, "steal_ns": 0}
-                },
-            ]),
+    fn figures_over_all_cpus_are_missing_where_some_cpu_has_none() {
+        let median = |median| Figures { median: Some(median), ..Figures::default() };
+        let noise = |lost_ns, steal_ns, lost_fraction| NoiseCell {
+            lost_fraction: Some(lost_fraction),
+            causes: Causes { lost_ns, steal_ns: Some(steal_ns), ..Causes::default() },
+            ..NoiseCell::default()
         };
-        let figures = Measured::of(&clock, &cells, None).expect("the shape of the contract");
+        let timer = TimerCell { source: Some(Source::Vtare), read_cost_ns: median(9.6), ..TimerCell::default() };
+        let clock = ClockFigures { read_cost_ns: Some(9.7), ..ClockFigures::default() };
+        let mut figures =
+            Measured { clock, noise: vec![noise(100, 50, 0.01), noise(300, 0, 0.03)], ..Measured::default() };
+        assert_eq!(figures.read_cost_ns(), Some(9.7));
+        figures.timer.push(timer);
         assert_eq!(figures.read_cost_ns(), Some(9.6), "the timer instrument's word goes first");
-        assert_eq!(figures.sleep("usleep", 50_000).and_then(|cell| cell.miss_ns.median), Some(9.6));
         assert_eq!(figures.lost_fraction(), Some(0.02));
         assert_eq!(figures.cause_share(|causes| causes.steal_ns), Some(0.125));
         assert_eq!(figures.cause_share(|causes| causes.other_threads_ns), None, "no CPU has an account");
-        assert!(figures.counter.is_empty());
-    }
-
-    #[test]
-    fn the_instruments_cells_have_the_shape_that_is_read_here() {
-        let mut timer = to_json(&[crate::timer::TimerCell::default()]);
-        timer[0]["source"] = json!("rdtsc");
-        let mut sleep = to_json(&[crate::sleep::SleepCell::default()]);
-        sleep[0]["method"] = json!("usleep");
-        let cells = Cells {
-            timer,
-            sleep,
-            counter: to_json(&[crate::counter::CounterCell::default()]),
-            noise: to_json(&[crate::noise::NoiseCell::default()]),
-        };
-        let figures = Measured::of(&json!({}), &cells, None).expect("the shape of the contract");
-        assert_eq!(
-            (figures.timer.len(), figures.sleep.len(), figures.counter.len(), figures.noise.len()),
-            (1, 1, 1, 1)
-        );
-        assert_eq!(figures.lost_fraction(), None);
+        assert_eq!(Measured::default().lost_fraction(), None);
     }
 }

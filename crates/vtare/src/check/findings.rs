@@ -2,12 +2,16 @@
 
 use serde::Serialize;
 
+use vtare_clock::sleep::Method;
+
 use crate::answer::VerdictLevel;
 use crate::sentences::{check, finding as words};
+use crate::sleep::SleepCell;
 use crate::table::{percent, plain_time, rough_percent, time};
+use crate::timer::Source;
 
 use super::causes;
-use super::figures::{Measured, SleepFigures};
+use super::figures::Measured;
 use super::resolution::{Resolution, Status};
 use super::trust::{Trust, TrustPoint};
 
@@ -90,7 +94,7 @@ fn sleep(figures: &Measured, id: &'static str, target_ns: u64) -> Option<Finding
     let [usual, own] =
         wakes(figures, target_ns, |cell, late| middle_half(late, cell.miss_ns.half_iqr, &words::sleeps(), time));
     let figure = usual.as_ref().or(own.as_ref())?.1;
-    let cpu = figures.sleep("adaptive", target_ns).filter(|_| own.is_some()).and_then(|cell| cell.cpu_fraction);
+    let cpu = figures.sleep(Method::Adaptive, target_ns).filter(|_| own.is_some()).and_then(|cell| cell.cpu_fraction);
     let text = match (usual, own, cpu.map(|share| percent(Some(share)))) {
         (Some((usual, _)), Some((own, _)), Some(cpu)) => words::wake_both_of_cpu(target, usual, own, cpu),
         (Some((usual, _)), Some((own, _)), None) => words::wake_both(target, usual, own),
@@ -113,9 +117,9 @@ pub(super) fn short_sleeps(figures: &Measured) -> Option<String> {
 fn wakes(
     figures: &Measured,
     target_ns: u64,
-    with_spread: impl Fn(&SleepFigures, String) -> String,
+    with_spread: impl Fn(&SleepCell, String) -> String,
 ) -> [Option<(String, f64)>; 2] {
-    [("usleep", "usleep".to_owned()), ("adaptive", words::own_sleep())].map(|(method, name)| {
+    [(Method::Usleep, "usleep".to_owned()), (Method::Adaptive, words::own_sleep())].map(|(method, name)| {
         let cell = figures.sleep(method, target_ns)?;
         let median = cell.miss_ns.median?;
         let off = time(Some(median.abs()));
@@ -134,11 +138,12 @@ fn middle_half(figure: String, half_iqr: Option<f64>, readings: &str, write: fn(
 }
 
 fn clock(figures: &Measured) -> Option<Finding> {
-    let (clock, cost) = (&figures.clock, figures.read_cost_ns().or_else(|| figures.timer("clock_monotonic")?.median)?);
+    let (clock, cost) =
+        (&figures.clock, figures.read_cost_ns().or_else(|| figures.timer(Source::ClockMonotonic)?.median)?);
     let trust = match (clock.trusted, clock.residual_ppm, clock.reasons.first()) {
-        (true, Some(0.0), _) => words::trusted_at_kernels_rate(&clock.source),
-        (true, Some(ppm), _) => words::trusted_within(&clock.source, format_args!("{ppm:.2e}")),
-        (true, None, _) => words::trusted(&clock.source),
+        (true, Some(0.0), _) => words::trusted_at_kernels_rate(clock.source),
+        (true, Some(ppm), _) => words::trusted_within(clock.source, format_args!("{ppm:.2e}")),
+        (true, None, _) => words::trusted(clock.source),
         (false, _, Some(reason)) => words::not_trusted_since(reason.trim_end_matches('.')),
         (false, _, None) => words::not_trusted(),
     };
@@ -147,10 +152,10 @@ fn clock(figures: &Measured) -> Option<Finding> {
 }
 
 fn kernel_clock(figures: &Measured) -> Option<Finding> {
-    let cost = figures.timer("clock_monotonic")?;
+    let cost = figures.timer(Source::ClockMonotonic)?;
     let median = cost.median?;
     let costs = middle_half(time(Some(median)), cost.half_iqr, &words::its_readings(), time);
-    let text = match figures.timer("clock_monotonic_syscall").and_then(|cost| cost.median) {
+    let text = match figures.timer(Source::ClockMonotonicSyscall).and_then(|cost| cost.median) {
         // A vDSO that falls back to the system call costs as much as one.
         Some(call) if median > call * 0.8 => {
             format!("{} {}", words::clock_gettime_and_call(costs, time(Some(call))), words::always_a_call())
@@ -208,7 +213,7 @@ fn work(figures: &Measured) -> Option<Finding> {
     let cv = cell.cv?;
     let (length, varies) = (time(cell.runtime_ns.median), percent(Some(cv)));
     let parts = cell.cv_within.zip(cell.cv_between).map(|(within, between)| [within, between].map(Some).map(percent));
-    let text = match (parts, cell.dominant_cause.as_ref().map(|cause| cause.replace('_', " "))) {
+    let text = match (parts, cell.dominant_cause.map(|cause| cause.words().to_owned())) {
         (Some([within, between]), Some(cause)) => words::work_parts_from(length, varies, within, between, cause),
         (Some([within, between]), None) => words::work_parts(length, varies, within, between),
         (None, Some(cause)) => words::work_from(length, varies, cause),

@@ -20,6 +20,7 @@ pub(crate) use published::published_sleeps;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
+use vtare_clock::ClockInfo;
 use vtare_sys::facts::MachineFacts;
 use vtare_sys::{clocks, sched};
 use vtare_units::{Span, Wall};
@@ -33,7 +34,7 @@ use crate::failure::{Exit, Failure};
 use crate::instrument::{Instrument, Note, Session, conclude, fresh_seed};
 use crate::lab;
 use crate::limits::Verdict;
-use crate::noise::{self, Noise, NoiseParameters, Spin};
+use crate::noise::{self, Noise, NoiseCell, NoiseParameters, Spin};
 use crate::output::{print, print_json, to_json};
 use crate::own_program::proc_note;
 use crate::quantities::positive;
@@ -125,18 +126,18 @@ pub(crate) fn command(arguments: &CheckArguments, context: &Context) -> Result<E
     }));
     let batches = ((seconds * 0.4).round() as u64).max(2);
     let counter = parts.measure::<Counter>(json!({"batches": batches, "calls": 5, "max_exponent": 1, "unit_ms": 10.0}));
-    let mut cells = Cells { timer, sleep, counter, noise: Value::Null };
-    let clock_object = to_json(&clock.info());
-    let read_cost_ns = Measured::of(&clock_object, &cells, None)?.read_cost_ns();
+    let mut cells = Cells { timer, sleep, counter, noise: None };
+    let clock_info = clock.info();
+    let read_cost_ns = Measured::of(&clock_info, &cells, None).read_cost_ns();
     let series = parts.spin(seconds * 0.4, read_cost_ns);
     if let Some((_, noise)) = &series {
-        cells.noise.clone_from(noise);
+        cells.noise = Some(noise.clone());
     }
-    let trust = series.and_then(|(spins, _)| weigh(&spins, &clock_object, read_cost_ns));
+    let trust = series.and_then(|(spins, _)| weigh(&spins, &clock_info, read_cost_ns));
 
     let elapsed = clock.now() - from;
     machine.note_steal_after();
-    let figures = Measured::of(&clock_object, &cells, trust)?;
+    let figures = Measured::of(&clock_info, &cells, trust);
     let resolution = figures.trust.as_ref().and_then(|trust| Resolution::of(&resolution::rows(trust)));
     let findings = findings::findings(&figures, resolution.as_ref());
     let causes = causes::causes(&figures, resolution.as_ref());
@@ -273,10 +274,10 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// Measures with one instrument; null where it could not or where the user asked to stop before it.
-    fn measure<I: Instrument>(&mut self, parameters: Value) -> Value {
+    /// Measures with one instrument; `None` where it could not or where the user asked to stop before it.
+    fn measure<I: Instrument>(&mut self, parameters: Value) -> Option<Vec<I::Cell>> {
         if self.stopped() {
-            return Value::Null;
+            return None;
         }
         let measured = serde_json::from_value(parameters)
             .map_err(|error| Failure::Machine(error.to_string()))
@@ -286,15 +287,18 @@ impl<'a> Parts<'a> {
             Ok(outcome) => {
                 self.instrument_notes.extend(outcome.notes);
                 self.interrupted |= outcome.interrupted;
-                to_json(&outcome.cells)
+                Some(outcome.cells)
             }
-            Err(failure) => self.missing(I::NAME, &failure),
+            Err(failure) => {
+                self.missing(I::NAME, &failure);
+                None
+            }
         }
     }
 
     /// Spins on some CPUs for `seconds` in all; gives every gap seen, and the noise cells for gaps as `vtare noise`
     /// counts them.
-    fn spin(&mut self, seconds: f64, read_cost_ns: Option<f64>) -> Option<(Vec<Spin>, Value)> {
+    fn spin(&mut self, seconds: f64, read_cost_ns: Option<f64>) -> Option<(Vec<Spin>, Vec<NoiseCell>)> {
         if self.stopped() {
             return None;
         }
@@ -307,7 +311,7 @@ impl<'a> Parts<'a> {
         }
     }
 
-    fn try_spin(&mut self, seconds: f64, read_cost_ns: Option<f64>) -> Result<(Vec<Spin>, Value), Failure> {
+    fn try_spin(&mut self, seconds: f64, read_cost_ns: Option<f64>) -> Result<(Vec<Spin>, Vec<NoiseCell>), Failure> {
         let allowed = sched::allowed_cpus()?;
         let cpus = chosen(&allowed, MOST_CPUS);
         if cpus.len() < allowed.len() {
@@ -333,7 +337,7 @@ impl<'a> Parts<'a> {
                 break;
             }
         }
-        Ok((spins, to_json(&cells)))
+        Ok((spins, cells))
     }
 
     fn stopped(&mut self) -> bool {
@@ -341,9 +345,8 @@ impl<'a> Parts<'a> {
         self.interrupted
     }
 
-    fn missing(&mut self, part: &str, failure: &Failure) -> Value {
+    fn missing(&mut self, part: &str, failure: &Failure) {
         self.notes.push(Note::new(&format!("{part}_not_measured"), words::not_measured(part, failure)));
-        Value::Null
     }
 }
 
@@ -356,10 +359,9 @@ fn chosen(cpus: &[usize], most: usize) -> Vec<usize> {
 }
 
 /// The trust in durations; `None` where the clock does not state its own error.
-fn weigh(spins: &[Spin], clock: &Value, read_cost_ns: Option<f64>) -> Option<Trust> {
-    let figure = |key: &str| clock[key].as_f64();
-    let fixed_ns = read_cost_ns? + figure("quantum_ns").unwrap_or(0.0);
-    trust::weigh(spins, ClockError { fixed_ns, rate: figure("residual_ppm").unwrap_or(0.0) * 1e-6 }, LEVEL)
+fn weigh(spins: &[Spin], clock: &ClockInfo, read_cost_ns: Option<f64>) -> Option<Trust> {
+    let fixed_ns = read_cost_ns? + clock.quantum_ns.unwrap_or(0.0);
+    trust::weigh(spins, ClockError { fixed_ns, rate: clock.residual_ppm.unwrap_or(0.0) * 1e-6 }, LEVEL)
 }
 
 #[cfg(test)]
@@ -376,9 +378,10 @@ mod tests {
     #[test]
     fn without_a_cost_of_reading_no_duration_is_judged() {
         let quiet = [Spin { elapsed: 1_000_000_000, ..Spin::default() }];
-        assert!(weigh(&quiet, &json!({"quantum_ns": 10.0}), None).is_none());
-        let found =
-            weigh(&quiet, &json!({"quantum_ns": 10.0, "residual_ppm": 0.002}), Some(10.0)).expect("a second is enough");
+        let clock = Context::without_signals().clock().info();
+        let clock = ClockInfo { quantum_ns: Some(10.0), residual_ppm: Some(0.002), ..clock };
+        assert!(weigh(&quiet, &clock, None).is_none());
+        let found = weigh(&quiet, &clock, Some(10.0)).expect("a second is enough");
         // 20 ns of 2 us is 1 % and the rate's error comes on top.
         assert_eq!(found.least_ns, Some(5_000));
     }
@@ -388,7 +391,7 @@ mod tests {
         let context = Context::without_signals();
         context.stop_flag().store(true, std::sync::atomic::Ordering::Relaxed);
         let mut parts = Parts::new(&context, 1);
-        assert_eq!(parts.measure::<Timer>(json!({})), Value::Null);
+        assert!(parts.measure::<Timer>(json!({})).is_none());
         assert!(parts.interrupted);
         assert!(parts.spin(1.0, Some(10.0)).is_none());
     }
@@ -397,7 +400,7 @@ mod tests {
     fn a_part_that_fails_leaves_a_note_and_null() {
         let context = Context::without_signals();
         let mut parts = Parts::new(&context, 1);
-        assert_eq!(parts.measure::<Noise>(json!({"threshold_ns": 1})), Value::Null);
+        assert!(parts.measure::<Noise>(json!({"threshold_ns": 1})).is_none());
         assert_eq!(parts.notes[0].id, "noise_not_measured");
         assert!(parts.notes[0].text.contains("is 1: use"), "{}", parts.notes[0].text);
         assert!(!parts.interrupted);

@@ -173,7 +173,13 @@ fn timer(figures: &Measured) -> Option<Table> {
     let mut table = Table::new(&["reading the time", "read cost", "half IQR", "single p99", "single max"], 1);
     for cell in &figures.timer {
         let (Figures { median, half_iqr, .. }, Figures { p99, max, .. }) = (&cell.read_cost_ns, &cell.cost_ns);
-        table.row(vec![cell.source.clone(), time(*median), spread(*half_iqr), time(*p99), time(*max)]);
+        table.row(vec![
+            cell.source.map_or_else(String::new, |source| source.to_string()),
+            time(*median),
+            spread(*half_iqr),
+            time(*p99),
+            time(*max),
+        ]);
     }
     (!figures.timer.is_empty()).then_some(table)
 }
@@ -183,15 +189,14 @@ fn sleep(figures: &Measured) -> Option<Table> {
     let names = targets.map(|target| plain_time(target.cast_signed()));
     let heading = ["sleep wakes late", &names[0], "half IQR", &names[1], "half IQR", &names[2], "half IQR"];
     let mut table = Table::new(&heading, 1);
-    let mut methods: Vec<&str> = figures.sleep.iter().map(|cell| cell.method.as_str()).collect();
-    methods.dedup();
-    let mut shown: Vec<&str> = Vec::new();
+    let methods = figures.sleep.iter().filter_map(|cell| cell.method);
+    let mut shown = Vec::new();
     for method in methods {
         if shown.contains(&method) {
             continue;
         }
         shown.push(method);
-        let mut row = vec![method.to_owned()];
+        let mut row = vec![method.to_string()];
         for target in targets {
             let miss = figures.sleep(method, target).map(|cell| &cell.miss_ns);
             row.push(time(miss.and_then(|miss| miss.median)));
@@ -210,7 +215,7 @@ fn counter(figures: &Measured) -> Option<Table> {
             percent(cell.cv),
             percent(cell.cv_within),
             percent(cell.cv_between),
-            cell.dominant_cause.as_deref().unwrap_or("-").replace('_', " "),
+            cell.dominant_cause.map_or("-", |cause| cause.words()).to_owned(),
         ]);
     }
     (!figures.counter.is_empty()).then_some(table)
@@ -235,11 +240,16 @@ fn noise(figures: &Measured) -> Option<Table> {
 #[cfg(test)]
 mod tests {
     use super::super::advice::Surroundings;
-    use super::super::figures::{CauseFigures, ClockFigures, CounterFigures, NoiseFigures, SleepFigures, TimerFigures};
+    use super::super::figures::ClockFigures;
     use super::super::trust::{Trust, TrustPoint};
     use super::super::{advice, causes, published};
     use super::*;
     use crate::answer::WIDTH;
+    use crate::counter::CounterCell;
+    use crate::noise::{Causes, NoiseCell};
+    use crate::sleep::SleepCell;
+    use crate::timer::{Source, TimerCell};
+    use vtare_clock::sleep::Method;
 
     fn wide() -> Figures {
         Figures {
@@ -252,12 +262,13 @@ mod tests {
     }
 
     fn figures() -> Measured {
-        let sleep = ["clock_nanosleep", "adaptive"].map(|method| {
-            [50_000, 1_000_000, 10_000_000].map(|target_ns| SleepFigures {
-                method: method.to_owned(),
+        let sleep = [Method::ClockNanosleep, Method::Adaptive].map(|method| {
+            [50_000, 1_000_000, 10_000_000].map(|target_ns| SleepCell {
+                method: Some(method),
                 target_ns,
                 miss_ns: wide(),
                 cpu_fraction: Some(0.5),
+                ..SleepCell::default()
             })
         });
         Measured {
@@ -265,25 +276,31 @@ mod tests {
                 reasons: vec!["the kernel's clock source is hpet".to_owned()],
                 ..ClockFigures::default()
             },
-            timer: ["vtare", "clock_monotonic", "clock_monotonic_syscall"]
-                .map(|source| TimerFigures { source: source.to_owned(), read_cost_ns: wide(), cost_ns: wide() })
+            timer: [Source::Vtare, Source::ClockMonotonic, Source::ClockMonotonicSyscall]
+                .map(|source| TimerCell {
+                    source: Some(source),
+                    read_cost_ns: wide(),
+                    cost_ns: wide(),
+                    ..TimerCell::default()
+                })
                 .to_vec(),
             sleep: sleep.concat(),
-            counter: vec![CounterFigures {
+            counter: vec![CounterCell {
                 argument: 1,
                 runtime_ns: wide(),
                 cv: Some(0.123),
                 cv_within: Some(0.1),
                 cv_between: Some(0.01),
-                dominant_cause: Some("other_threads".to_owned()),
+                dominant_cause: Some(crate::counter::Cause::OtherThreads),
+                ..CounterCell::default()
             }],
-            noise: vec![NoiseFigures {
+            noise: vec![NoiseCell {
                 cpu: 127,
                 gap_ns: wide(),
                 gaps: 123_456,
                 lost_fraction: Some(0.1234),
                 gaps_per_s: Some(12_345.6),
-                ..NoiseFigures::default()
+                ..NoiseCell::default()
             }],
             trust: None,
         }
@@ -335,25 +352,29 @@ mod tests {
     fn simulated(errors: [f64; 4], lost: f64, [others, quota, unknown]: [i64; 3]) -> Measured {
         let error = |percent: f64| Figures { n: 10, median: Some(percent / 100.0), ..Figures::default() };
         let points = [10_000, 1_000_000, 10_000_000].into_iter().zip(errors);
-        let causes = CauseFigures {
+        let causes = Causes {
             lost_ns: 100,
             steal_ns: Some(0),
             other_threads_ns: Some(others),
             quota_ns: Some(quota),
             unattributed_ns: Some(unknown),
-            ..CauseFigures::default()
+            ..Causes::default()
         };
-        let late = |method: &str, median| SleepFigures {
-            method: method.to_owned(),
+        let late = |method, median| SleepCell {
+            method: Some(method),
             target_ns: 50_000,
             miss_ns: Figures { median: Some(median), ..Figures::default() },
-            cpu_fraction: None,
+            ..SleepCell::default()
         };
         let gap_ns = Figures { max: Some(8_620_000.0), ..Figures::default() };
         Measured {
-            sleep: vec![late("usleep", 69_400.0), late("clock_nanosleep", 68_500.0), late("adaptive", 115.0)],
+            sleep: vec![
+                late(Method::Usleep, 69_400.0),
+                late(Method::ClockNanosleep, 68_500.0),
+                late(Method::Adaptive, 115.0),
+            ],
             counter: figures().counter,
-            noise: vec![NoiseFigures { lost_fraction: Some(lost), gap_ns, causes, ..NoiseFigures::default() }],
+            noise: vec![NoiseCell { lost_fraction: Some(lost), gap_ns, causes, ..NoiseCell::default() }],
             trust: Some(Trust {
                 level: 0.01,
                 points: points

@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::figures::Measured;
 use crate::sentences::check as words;
+use crate::timer::Source;
+use vtare_clock::sleep::Method;
 
 /// The published tables: a copy of python/src/vtare/papers/data/published.json, so that this crate builds alone.
 const PUBLISHED: &str = include_str!("../../data/published.json");
@@ -81,11 +83,11 @@ fn tables() -> Tables {
 /// Places each figure that has a published counterpart, beside the platforms without load.
 pub(super) fn standings(figures: &Measured) -> Vec<Standing> {
     let tables = tables();
-    let timer = |source: &str, function, what: String| {
+    let timer = |source: Source, function, what: String| {
         let here = figures.timer(source)?.median?;
         place(what, "ns", here, idle(&tables.timer_cost, function))
     };
-    let sleep = |method: &str, function, what: String| {
+    let sleep = |method: Method, function, what: String| {
         let here = figures.sleep(method, SLEEP_TARGET_NS)?.miss_ns.median?;
         place(what, "ns", here, idle(&tables.sleep_miss, function))
     };
@@ -94,10 +96,10 @@ pub(super) fn standings(figures: &Measured) -> Vec<Standing> {
         place(words::standing_of_work(cell.argument), "1", cell.cv?, rows.filter_map(named).collect())
     });
     [
-        timer("vtare", "TSC", words::standing_of_timer()),
-        timer("clock_monotonic", "System Call", words::standing_of_clock_gettime()),
-        sleep("usleep", "uSleep", words::standing_of_usleep()),
-        sleep("adaptive", "HPTSleep", words::standing_of_spinning_sleep()),
+        timer(Source::Vtare, "TSC", words::standing_of_timer()),
+        timer(Source::ClockMonotonic, "System Call", words::standing_of_clock_gettime()),
+        sleep(Method::Usleep, "uSleep", words::standing_of_usleep()),
+        sleep(Method::Adaptive, "HPTSleep", words::standing_of_spinning_sleep()),
         counter,
     ]
     .into_iter()
@@ -132,8 +134,10 @@ fn place(what: String, unit: &'static str, here: f64, rows: Vec<(Published, Stri
 
 #[cfg(test)]
 mod tests {
-    use super::super::figures::{CounterFigures, SleepFigures, TimerFigures};
     use super::*;
+    use crate::counter::CounterCell;
+    use crate::sleep::SleepCell;
+    use crate::timer::TimerCell;
     use vtare_units::figures::Figures;
 
     fn median(median: f64) -> Figures {
@@ -150,16 +154,12 @@ mod tests {
     #[test]
     fn a_figure_is_counted_against_the_idle_platforms() {
         let figures = Measured {
-            timer: vec![TimerFigures {
-                source: "vtare".to_owned(),
-                read_cost_ns: median(18.0),
-                cost_ns: Figures::default(),
-            }],
-            sleep: vec![SleepFigures {
-                method: "adaptive".to_owned(),
+            timer: vec![TimerCell { source: Some(Source::Vtare), read_cost_ns: median(18.0), ..TimerCell::default() }],
+            sleep: vec![SleepCell {
+                method: Some(Method::Adaptive),
                 target_ns: SLEEP_TARGET_NS,
                 miss_ns: median(1e9),
-                cpu_fraction: None,
+                ..SleepCell::default()
             }],
             ..Measured::default()
         };
@@ -175,14 +175,7 @@ mod tests {
 
     #[test]
     fn a_printed_zero_is_half_of_the_last_decimal() {
-        let cell = CounterFigures {
-            argument: 1,
-            runtime_ns: Figures::default(),
-            cv: Some(0.000_01),
-            cv_within: None,
-            cv_between: None,
-            dominant_cause: None,
-        };
+        let cell = CounterCell { argument: 1, cv: Some(0.000_01), ..CounterCell::default() };
         let found = standings(&Measured { counter: vec![cell], ..Measured::default() });
         assert_eq!(found[0].published.len(), 16);
         assert!(found[0].published[0].figure >= CV_QUANTUM / 2.0);

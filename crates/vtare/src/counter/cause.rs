@@ -40,7 +40,7 @@ pub(crate) enum Cause {
 
 impl Cause {
     /// For people.
-    pub(super) fn words(self) -> &'static str {
+    pub(crate) fn words(self) -> &'static str {
         match self {
             Self::OtherThreads => "other threads",
             Self::Quota => "CPU quota",

@@ -316,7 +316,7 @@ fn in_time(train: Train, left: Span, near: Option<f64>) -> Option<Train> {
     if packets >= train.packets {
         return Some(train);
     }
-    let cut = train.spacing == Spacing::BackToBack && f64::from(packets) >= LEAST_CUT * f64::from(train.packets);
+    let cut = train.spacing == Spacing::BACK_TO_BACK && f64::from(packets) >= LEAST_CUT * f64::from(train.packets);
     cut.then_some(Train { packets, ..train })
 }
 

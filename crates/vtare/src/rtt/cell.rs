@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use vtare_link::StallDetector;
-use vtare_methods::rtt::{Attribution, LossClasses, OneWay, Outage, Place, Report, UnsentCounts};
+use vtare_methods::rtt::{LossClasses, OneWay, Outage, Place, Report, UnsentCounts};
 use vtare_probe::link::{Facts, LocalDrops};
 use vtare_units::figures::Figures;
 
@@ -12,56 +12,6 @@ use super::stamp::StampFacts;
 use crate::black_hole::Vanishing;
 use crate::sentences::rtt as words;
 use crate::table::time;
-
-/// Where lost packets were lost; `None` is "nobody could count that", which is not 0.
-#[derive(Clone, Debug, Default, Serialize, schemars::JsonSchema)]
-pub(crate) struct LostBy {
-    /// How far the losses could be attributed; null where nothing was sent.
-    attribution: Option<Attribution>,
-    /// The reply came after the timeout.
-    late: u64,
-    /// The request was dropped on this host; without local counters such packets stand in `forward`.
-    local_tx: Option<u64>,
-    /// The request was lost on the way.
-    forward: Option<u64>,
-    /// The request found the far end's receive buffer full: an upper bound where it serves several clients.
-    responder_rx: Option<u64>,
-    /// The far end got the request and gave no reply.
-    pub(super) responder: Option<u64>,
-    /// The reply was lost on the way back.
-    reverse: Option<u64>,
-    /// The reply was dropped on this host; without local counters such packets stand in `reverse`.
-    local_rx: Option<u64>,
-    /// Lost at an unknown place.
-    unattributed: u64,
-}
-
-impl From<LossClasses> for LostBy {
-    fn from(classes: LossClasses) -> Self {
-        let LossClasses {
-            attribution,
-            late,
-            local_tx,
-            forward,
-            responder_rx,
-            responder,
-            reverse,
-            local_rx,
-            unattributed,
-        } = classes;
-        Self {
-            attribution: Some(attribution),
-            late,
-            local_tx,
-            forward,
-            responder_rx,
-            responder,
-            reverse,
-            local_rx,
-            unattributed,
-        }
-    }
-}
 
 /// Time that something took from the sending thread while it only looked for replies.
 #[derive(Clone, Debug, Default, Serialize, schemars::JsonSchema)]
@@ -125,7 +75,7 @@ pub(crate) struct RttCell {
     /// `lost` / `sent`.
     pub(crate) lost_fraction: Option<f64>,
     /// Where they were lost.
-    pub(crate) lost_by: LostBy,
+    pub(crate) lost_by: LossClasses,
     /// Slots without a packet.
     pub(crate) unsent: UnsentCounts,
     /// Packets sent more than 100 us after their slot.
@@ -240,8 +190,7 @@ impl RttCell {
         } = closed.report;
         (self.scheduled, self.sent, self.received, self.lost) = (scheduled, sent, received, lost);
         self.lost_fraction = (sent > 0).then(|| lost as f64 / sent as f64);
-        self.lost_by = lost_by.into();
-        (self.unsent, self.sent_late) = (unsent, sent_late);
+        (self.lost_by, self.unsent, self.sent_late) = (lost_by, unsent, sent_late);
         (self.duplicate, self.reordered, self.unknown) = (duplicate, reordered, unknown);
         let report = closed.report;
         self.intended_packet_per_s = report.intended_packet_per_s;

@@ -8,7 +8,7 @@ use super::request::{CONTROL_VERSION, ECN_VERSION, FLOW_VERSION, Open, ReversePl
 use crate::SessionId;
 
 /// What a client does next.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// Send this, and hand the answer to [`Client::receive`].
     Say(ToResponder),

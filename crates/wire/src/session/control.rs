@@ -91,7 +91,7 @@ impl Control {
                 };
             }
             (ToResponder::Reverse { session, plan }, Some(_)) if self.opened.contains(session) => {
-                return match table.reverse(now, *session, *plan) {
+                return match table.reverse(now, *session, plan.clone()) {
                     Ok(order) => {
                         let first_sequence = order.first_sequence;
                         self.ordered = Some(order);

@@ -103,7 +103,7 @@ impl std::ops::Add for Counters {
 }
 
 /// What a client sends on the control connection.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "say", rename_all = "snake_case")]
 pub enum ToResponder {
     /// First: which versions.

@@ -1,8 +1,9 @@
 //! What a client asks for.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+use vtare_traffic::Spacing;
 
-use crate::{Shape, full, short};
+use crate::{full, short};
 
 /// The control versions that this program speaks.
 pub const CONTROL_VERSION: VersionRange = VersionRange { least: 2, most: 4 };
@@ -113,7 +114,7 @@ pub struct Open {
 }
 
 /// A train that a client wants to be sent to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReversePlan {
     /// Packets.
@@ -121,7 +122,14 @@ pub struct ReversePlan {
     /// Bytes of each datagram's payload.
     pub size_byte: u16,
     /// How they follow each other.
-    pub shape: Shape,
+    #[serde(rename = "shape", deserialize_with = "with_shape")]
+    pub spacing: Spacing,
     /// Packets of one large send; 1 sends each by itself.
     pub burst_packet: u16,
+}
+
+/// A spacing that a few numbers define.
+fn with_shape<'de, D: Deserializer<'de>>(from: D) -> Result<Spacing, D::Error> {
+    let spacing = Spacing::deserialize(from)?;
+    if spacing.has_shape() { Ok(spacing) } else { Err(serde::de::Error::custom("single gaps are no shape")) }
 }

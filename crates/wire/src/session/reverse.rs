@@ -2,13 +2,15 @@
 
 use std::net::SocketAddr;
 
+use vtare_units::Span;
+
 use super::limits::{Limits, Reason, ReverseBound};
 use super::messages::{Counters, Grant};
 use super::request::ReversePlan;
 use crate::{IPV4_UDP_BYTE, IPV6_UDP_BYTE, SessionId, SessionKey, full};
 
 /// A train that has been granted and paid for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ReverseOrder {
     /// Whose.
     pub session: SessionId,
@@ -66,11 +68,11 @@ pub(super) fn check(
     let packets = u64::from(plan.packets);
     let wanted = Credit::of(packets, packets * u64::from(plan.size_byte), ipv6);
     let most_packets = grant.open.burst_packet.min(limits.burst_packet);
-    // Before the shape is laid out: its length is the number of packets.
+    // Before the spacing is laid out: its length is the number of packets.
     if !(1..=most_packets).contains(&packets) {
         return Err(Reason::Reverse { bound: ReverseBound::Packets, found: packets, most: most_packets });
     }
-    let lasts_ns = plan.shape.lasts(plan.packets).as_nanos_unsigned();
+    let lasts_ns = plan.spacing.due(plan.packets).last().map_or(0, Span::as_nanos_unsigned);
     let size = usize::from(plan.size_byte);
     let bounds = [
         (ReverseBound::SizeByte, plan.size_byte.into(), grant.open.size_byte.into()),

@@ -2,11 +2,12 @@ use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use proptest::prelude::*;
+use vtare_traffic::Spacing;
 use vtare_units::{Monotonic, Span, Timestamp};
 
 use super::{
     Arrival, Bucket, Cause, Client, ClientError, Control, Counters, Fresh, Grant, Hello, Limits, LogGate, Open,
-    Purpose, Reason, Secrets, Step, Table, ToClient, ToResponder, Verdict, VersionRange, Window, WireForm,
+    Purpose, Reason, ReversePlan, Secrets, Step, Table, ToClient, ToResponder, Verdict, VersionRange, Window, WireForm,
 };
 use crate::full::ReplyFlags;
 use crate::{SessionId, SessionKey, WireError, full, short};
@@ -476,4 +477,44 @@ proptest! {
         }
         prop_assert!(judge(&mut table, at(0), FROM, &mut datagram).is_err());
     }
+}
+
+#[test]
+fn a_train_back_is_asked_for_in_these_words() {
+    let primed = Spacing::Primed { head: 3, after_ns: 40_000.4, packets: 2, gap_ns: 1e4 };
+    let scattered = Spacing::Scattered { head: 1, after_ns: 50.0, packets: 4, gap_ns: 9.6, seed: u64::MAX };
+    for (spacing, shape) in [
+        (Spacing::BACK_TO_BACK, r#"{"kind":"even","gap_ns":0}"#),
+        (Spacing::Constant { gap_ns: 12e3 }, r#"{"kind":"even","gap_ns":12000}"#),
+        (
+            Spacing::Pairs { inside_ns: 5.0, between_ns: 1e11 },
+            r#"{"kind":"pairs","gap_ns":5,"period_ns":100000000000}"#,
+        ),
+        (
+            Spacing::Chirp { first_gap_ns: 1_200.0, spread_per_mille: 1_200 },
+            r#"{"kind":"chirp","first_gap_ns":1200,"spread_per_mille":1200}"#,
+        ),
+        (Spacing::groups(8, 96e3), r#"{"kind":"primed","head":0,"after_ns":0,"group":8,"gap_ns":96000}"#),
+        (primed, r#"{"kind":"primed","head":3,"after_ns":40000,"group":2,"gap_ns":10000}"#),
+        (scattered, r#"{"kind":"scattered","head":1,"after_ns":50,"group":4,"gap_ns":10,"seed":18446744073709551615}"#),
+    ] {
+        let plan = ReversePlan { packets: 100, size_byte: 1_472, spacing: spacing.clone(), burst_packet: 1 };
+        let text = format!(r#"{{"packets":100,"size_byte":1472,"shape":{shape},"burst_packet":1}}"#);
+        assert_eq!(serde_json::to_string(&plan).expect("it has a shape"), text);
+        let back: ReversePlan = serde_json::from_str(&text).expect("it is this form");
+        assert!(back.spacing.due(100).eq(spacing.due(100)) || matches!(spacing, Spacing::Scattered { .. }), "{shape}");
+        assert_eq!(serde_json::to_string(&back).expect("it has a shape"), text);
+    }
+    for shape in [
+        r#"{"kind":"gaps","gaps_ns":[1,2]}"#,
+        r#"{"kind":"even","gap_ns":-1}"#,
+        r#"{"kind":"even","gap_ns":1,"head":2}"#,
+        r#"{"kind":"pairs","gap_ns":1}"#,
+    ] {
+        let text = format!(r#"{{"packets":2,"size_byte":60,"shape":{shape},"burst_packet":1}}"#);
+        assert!(serde_json::from_str::<ReversePlan>(&text).is_err(), "{shape}");
+    }
+    let gaps =
+        ReversePlan { packets: 2, size_byte: 60, spacing: Spacing::Gaps { gaps_ns: vec![1.0] }, burst_packet: 1 };
+    assert!(serde_json::to_string(&gaps).is_err());
 }

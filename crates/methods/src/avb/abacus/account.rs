@@ -179,16 +179,19 @@ impl Noise {
         let slope = crossed_ns(first, last, capacity) / (last.at_ns - first.at_ns);
         let per_s = |variance_ns2: f64, step_s: f64| capacity.powi(2) * variance_ns2 / 1e18 / step_s;
         let fine = per_s(self.step_ns2, seconds / (points.len() - 1) as f64);
-        let coarse = [4, 8, 16].into_iter().filter(|blocks| points.len() > 3 * blocks).map(|blocks| {
-            let at = |block: usize| &points[block * (points.len() - 1) / blocks];
-            let sum: f64 = (0..blocks)
-                .map(|block| {
-                    let (a, b) = (at(block), at(block + 1));
-                    (crossed_ns(a, b, capacity) - slope * (b.at_ns - a.at_ns)).powi(2)
-                })
-                .sum();
-            per_s((sum / (blocks - 1) as f64 - 2.0 * self.own_ns.powi(2)).max(0.0), seconds / blocks as f64)
-        });
+        let coarse = [t::LEAST_POINTS / 2, t::LEAST_POINTS, 2 * t::LEAST_POINTS]
+            .into_iter()
+            .filter(|blocks| points.len() > 2 * blocks)
+            .map(|blocks| {
+                let at = |block: usize| &points[block * (points.len() - 1) / blocks];
+                let sum: f64 = (0..blocks)
+                    .map(|block| {
+                        let (a, b) = (at(block), at(block + 1));
+                        (crossed_ns(a, b, capacity) - slope * (b.at_ns - a.at_ns)).powi(2)
+                    })
+                    .sum();
+                per_s((sum / (blocks - 1) as f64 - 2.0 * self.own_ns.powi(2)).max(0.0), seconds / blocks as f64)
+            });
         coarse.fold(fine, f64::max)
     }
 }
@@ -237,16 +240,19 @@ struct End {
 fn ends(points: &[Point], noise: &Noise) -> Vec<End> {
     let n = points.len();
     // Averaging m points takes noise away (own^2/m) and brings in the walk between them (about step^2 m/6).
+    //= variance of a walk between its ends: a sixth of its steps
     let best = (6.0 * noise.own_ns.powi(2) / noise.step_ns2.max(1e-9)).sqrt();
-    let m = (best.round() as usize).clamp(1, (n / 6).clamp(1, 40));
+    let m = (best.round() as usize).clamp(1, (n / t::PARTS).max(1));
     // A single low delay that its neighbours do not confirm is a wrong stamp.
     let low = |begin: usize| {
         let around = &points[begin.saturating_sub(1)..(begin + m + 1).min(n)];
         median(&around.iter().map(|point| point.delay_ns).collect::<Vec<_>>()).unwrap_or(f64::NAN)
     };
     let own = |begin: usize| points[begin..begin + m].iter().map(|point| point.delay_ns).sum::<f64>() / m as f64;
-    let height =
-        |begin: usize| own(begin).max(low(begin) - 3.0 * noise.step_ns2.sqrt()) + (own(begin) - low(begin)).abs() / 2.0;
+    let height = |begin: usize| {
+        own(begin).max(low(begin) - t::SIDES * noise.step_ns2.sqrt()) + (own(begin) - low(begin)).abs() / 2.0
+    };
+    //= variance of a walk between its ends: a sixth of its steps
     let walk = if m > 1 { noise.step_ns2 * m as f64 / 6.0 } else { 0.0 };
     let end = |begin: usize| {
         let part = &points[begin..begin + m];
@@ -266,11 +272,11 @@ fn ends(points: &[Point], noise: &Noise) -> Vec<End> {
     (0..parts).filter_map(|number| part(number).min_by(|&a, &b| height(a).total_cmp(&height(b)))).map(end).collect()
 }
 
-/// The account of a train with the narrowest interval, and the one of the whole train; `None` for fewer than 4 points
+/// The account of a train with the narrowest interval, and the one of the whole train; `None` for too few points
 /// or no time between them.
 pub(super) fn account(points: &[Point], parts: bool, path: &Path) -> Option<(Bounds, Bounds)> {
     let (first, last) = (points.first()?, points.last()?);
-    if points.len() < 4 || last.at_ns <= first.at_ns {
+    if points.len() < t::LEAST_POINTS / 2 || last.at_ns <= first.at_ns {
         return None;
     }
     let noise = Noise::of(points, path.capacity);
@@ -301,7 +307,7 @@ pub(super) fn account(points: &[Point], parts: bool, path: &Path) -> Option<(Bou
         Some(Bounds { fell: (first.value() - second.value()).max(0.0), ..bounds })
     };
     let whole = halved(begin, end, whole).unwrap_or(whole);
-    if !parts || !(whole.drained() || path.narrow.1 > 0.1) {
+    if !parts || !(whole.drained() || path.narrow.1 > t::FAR) {
         return Some((whole, whole));
     }
     let all = ends.iter().flat_map(|from| ends.iter().map(move |to| (from, to)));
@@ -319,12 +325,13 @@ fn bounds(from: &End, to: &End, path: &Path, burst: f64, points: usize, idle: (f
     // A packet that did not arrive may have been lost before the queue or behind it.
     let (sent, arrived) = (to.sent_bit - from.sent_bit, to.arrived_bit - from.arrived_bit);
     let rate = (sent + arrived) / 2.0 / seconds;
+    //= standard deviation of a uniform distribution
     let loss_error = (sent - arrived) / seconds / 12.0_f64.sqrt();
     let slope = (to.delay_ns - from.delay_ns) / (seconds * 1e9);
     let end_ns = (from.error_ns.powi(2) + to.error_ns.powi(2) + path.stamp_error_ns.powi(2)).sqrt();
     // Other links' queues are part of the delay. How much they differ between the two ends cannot be seen; they hold a
     // few packets where traffic comes as Poisson's does, more where it is more bursty, next to none where it is even.
-    let crossing = (path.capacity - rate + path.capacity * slope).max(0.05 * path.capacity);
+    let crossing = (path.capacity - rate + path.capacity * slope).max(t::LITTLE * path.capacity);
     let dispersion = burst / (crossing * path.packet_bit);
     let others_ns = path.others_ns(dispersion.max(path.dispersion));
     let end_error = path.capacity * end_ns.hypot(others_ns) / (seconds * 1e9);

@@ -20,7 +20,7 @@ pub(super) struct Dropped {
 pub(super) fn policed(observation: &Observation, packet_bit: f64) -> Option<Dropped> {
     let delays = delays(observation);
     let passed = delays.iter().flatten().count();
-    if observation.loss()? < t::POLICE_LOST || passed < 2 || !losses_ignore_delay(observation) {
+    if observation.loss()? < t::FAR || passed < 2 || !losses_ignore_delay(observation) {
         return None;
     }
     let (lowest, highest) = delays
@@ -30,7 +30,7 @@ pub(super) fn policed(observation: &Observation, packet_bit: f64) -> Option<Drop
     let mut left = observation.packets.iter().filter_map(Packet::left);
     let all_ns = (left.next_back()? - left.next()?).as_nanos() as f64;
     // A full queue delays by a good part of the train: where few packets passed, by what two of them take to leave.
-    let least_wait = (2.0 / passed as f64).clamp(0.05, 0.5) * all_ns;
+    let least_wait = (2.0 / passed as f64).clamp(t::FAR, 0.5) * all_ns;
     if highest - lowest > least_wait { None } else { dropped(observation, packet_bit) }
 }
 
@@ -47,7 +47,7 @@ pub(super) fn dropped(observation: &Observation, packet_bit: f64) -> Option<Drop
 /// What passed before and behind the first drop of a burst that a slower link stretched before a policer dropped some
 /// of it: losses that ignore the delay, and fewer arrivals than gaps show the link to carry, bit/s.
 pub(super) fn policed_behind(observation: &Observation, packet_bit: f64, capacity: f64) -> Option<Dropped> {
-    if observation.loss()? < t::POLICE_LOST || !losses_ignore_delay(observation) {
+    if observation.loss()? < t::FAR || !losses_ignore_delay(observation) {
         return None;
     }
     let first = observation.packets.iter().position(|packet| packet.left().is_some() && packet.received.is_none())?;
@@ -56,7 +56,7 @@ pub(super) fn policed_behind(observation: &Observation, packet_bit: f64, capacit
     let ns = (*behind.last()? - *before.last()?).as_nanos() as f64;
     let rate = behind.len() as f64 * packet_bit * 1e9 / ns;
     let credit_byte = before.len() as f64 * packet_bit / 8.0 * (1.0 - rate / capacity);
-    (ns > 0.0 && rate < t::HELD_RATE * capacity).then_some(Dropped { rate, bucket_byte: credit_byte })
+    (ns > 0.0 && rate < (1.0 - t::FAR) * capacity).then_some(Dropped { rate, bucket_byte: credit_byte })
 }
 
 /// Whether the delay of packets behind the head grew by more than this share of the time, from the median of its first
@@ -65,7 +65,7 @@ pub(super) fn queues(observation: &Observation, head: u32) -> bool {
     let delays = delays(observation);
     let stream = observation.packets.iter().zip(&delays).skip(head as usize);
     let seen: Vec<_> = stream.filter_map(|(packet, delay)| Some((packet.left()?, (*delay)?))).collect();
-    let fifth = seen.len() / 5;
+    let fifth = seen.len() / (t::PARTS / 2);
     let middle = |part: &[(Timestamp<Monotonic>, f64)]| median(&part.iter().map(|it| it.1).collect::<Vec<_>>());
     let ends = seen.first().zip(seen.last()).filter(|_| fifth > 0);
     ends.is_some_and(|(first, last)| {
@@ -92,7 +92,7 @@ pub(super) fn bucket_byte(
     let at = points.get(knee)?;
     // What has flowed in since counts as well.
     let flat_bit = sent_before_bit + at.sent_bit - capacity * at.at_ns / 1e9 - packet_bit;
-    (knee >= 6 && flat_bit > 6.0 * packet_bit).then_some(flat_bit / 8.0)
+    (knee >= t::FEW_PACKETS as usize && flat_bit > t::FEW_PACKETS * packet_bit).then_some(flat_bit / 8.0)
 }
 
 /// The delay of each packet, up to a constant, ns. Those that were handed over at once left one behind the other, as
@@ -109,43 +109,37 @@ fn delays(observation: &Observation) -> Vec<Option<f64>> {
     observation.packets.iter().map(delay).collect()
 }
 
-/// Ranks of the delays, 0 to 1, behind which packets were lost, and how many of those were next to the highest.
-fn losses(observation: &Observation) -> (Vec<f64>, usize) {
+/// The mean rank of the delays, 0 to 1, behind which packets were lost, and how many were; NaN for none.
+fn losses(observation: &Observation) -> (f64, usize) {
     let delays = delays(observation);
     let mut sorted: Vec<f64> = delays.iter().flatten().copied().collect();
     sorted.sort_by(f64::total_cmp);
-    let of = |share: f64| sorted.get((sorted.len() as f64 * share) as usize).copied().unwrap_or(0.0);
-    let (low, high) = (of(0.1), of(0.98));
-    let (mut last, mut ranks, mut at_top) = (None, Vec::new(), 0_usize);
+    let (mut last, mut ranks, mut count) = (None, 0.0, 0);
     for delay in delays {
         match (delay, last) {
             (Some(_), _) => last = delay,
             (None, Some(before)) => {
-                ranks.push(sorted.partition_point(|&it| it < before) as f64 / sorted.len() as f64);
-                at_top += usize::from(before > high - t::LOST_NEAR * (high - low));
+                ranks += sorted.partition_point(|&it| it < before) as f64 / sorted.len() as f64;
+                count += 1;
             }
             (None, None) => {}
         }
     }
-    (ranks, at_top)
-}
-
-fn mean(ranks: &[f64]) -> f64 {
-    ranks.iter().sum::<f64>() / ranks.len() as f64
+    (ranks / f64::from(count), count as usize)
 }
 
 /// Whether packets were lost where the delay was highest: a full queue, which loses cross traffic too, and then it
 /// looks like less.
 pub(super) fn overflows(observation: &Observation) -> bool {
-    let (ranks, at_top) = losses(observation);
-    ranks.len() >= t::LEAST_POINTS && (mean(&ranks) > t::LOST_HIGH || at_top * 10 > ranks.len() * 7)
+    let (rank, count) = losses(observation);
+    count >= t::LEAST_POINTS && rank > t::LOST_HIGH
 }
 
-/// Whether packets were lost behind high delays no more often than chance has it (three standard deviations of the mean
-/// of uniform ranks): no queue did that.
+/// Whether packets were lost behind high delays no more often than chance has it: no queue did that.
 fn losses_ignore_delay(observation: &Observation) -> bool {
-    let (ranks, _) = losses(observation);
-    mean(&ranks) < 0.5 + 3.0 / (12.0 * ranks.len() as f64).sqrt()
+    let (rank, count) = losses(observation);
+    //= standard deviation of the mean of uniform ranks
+    rank < 0.5 + t::SIDES / (12.0 * count as f64).sqrt()
 }
 
 /// Whether most of the time that a train took to leave passed between two of its packets.
@@ -165,6 +159,6 @@ pub(super) fn held_whole(stream: &[Point], base_ns: f64, capacity: f64, drained_
     let waited_ns = stream.iter().map(|point| point.delay_ns).fold(f64::INFINITY, f64::min) - base_ns;
     let own_ns = first.sent_bit / capacity * 1e9 + drained_ns.max(0.0);
     let came_ns = last.at_ns + last.delay_ns - first.at_ns - first.delay_ns;
-    let alone = (last.arrived_bit - first.arrived_bit) * 1e9 > t::HELD_RATE * capacity * came_ns;
+    let alone = (last.arrived_bit - first.arrived_bit) * 1e9 > (1.0 - t::FAR) * capacity * came_ns;
     alone && waited_ns > (last.at_ns - first.at_ns).max(t::HELD_NS) && own_ns < waited_ns
 }

@@ -5,7 +5,8 @@ use vtare_units::Span;
 use super::account::Bounds;
 use super::evidence::Evidence;
 use super::plan::{self, Left};
-use super::{Abacus, Stage, policer, tuning as t};
+use super::stage::{Burst, Stage};
+use super::{Abacus, policer, tuning as t};
 use crate::avb::classic::sound;
 use crate::avb::{Estimate, Step, Stopped};
 
@@ -69,7 +70,7 @@ impl Abacus {
             return;
         };
         // One value each so often, counted from start to start; where a round gave none the next begins sooner.
-        let pause_ns = if value.is_some() { follow_ns } else { (follow_ns / 4).max(self.settings.retry_ns) };
+        let pause_ns = if value.is_some() { follow_ns } else { (follow_ns / t::MORE).max(self.settings.retry_ns) };
         let since = if value.is_some() { self.round.due.unwrap_or(now) } else { now };
         self.round.next = since.checked_add(Span::from_unsigned_nanos(pause_ns)).map(|next| next.max(now));
         self.settled = None;
@@ -91,8 +92,12 @@ impl Abacus {
     /// the user's budget that is used up.
     pub(super) fn stops(&mut self, stopped: Stopped) -> Option<Stopped> {
         let spent = self.spent.probe_byte;
-        let used = self.setup.budget.most_byte.is_some_and(|most| spent + spent / 20 >= most)
-            || self.setup.budget.most_ns.is_some_and(|most| self.spent.elapsed_s() * 1.05e9 >= most as f64);
+        let used = self.setup.budget.most_byte.is_some_and(|most| spent as f64 * (1.0 + t::LITTLE) >= most as f64)
+            || self
+                .setup
+                .budget
+                .most_ns
+                .is_some_and(|most| self.spent.elapsed_s() * 1e9 * (1.0 + t::LITTLE) >= most as f64);
         if self.settings.follow_ns.is_none() || used || self.done.is_some() {
             return Some(stopped);
         }
@@ -133,7 +138,7 @@ impl Abacus {
             return self.estimate(&bounds, evidence, stopped);
         }
         let spent_up = matches!(stopped, Stopped::ByteBudget | Stopped::TimeBudget);
-        if let (Stage::Burst { came, .. }, true) = (self.stage, spent_up)
+        if let (Stage::Burst(Burst { came, .. }), true) = (self.stage, spent_up)
             && came > 0.0
         {
             let mut estimate = Estimate::of(&self.spent, stopped, came);
@@ -171,7 +176,7 @@ impl Abacus {
 
     /// Why it cannot go on, where it cannot.
     pub(super) fn gives_up(&self) -> Option<Stopped> {
-        if self.faults.silent >= 6 {
+        if self.faults.silent >= self.settings.most_spoiled {
             return Some(Stopped::NoAnswer);
         }
         // Trains that take no time and no bytes use up no budget.

@@ -24,11 +24,21 @@ pub(super) struct Capacity {
     credit_bit: f64,
 }
 
-/// Packets that arrived together, within `clump_ns` of each other: when the last of them left, its stamp, ns, and their
-/// bits; NaN bits where a packet is missing.
-fn groups(observation: &Observation, head: usize, clump_ns: u64) -> Vec<(u64, u64, f64)> {
+/// Packets that arrived together.
+#[derive(Clone, Copy, Debug)]
+struct Group {
+    /// When the last of them left.
+    left_ns: u64,
+    /// Its stamp.
+    at_ns: u64,
+    /// Of all of them; NaN where a packet is missing.
+    bits: f64,
+}
+
+/// Packets that arrived within `clump_ns` of each other.
+fn groups(observation: &Observation, head: usize, clump_ns: u64) -> Vec<Group> {
     let packets = &observation.packets[..head.min(observation.packets.len())];
-    let mut groups: Vec<(u64, u64, f64)> = Vec::new();
+    let mut groups: Vec<Group> = Vec::new();
     // The earliest arrival of all that were sent later: what comes behind it was overtaken.
     let mut earliest = vec![None; packets.len() + 1];
     for (index, packet) in packets.iter().enumerate().rev() {
@@ -39,28 +49,45 @@ fn groups(observation: &Observation, head: usize, clump_ns: u64) -> Vec<(u64, u6
         let overtaken = packet.received.zip(*later).is_some_and(|(received, later)| received > later);
         let (Some(left), Some(received), false) = (packet.left(), packet.received, overtaken) else {
             // Behind a gap in the train nothing is back to back.
-            groups.push((0, 0, f64::NAN));
+            groups.push(Group { left_ns: 0, at_ns: 0, bits: f64::NAN });
             continue;
         };
         let bits = f64::from(packet.size_byte) * 8.0;
         match groups.last_mut() {
             // Handed over together: their bits came by that time.
-            Some(last) if !last.2.is_nan() && received.as_nanos().saturating_sub(last.1) <= clump_ns => {
-                *last = (left.as_nanos(), last.1.max(received.as_nanos()), last.2 + bits);
+            Some(last) if !last.bits.is_nan() && received.as_nanos().saturating_sub(last.at_ns) <= clump_ns => {
+                let at_ns = last.at_ns.max(received.as_nanos());
+                *last = Group { left_ns: left.as_nanos(), at_ns, bits: last.bits + bits };
             }
-            _ => groups.push((left.as_nanos(), received.as_nanos(), bits)),
+            _ => groups.push(Group { left_ns: left.as_nanos(), at_ns: received.as_nanos(), bits }),
         }
     }
     groups
 }
 
+/// The packets that arrived, each by its stamp.
+fn arrived(observation: &Observation, head: usize) -> Vec<Group> {
+    let mut groups = groups(observation, head, 0);
+    groups.retain(|group| !group.bits.is_nan());
+    groups
+}
+
+/// The bits up to and with each group.
+fn sums(groups: &[Group]) -> Vec<f64> {
+    let add = |sum: &mut f64, group: &Group| {
+        *sum += group.bits;
+        Some(*sum)
+    };
+    groups.iter().scan(0.0, add).collect()
+}
+
 /// The rate at which the first `head` packets arrived, bit/s, by those that no later one overtook; `None` where they
 /// have fewer than `least` different stamps.
 pub(super) fn arrival_rate(observation: &Observation, head: usize, least: usize) -> Option<f64> {
-    let groups: Vec<_> = groups(observation, head, 0).into_iter().filter(|group| !group.2.is_nan()).collect();
+    let groups = arrived(observation, head);
     let (first, last) = (groups.first()?, groups.last()?);
-    let bits: f64 = groups[1..].iter().map(|group| group.2).sum();
-    (groups.len() >= least && last.1 > first.1).then(|| bits * 1e9 / (last.1 - first.1) as f64)
+    let bits: f64 = groups[1..].iter().map(|group| group.bits).sum();
+    (groups.len() >= least && last.at_ns > first.at_ns).then(|| bits * 1e9 / (last.at_ns - first.at_ns) as f64)
 }
 
 /// What came of packets sent back to back behind what a token bucket let through at once.
@@ -83,28 +110,24 @@ impl Tail {
 /// The first `head` packets, apart at the last place up to which hardly any queue grew although they came much faster
 /// than the last of them did.
 pub(super) fn tail(observation: &Observation, head: usize) -> Option<Tail> {
-    let groups: Vec<_> = groups(observation, head, 0).into_iter().filter(|group| !group.2.is_nan()).collect();
+    let groups = arrived(observation, head);
     let (first, last) = (groups.first()?, groups.last()?);
-    let mut sum = 0.0;
-    let add = |group: &(u64, u64, f64)| {
-        sum += group.2;
-        sum
-    };
-    let sums: Vec<f64> = groups.iter().map(add).collect();
+    let sums = sums(&groups);
+    let sum = *sums.last()?;
     // The last of them come at the link's rate, whatever the bucket holds.
-    let late = groups.len() - (groups.len() / 4).max(24).min(groups.len() / 2);
+    let late = groups.len() - (groups.len() / t::MORE as usize).max(t::LEAST_POINTS).min(groups.len() / 2);
     let late = late.min(groups.len() - 1);
-    let (since, all) = ((last.1 - groups[late].1) as f64, (last.1 - first.1) as f64);
+    let (since, all) = ((last.at_ns - groups[late].at_ns) as f64, (last.at_ns - first.at_ns) as f64);
     let per_bit_ns = since / (sum - sums[late]);
     let passed = |place: &usize| {
-        let bits = sums[*place] - first.2;
-        let came_ns = (groups[*place].1 - first.1) as f64;
-        let delay_ns = came_ns - groups[*place].0.saturating_sub(first.0) as f64;
+        let bits = sums[*place] - first.bits;
+        let came_ns = (groups[*place].at_ns - first.at_ns) as f64;
+        let delay_ns = came_ns - groups[*place].left_ns.saturating_sub(first.left_ns) as f64;
         let least_ns = bits * per_bit_ns;
         delay_ns < t::CREDIT * least_ns && came_ns < (1.0 - t::CREDIT) * least_ns
     };
     let place = (t::FEW_PACKETS as usize..groups.len()).rev().find(passed).unwrap_or(0);
-    let ns = all - (groups[place].1 - first.1) as f64;
+    let ns = all - (groups[place].at_ns - first.at_ns) as f64;
     let packet_bit = f64::from(observation.train.size_byte) * 8.0;
     let credit = if place > 0 { (sums[place] / packet_bit).round() as usize } else { 0 };
     (ns > 0.0).then(|| Tail { credit, bits: sum - sums[place], ns })
@@ -113,24 +136,19 @@ pub(super) fn tail(observation: &Observation, head: usize) -> Option<Tail> {
 /// The rate at which half of the stretches of a train arrived that took so long, ns, and the others did not, bit/s; not
 /// of its first half, which a token bucket may pass.
 pub(super) fn sustained(observation: &Observation, least_ns: u64) -> Option<f64> {
-    let groups: Vec<_> =
-        groups(observation, observation.packets.len(), 0).into_iter().filter(|group| !group.2.is_nan()).collect();
+    let groups = arrived(observation, observation.packets.len());
     let mut until = 0;
-    let mut sums = vec![0.0];
-    sums.extend(groups.iter().scan(0.0, |sum, group| {
-        *sum += group.2;
-        Some(*sum)
-    }));
+    let sums = sums(&groups);
     let rates: Vec<f64> = groups
         .iter()
         .enumerate()
         .skip(groups.len() / 2)
         .filter_map(|(from, first)| {
-            while until < groups.len() && groups[until].1 < first.1 + least_ns {
+            while until < groups.len() && groups[until].at_ns < first.at_ns + least_ns {
                 until += 1;
             }
             let last = groups.get(until)?;
-            Some((sums[until + 1] - sums[from + 1]) * 1e9 / (last.1 - first.1) as f64)
+            Some((sums[until] - sums[from]) * 1e9 / (last.at_ns - first.at_ns) as f64)
         })
         .collect();
     median(&rates)
@@ -155,7 +173,7 @@ impl Capacity {
             let mut left = tail.credit as f64 * packet_bit;
             let mut groups = groups(observation, head, clump_ns);
             groups.retain(|group| {
-                left -= if group.2.is_nan() { packet_bit } else { group.2 };
+                left -= if group.bits.is_nan() { packet_bit } else { group.bits };
                 left < 0.0
             });
             groups
@@ -164,16 +182,16 @@ impl Capacity {
         let groups = behind(clump_ns as u64);
         self.clumped.0 += each - groups.len() as f64;
         self.clumped.1 += each;
-        self.credit_bit = self.credit_bit.max(groups.first().map_or(0.0, |first| first.2 - packet_bit));
+        self.credit_bit = self.credit_bit.max(groups.first().map_or(0.0, |first| first.bits - packet_bit));
         for pair in groups.windows(2) {
             let (before, after) = (pair[0], pair[1]);
-            if before.2.is_nan() || after.2.is_nan() || after.1 <= before.1 {
+            if before.bits.is_nan() || after.bits.is_nan() || after.at_ns <= before.at_ns {
                 continue;
             }
-            let apart_ns = (after.1 - before.1) as f64;
-            if (after.0.saturating_sub(before.0) as f64) < 0.9 * apart_ns {
-                self.per_bit_ns.push(apart_ns / after.2);
-                self.packets += after.2 / packet_bit;
+            let apart_ns = (after.at_ns - before.at_ns) as f64;
+            if (after.left_ns.saturating_sub(before.left_ns) as f64) < (1.0 - t::FAR) * apart_ns {
+                self.per_bit_ns.push(apart_ns / after.bits);
+                self.packets += after.bits / packet_bit;
             }
         }
         self.per_bit_ns.sort_by(f64::total_cmp);
@@ -205,7 +223,7 @@ impl Capacity {
         }
         // Gaps of what a bucket passed are among the others.
         let behind = self.behind_bucket().map(|(rate, error)| (rate, error + t::SCATTERED_ERROR));
-        if self.per_bit_ns.len() < 3 {
+        if self.per_bit_ns.len() <= 2 {
             return behind;
         }
         let mode = lowest_mode(&self.per_bit_ns);
@@ -225,7 +243,7 @@ impl Capacity {
             return behind;
         }
         // Where the place holds few of the pairs, another one may be the link.
-        let doubt = 0.2 / pairs * (1.0 - n / pairs);
+        let doubt = t::SCATTERED_ERROR / pairs * (1.0 - n / pairs);
         Some((1e9 / mean, (variance / n).sqrt() + doubt + coarse))
     }
 }
@@ -235,7 +253,7 @@ fn lowest_mode(sorted: &[f64]) -> f64 {
     let mut mode = half_sample_mode(sorted);
     loop {
         let below = &sorted[..sorted.partition_point(|&it| it < t::MODE_CLEAR * mode)];
-        if below.len() < 3 || (below.len() as f64) < t::MODE_LEAST_PART * sorted.len() as f64 {
+        if below.len() <= 2 || (below.len() as f64) < t::MODE_LEAST_PART * sorted.len() as f64 {
             return mode;
         }
         let lower = half_sample_mode(below);

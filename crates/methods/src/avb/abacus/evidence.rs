@@ -156,9 +156,10 @@ impl History {
             let whole = &reading.whole;
             if let Some(queued_ns) = reading.overflowed_ns {
                 // What got in is what counts, but cross traffic was lost as well.
-                out.room_bit =
-                    (0.6 * path.capacity * queued_ns / 1e9).min(0.8 * out.room_bit).max(8.0 * path.packet_bit);
-                out.near = (0.7 * whole.rate).min(out.near);
+                out.room_bit = (t::OVERFLOWED * path.capacity * queued_ns / 1e9)
+                    .min(t::OVERFLOWED * out.room_bit)
+                    .max(t::LEAST_POINTS as f64 * path.packet_bit);
+                out.near = (t::OVERFLOWED * whole.rate).min(out.near);
                 out.drained = 0;
                 continue;
             }
@@ -197,7 +198,7 @@ fn doubt(readings: &mut [Reading], other_link: f64) {
 /// below it would empty the queue and take all the time there is: so towards the upper end of what it may be.
 fn steered(bounds: &Bounds) -> f64 {
     let value = bounds.value();
-    (value + t::SIDES * bounds.error).min(bounds.rate / 4.0).max(value)
+    (value + t::SIDES * bounds.error).min(bounds.rate / 2.0).max(value)
 }
 
 impl Evidence {
@@ -233,6 +234,6 @@ impl Evidence {
     pub(super) fn inflow(&self, history: &History) -> f64 {
         let slowest =
             if self.room_bit.is_finite() || history.bucket_byte.is_some() { f64::INFINITY } else { self.path.capacity };
-        history.line.min(slowest).max(1.15 * self.near)
+        history.line.min(slowest).max(t::OUTGROWN * self.near)
     }
 }

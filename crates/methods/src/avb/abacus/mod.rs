@@ -53,41 +53,34 @@
 mod account;
 mod anomalies;
 mod answer;
+mod burst;
 mod capacity;
 mod cases;
 mod evidence;
 mod observe;
 mod plan;
 mod points;
+mod police;
 mod policer;
+mod primed;
 mod settings;
+mod stage;
 mod tight;
 mod tuning;
 
 use vtare_units::{Monotonic, Timestamp};
 
 use super::classic::sound;
-use super::{Budget, Estimate, Method, Observation, Setup, Spacing, Spent, Step, Stopped, Train};
+use super::{Budget, Estimate, Method, Observation, Setup, Spent, Step, Stopped, Train};
 use evidence::{Evidence, History};
-use plan::Left;
 use points::Epoch;
 use policer::Policed;
+use stage::{Burst, Stage};
 use tuning as t;
 
 pub use cases::Case;
 pub(crate) use plan::group;
 pub use settings::AbacusSettings;
-
-/// What the train under way is for.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Stage {
-    /// Back to back, to find the capacity; four times as many as before where there was no queue.
-    Burst { packets: u32, sent_before_bit: f64, came: f64 },
-    /// At this rate, bit/s, behind a head that empties a policer's bucket.
-    Police { rate: f64 },
-    /// Primed: short until one does not empty the queue, then long.
-    Primed { measures: bool },
-}
 
 /// Trains that showed nothing.
 #[derive(Clone, Copy, Debug, Default)]
@@ -115,9 +108,6 @@ struct Round {
     /// The next value is due.
     next: Option<Timestamp<Monotonic>>,
 }
-
-/// Bytes of all bursts up to the one that is sure, over its own: those before are each at most a quarter of the next.
-const SURE_BURSTS: f64 = 1.0 + 4.0 / 3.0;
 
 /// The method.
 #[derive(Clone, Debug)]
@@ -162,7 +152,7 @@ impl Abacus {
             settings,
             setup,
             spent: Spent::default(),
-            stage: Stage::Burst { packets: settings.first_packets, sent_before_bit: 0.0, came: 0.0 },
+            stage: Burst::first(settings.first_packets),
             history: fresh(settings.without),
             epoch: None,
             packet_byte: setup.ability.most_packet_byte,
@@ -196,7 +186,7 @@ impl Abacus {
     fn begin_anew(&mut self) {
         let (line, base_ns) = (self.history.line, self.history.base_ns);
         self.history = History { line, base_ns, ..fresh(self.settings.without) };
-        self.stage = Stage::Burst { packets: self.settings.first_packets, sent_before_bit: 0.0, came: 0.0 };
+        self.stage = Burst::first(self.settings.first_packets);
         self.settled = None;
         self.policed.clear();
     }
@@ -210,7 +200,7 @@ impl Abacus {
     fn bytes_left(&self) -> u64 {
         let decent = self.decent_byte();
         let of_round = decent.saturating_sub(self.spent.probe_byte - self.round.spent.0);
-        let sure_byte = if matches!(self.stage, Stage::Burst { .. }) { self.sure_byte() } else { 0 };
+        let sure_byte = if matches!(self.stage, Stage::Burst(_)) { self.sure_byte() } else { 0 };
         let of_round = of_round.max(sure_byte.saturating_sub(self.spent.probe_byte - self.round.spent.0));
         let Budget { most_byte, carried_ns, carried_byte, .. } = self.setup.budget;
         let budget = most_byte.map(|most| {
@@ -232,7 +222,9 @@ impl Abacus {
     fn sure_byte(&self) -> u64 {
         let Budget { most_byte, carried_ns, carried_byte, .. } = self.setup.budget;
         let strict = most_byte.is_some() && carried_ns == 0;
-        let sure = self.carried_byte(SURE_BURSTS * self.settings.sure_burst_ns as f64);
+        // All bursts up to the one that is sure: those before are each at most `1 / MORE` of the next.
+        let bursts = 1.0 + t::MORE as f64 / (t::MORE - 1) as f64;
+        let sure = self.carried_byte(bursts * self.settings.sure_burst_ns as f64);
         if strict { 0 } else { sure.min(carried_byte.unwrap_or(u64::MAX)) }
     }
 
@@ -270,56 +262,10 @@ impl Abacus {
     // ---- the next train
 
     fn plan(&mut self, now: Timestamp<Monotonic>) -> Train {
-        let ability = self.setup.ability;
-        let size_byte = self.packet_byte;
         match self.stage {
-            Stage::Burst { packets, sent_before_bit, .. } => {
-                // A token bucket that something emptied shows only once it is full again.
-                let idle_before_ns = if sent_before_bit > 0.0 { 0 } else { self.settings.rest_ns };
-                // More, if the ones before came too close together for their stamps.
-                self.head = (packets << self.faults.spoiled.min(10)).min(ability.most_packets);
-                if self.faults.spoiled > 0 && ability.most_group > 1 {
-                    // Packets of one call have one stamp: more calls with less in each.
-                    let packets = (t::FIRST_CALL_BYTE / size_byte).clamp(1, ability.most_group);
-                    self.head = self.head.max(t::LEAST_POINTS as u32 * packets).min(ability.most_packets);
-                    // A gap that no sender keeps: as close together as calls can be.
-                    let spacing = Spacing::Groups { packets, gap_ns: 1.0 };
-                    return Train { packets: self.head, size_byte, spacing, idle_before_ns };
-                }
-                Train { idle_before_ns, ..Train::back_to_back(self.head, size_byte) }
-            }
-            Stage::Police { rate } => {
-                // The first one is short, and no slower than lets it end in time: its rate is a guess.
-                let first = self.policed.is_empty();
-                let slowest = t::POLICE_LEAST * self.packet_bit() / (t::REST_SHARE * self.seconds_left());
-                let rate = if first { rate.max(slowest) } else { rate };
-                let left = if first { 0.0 } else { t::REST_SHARE };
-                let bytes = left * (self.bytes_left() as f64).min(rate * self.seconds_left() / 8.0);
-                let bits = (8.0 * bytes).max(t::POLICE_LEAST * self.packet_bit());
-                // The bucket has filled since the last train.
-                let since_s = self.epoch.map_or(0.0, |(epoch, _)| (epoch.since_ns(now) - self.left.0) / 1e9);
-                let bucket_bit = (self.history.bucket_byte.unwrap_or(0.0) * 8.0).min(self.history.at_least * since_s);
-                let bucket_bit = t::POLICE_BUCKET * (bucket_bit + t::FEW_PACKETS * self.packet_bit());
-                let inflow = self.history.line.min(ability.most_bit_per_s(size_byte));
-                let (train, head) =
-                    plan::train(bucket_bit, rate, bits / rate, inflow, size_byte, &ability, self.bytes_left());
-                self.head = head;
-                plan::scattered(train, self.setup.seed.wrapping_add(u64::from(self.spent.trains)))
-            }
-            Stage::Primed { measures } => {
-                let Some(evidence) = self.evidence() else { return Train::back_to_back(self.head.max(1), size_byte) };
-                let since_s = self.epoch.map_or(0.0, |(epoch, _)| (epoch.since_ns(now) - self.left.0) / 1e9);
-                // A token bucket fills at most as fast as the link sends.
-                let bucket = self.history.bucket_byte.is_some();
-                let emptied = if bucket { evidence.path.capacity } else { evidence.near } * since_s.max(0.0);
-                let queued = evidence.path.capacity * self.left.1 / 1e9 - emptied;
-                let queued_bit = queued.max(-8.0 * self.history.bucket_byte.unwrap_or(0.0));
-                let left = Left { bytes: self.bytes_left(), seconds: self.seconds_left(), queued_bit };
-                let seconds = plan::seconds(&evidence, &self.history, &self.settings, &ability, measures, &left);
-                let (train, head) = plan::primed(&evidence, &self.history, &ability, seconds, measures, &left);
-                self.head = head;
-                train
-            }
+            Stage::Burst(stage) => self.plan_burst(stage),
+            Stage::Police(stage) => self.plan_police(stage, now),
+            Stage::Primed(stage) => self.plan_primed(stage, now),
         }
     }
 
@@ -331,7 +277,7 @@ impl Abacus {
             Some((last.at_ns - first.at_ns) / 1e9)
         });
         // It was planned within what is left, which may be too little to be of use.
-        let little = self.answer.is_some() && last_s.is_some_and(|last_s| seconds < 0.2 * last_s);
+        let little = self.answer.is_some() && last_s.is_some_and(|last_s| seconds < (1.0 - t::LAST_SHARE) * last_s);
         if seconds > self.seconds_left() || (little && self.seconds_left() < 2.0 * last_s.unwrap_or(0.0)) {
             return Some(Stopped::TimeBudget);
         }

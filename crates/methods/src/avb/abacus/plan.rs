@@ -54,13 +54,12 @@ pub(super) fn seconds(
         // A link before a token bucket has the queue until the bucket is empty, and looks like the tight one.
         let sure = (settings.sure_train_ns as f64 / 1e9).min(settings.sure_train_byte as f64 * 8.0 / near);
         let narrow = if history.longest_s < long() * sure { sure } else { 0.0 };
-        if ratio <= 1.0 { narrow } else { lasting * (1.6 * ratio).clamp(1.5, t::LONGER) }
+        if ratio <= 1.0 { narrow } else { lasting * (t::ROOM * ratio).min(t::LONGER) }
     });
     // A train at a wrong rate is lost as a whole: step by step.
     let wrong = evidence.drained > 0 || evidence.astray;
     let (share, longer) = if wrong { (t::REST_SHARE, t::LONGER) } else { (t::LAST_SHARE, f64::INFINITY) };
-    let most =
-        longer * last.map_or(f64::INFINITY, |last| last.seconds().max(5.0 * settings.least_search_ns as f64 / 1e9));
+    let most = longer * last.map_or(f64::INFINITY, |last| last.seconds().max(settings.least_search_ns as f64 / 1e9));
     let most_s = settings.most_train_ns as f64 / 1e9;
     let paid = (share * left.bytes as f64 * 8.0 / near).min(t::LAST_SHARE * share * left.seconds);
     bursts.max(wanted).min(most_s).max(least).min(most.max(least)).min(paid)
@@ -85,21 +84,23 @@ pub(super) fn primed(
         + path.capacity * (history.grain_s + t::BLUR * path.others_ns(path.dispersion) / 1e9)
         + clumps_bit
         + (t::FEW_PACKETS + f64::from(2 * (group - 1))) * path.packet_bit;
-    let held = held.min(t::MOST_QUEUE_S * path.capacity).min(evidence.room_bit).min(left.bytes as f64 * 8.0 / 3.0);
+    let held =
+        held.min(t::MOST_QUEUE_S * path.capacity).min(evidence.room_bit).min(t::REST_SHARE * left.bytes as f64 * 8.0);
     // A link before the tight one may stretch the head to its own capacity, and the tight link sends on meanwhile.
     let inflow = evidence.inflow(history);
     let kept = 1.0 - near / inflow;
     let needed = (held - left.queued_bit).max(0.0);
     let prime_bit = needed / kept.max(t::LEAST_KEPT);
-    let prime_bit = prime_bit.min(0.2 * left.seconds.max(0.0) * inflow).min(left.bytes as f64 * 8.0 / 2.5);
+    let prime_bit =
+        prime_bit.min(t::REST_SHARE * left.seconds.max(0.0) * inflow).min(t::REST_SHARE * left.bytes as f64 * 8.0);
     let margin = if measures { t::LITTLE } else { t::FAR };
     // A queue that ran empty is filled faster by as much as the value changes from train to train.
     let swing = f64::from(evidence.drained) * (evidence.burst / seconds).sqrt();
     // Where hardly anything of a head is kept, the stream fills the queue.
     let fill = (needed - prime_bit * kept).max(0.0) / seconds;
     let rate = (near * (1.0 + margin) + swing + fill - (left.queued_bit - held).max(0.0) / seconds)
-        .min(1.2 * path.capacity)
-        .max(0.4 * near);
+        .min(t::OUTGROWN * path.capacity)
+        .max(0.5 * near);
     train(prime_bit, rate, seconds + t::SETTLE * prime_bit / path.capacity, inflow, size_byte, ability, left.bytes)
 }
 
@@ -124,7 +125,7 @@ pub(super) fn train(
     let most = ability.most_packets.max(2);
     // Where a train may not be as long as this one wants to be, its head is cut last: an empty queue shows nothing.
     let head = ((prime_bit * shrink / bits).ceil() as u32).clamp(1, (most / 2).max(1));
-    let rest = ((rate * seconds * shrink / bits).round() as u32).max(6).min(most);
+    let rest = ((rate * seconds * shrink / bits).round() as u32).max(t::LEAST_POINTS as u32).min(most);
     let rest = rest.next_multiple_of(group).min(most - head);
     let after_ns =
         f64::from(head) * (bits * 1e9 / inflow).max(ability.least_gap_ns / f64::from(ability.most_group.max(1)));

@@ -122,10 +122,10 @@ impl<'t> Beside<'t> {
         let over = train.rate + crossing - used;
         let expected = if over > 0.0 {
             // (3) as a quadratic equation for c/(1 - c).
-            let odds = (1.0 - kind.even * crossing / policer).max(0.05);
-            let linear = odds * train.rate + crossing - used * (1.0 + odds);
-            let root = (linear * linear + 4.0 * odds * over * used).sqrt();
-            let cross = if linear > 0.0 { 2.0 * used / (linear + root) } else { (root - linear) / (2.0 * odds * over) };
+            let odds = (1.0 - kind.even * crossing / policer).max(t::LITTLE);
+            let linear = (odds * train.rate + crossing - used * (1.0 + odds)) / 2.0;
+            let root = (linear * linear + odds * over * used).sqrt();
+            let cross = if linear > 0.0 { used / (linear + root) } else { (root - linear) / (odds * over) };
             odds * cross / (1.0 + odds * cross)
         } else {
             1.0
@@ -143,7 +143,7 @@ impl<'t> Beside<'t> {
 }
 
 /// A train as a policer let it through, without its head: from its first drop to its last one, or all of it where it
-/// has fewer than two; `None` for fewer than 4 packets.
+/// has fewer than two; `None` for too few packets.
 pub(super) fn through(observation: &Observation, head: u32) -> Option<Policed> {
     let behind = observation.packets.iter().skip(head as usize);
     let mut stream: Vec<&Packet> = behind.filter(|packet| packet.left().is_some()).collect();
@@ -165,7 +165,7 @@ pub(super) fn through(observation: &Observation, head: u32) -> Option<Policed> {
         _ => 1.0,
     };
     let passed = stream[1..].iter().filter(|packet| packet.received.is_some()).count() as f64;
-    (sent >= 4.0 && seconds > 0.0).then(|| Policed { rate: sent * bits / seconds, sent, passed, together })
+    (sent >= t::FEW_PACKETS && seconds > 0.0).then(|| Policed { rate: sent * bits / seconds, sent, passed, together })
 }
 
 /// What is free by these trains; `None` where nothing passed.
@@ -176,7 +176,7 @@ pub(super) fn free(trains: &[Policed], bucket: f64) -> Option<Free> {
     }
     let cells = CELLS;
     let share = |number: usize| number as f64 / (cells - 1) as f64;
-    let policers = (0..cells).map(|number| most * 0.9 * 4.0_f64.powf(share(number)));
+    let policers = (0..cells).map(|number| most * (1.0 - t::FAR) * (1.0 + t::POLICE_HEAVY).powf(share(number)));
     let all = policers.flat_map(|policer| (0..cells).map(move |number| (policer, share(number) * policer)));
     let misfits: Vec<(f64, f64, [f64; 2])> = all
         .flat_map(|(policer, free)| misfits(trains, policer, free, bucket.max(1.0)).map(|it| (policer, free, it)))

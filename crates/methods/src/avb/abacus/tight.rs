@@ -55,7 +55,7 @@ impl Ratio {
             parts.iter().map(|&((mean, sd), weight)| weight * normal((x - mean) / sd.max(f64::MIN_POSITIVE))).sum()
         };
         let (mut low, mut high) = (low, high);
-        for _ in 0..50 {
+        for _ in 0..f64::MANTISSA_DIGITS {
             let middle = low + (high - low) / 2.0;
             if below(middle) < q { low = middle } else { high = middle }
         }

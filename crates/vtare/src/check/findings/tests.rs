@@ -1,13 +1,17 @@
-use super::super::figures::{CauseFigures, ClockFigures, CounterFigures, NoiseFigures, TimerFigures};
+use super::super::figures::ClockFigures;
 use super::*;
+use crate::counter::{Cause, CounterCell};
+use crate::noise::{Causes, NoiseCell};
+use crate::timer::TimerCell;
 use vtare_units::figures::Figures;
 
 fn spread(median: f64, half_iqr: f64) -> Figures {
     Figures { median: Some(median), half_iqr: Some(half_iqr), max: Some(median * 10.0), ..Figures::default() }
 }
 
-fn sleep_cell(method: &str, target_ns: u64, median: f64, half_iqr: f64) -> SleepFigures {
-    SleepFigures { method: method.to_owned(), target_ns, miss_ns: spread(median, half_iqr), cpu_fraction: Some(0.52) }
+fn sleep_cell(method: Method, target_ns: u64, median: f64, half_iqr: f64) -> SleepCell {
+    let miss_ns = spread(median, half_iqr);
+    SleepCell { method: Some(method), target_ns, miss_ns, cpu_fraction: Some(0.52), ..SleepCell::default() }
 }
 
 fn point(duration_ns: i64, median: f64) -> TrustPoint {
@@ -15,17 +19,12 @@ fn point(duration_ns: i64, median: f64) -> TrustPoint {
     TrustPoint { duration_ns, error_p95 }
 }
 
-fn noise_cell(lost_fraction: f64, causes: CauseFigures) -> NoiseFigures {
-    NoiseFigures {
-        gap_ns: spread(20_000.0, 1_000.0),
-        lost_fraction: Some(lost_fraction),
-        causes,
-        ..NoiseFigures::default()
-    }
+fn noise_cell(lost_fraction: f64, causes: Causes) -> NoiseCell {
+    NoiseCell { gap_ns: spread(20_000.0, 1_000.0), lost_fraction: Some(lost_fraction), causes, ..NoiseCell::default() }
 }
 
 fn good_host() -> Measured {
-    let causes = CauseFigures {
+    let causes = Causes {
         lost_ns: 1_000_000,
         steal_ns: Some(0),
         other_threads_ns: Some(250_000),
@@ -34,10 +33,11 @@ fn good_host() -> Measured {
         outside_ns_min: Some(0),
         gaps_from_outside_min: Some(0),
         dominant_cause: Some("unattributed".to_owned()),
+        ..Causes::default()
     };
     Measured {
         clock: ClockFigures {
-            source: "tsc".to_owned(),
+            source: "tsc",
             trusted: true,
             residual_ppm: Some(0.0023),
             read_cost_ns: Some(9.7),
@@ -45,25 +45,25 @@ fn good_host() -> Measured {
             ..ClockFigures::default()
         },
         timer: vec![
-            TimerFigures {
-                source: "clock_monotonic".to_owned(),
-                read_cost_ns: spread(23.7, 0.2),
-                cost_ns: Figures::default(),
-            },
-            TimerFigures {
-                source: "clock_monotonic_syscall".to_owned(),
+            TimerCell { source: Some(Source::ClockMonotonic), read_cost_ns: spread(23.7, 0.2), ..TimerCell::default() },
+            TimerCell {
+                source: Some(Source::ClockMonotonicSyscall),
                 read_cost_ns: spread(258.0, 3.0),
-                cost_ns: Figures::default(),
+                ..TimerCell::default()
             },
         ],
-        sleep: vec![sleep_cell("usleep", 50_000, 80_000.0, 5_000.0), sleep_cell("adaptive", 50_000, 100.0, 8.0)],
-        counter: vec![CounterFigures {
+        sleep: vec![
+            sleep_cell(Method::Usleep, 50_000, 80_000.0, 5_000.0),
+            sleep_cell(Method::Adaptive, 50_000, 100.0, 8.0),
+        ],
+        counter: vec![CounterCell {
             argument: 1,
             runtime_ns: spread(10_000_000.0, 1_000.0),
             cv: Some(0.0021),
             cv_within: Some(0.0019),
             cv_between: Some(0.0008),
-            dominant_cause: Some("other_threads".to_owned()),
+            dominant_cause: Some(Cause::OtherThreads),
+            ..CounterCell::default()
         }],
         noise: vec![noise_cell(0.000_125, causes.clone()), noise_cell(0.000_375, causes)],
         trust: Some(Trust {
@@ -156,7 +156,7 @@ fn a_noisy_guest_is_shown_that_no_duration_holds_and_that_steal_is_blind() {
 fn an_untrusted_clock_is_named_with_its_reason() {
     let mut figures = good_host();
     figures.clock = ClockFigures {
-        source: "os".to_owned(),
+        source: "os",
         trusted: false,
         reasons: vec!["the kernel's clock source is hpet.".to_owned(), "second".to_owned()],
         read_cost_ns: Some(612.0),
@@ -187,7 +187,7 @@ fn a_part_without_figures_gets_no_sentence() {
     assert!(text.starts_with("NOT KNOWN: ") && text.contains("Sleeps of 50 us"), "{text}");
     assert_eq!(level, VerdictLevel::Undecided, "nothing is known of durations");
 
-    let only_own = Measured { sleep: vec![sleep_cell("adaptive", 50_000, -30.0, 2.0)], ..Measured::default() };
+    let only_own = Measured { sleep: vec![sleep_cell(Method::Adaptive, 50_000, -30.0, 2.0)], ..Measured::default() };
     let found = super::tests::found(&only_own);
     assert!(text_of(&found, "sleep_50us").starts_with("Sleeps of 50 us wake 30.0 ns early with vtare's sleep"));
 
