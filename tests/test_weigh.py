@@ -108,6 +108,26 @@ def test_a_command_that_fails_on_a_platform_only_is_a_line(words: list[str], tmp
     assert "bubblewrap: cannot run it: too few processes" in done.stdout
 
 
+def test_a_card_of_this_machine_predicts_a_sandbox_that_is_not_weighed(words: list[str], tmp_path: Path) -> None:
+    card = tmp_path / "card.json"
+    done = run(words, *HERE, "--write", f"card={card}", directory=tmp_path)
+    if "perf_event" in done.stderr:
+        pytest.skip(done.stderr)
+    assert done.returncode == 0, done.stderr
+    validate(json.loads(card.read_text()))
+    done = run(words, "--on", "host", "--card", str(card), "--json", "--", "ls / >/dev/null", directory=tmp_path)
+    document = json.loads(done.stdout)
+    validate(document)
+    (one,) = document["predicted"]["platforms"]
+    assert one["name"] == "bubblewrap"
+    assert one["unpriced"] == {}
+    # The shell and one program.
+    assert {cause["kind"]: cause["count"] for cause in one["causes"]}["program start"] == 2
+    assert sum(cause["all_ns"]["value"] for cause in one["causes"]) == pytest.approx(one["longer_ns"]["value"])
+    assert document["answer"]["text"].startswith("Predicted, not measured: against the host bubblewrap ")
+    assert document["platforms"] == []
+
+
 def test_what_makes_a_sandbox_slower_is_counted_and_explained_or_it_states_why(
     words: list[str], tmp_path: Path
 ) -> None:
