@@ -28,6 +28,10 @@ from vtare.weigh.runner import RefusedThere, WeighRunner
 
 pytestmark = pytest.mark.platform
 HERE = ("--on", "host,bubblewrap")
+#: Platforms beside the host on its kernel and its network.
+SANDBOXES = [name for name, one in LAUNCHERS.items() if name != "host" and not one.IS_MACHINE]
+#: A file of every guest.
+IN_GUEST = "/run/request"
 
 
 @pytest.fixture
@@ -86,6 +90,35 @@ def test_a_command_is_measured_inside_with_its_directory_and_nothing_is_left(wor
             assert one["CPU time outside"] is None if group._root() is None else one["CPU time outside"] > 0
     # On the host it runs as it is; the sandbox writes to a layer of its own.
     assert (tmp_path / "output").read_text() == "text"
+
+
+def test_a_guest_has_the_host_s_files_and_environment_and_a_kernel_of_its_own(
+    words: list[str], vtare: Path, tmp_path: Path
+) -> None:
+    if (reason := LAUNCHERS["qemu"].missing(vtare)) is not None:
+        pytest.skip(reason)
+    (tmp_path / "input").write_text("text")
+    words = ["env", "VTARE_TEST_TEXT=a 'b' $c", *words]
+    # What it writes is its own; that it ran inside, its errors show.
+    shell = f'test "$VTARE_TEST_TEXT" = "a \'b\' \\$c" && cp input output && {{ test ! -e {IN_GUEST} || sleep 0.05; }}'
+    on = ("--on", "host,qemu", "--rounds", "1", "--json")
+    document = json.loads(run(words, *on, "--", shell, directory=tmp_path).stdout)
+    validate(document)
+    assert (document["refused"], document["absent"]) == ({}, {})
+    host, guest = document["platforms"]
+    assert (host["start_by_difference"], guest["start_by_difference"]) == (False, True)
+    for one in guest["runs"]:
+        assert one["wall time"] >= 50e6
+        assert one["start"] > one["wall time"] / 100
+        assert one["memory in all"] is None or one["memory in all"] > 50e6
+        assert one["CPU time outside"] is None or one["CPU time outside"] > 0
+    (tmp_path / "output").unlink()
+    failing = f"test ! -e {IN_GUEST} || {{ uname -v >&2; ls / >/new; exit 3; }}"
+    done = run(words, *on, "--", failing, directory=tmp_path)
+    refused = json.loads(done.stdout)["refused"]
+    assert refused.keys() == {"qemu"}
+    assert refused["qemu"] != os.uname().version
+    assert not Path("/new").exists()
 
 
 def test_what_a_sandbox_writes_does_not_reach_the_host(words: list[str], tmp_path: Path) -> None:
@@ -157,7 +190,7 @@ def test_a_command_that_takes_more_memory_than_allowed_is_ended(
         pytest.skip(reason)
     taker = "/usr/bin/python3 -c 'print(len(bytearray(600 << 20)))'"
     # Elsewhere than on the host, where it is the first that is measured.
-    shell = taker if platform == "host" else f"test $$ -gt 50 || {taker}"
+    shell = taker if platform == "host" else f"{{ test $$ -gt 50 && test ! -e {IN_GUEST}; }} || {taker}"
     on = ("--on", "host,bubblewrap" if platform == "host" else f"host,{platform}")
     allowed = run(words, *on, "--memory", "2GiB", "--rounds", "1", "--", shell, directory=tmp_path)
     assert allowed.returncode == 0, allowed.stderr
@@ -178,7 +211,7 @@ def test_an_image_has_its_files_environment_and_directory_everywhere(
     # Nothing of this machine is in it: not its directory, its environment, or a file that a layer took away.
     shell = 'test "$GREETING" = "from the image" && test $(pwd) = /job && test ! -e /gone && test -e /old/new'
     shell += f" && test ! -e {archive} && echo written > /job/mine"
-    options = (f"--on=host,{platform}", "--rounds", "8", "--json")
+    options = (f"--on=host,{platform}", "--rounds", "2", "--json")
     document = json.loads(run(words, *options, "--image", str(archive), "--", shell, directory=tmp_path).stdout)
     validate(document)
     assert (document["root"], document["ranking"], document["refused"]) == (str(archive), [platform], {})
@@ -192,7 +225,7 @@ def test_an_image_has_its_files_environment_and_directory_everywhere(
     assert os.listdir(root) == ["bin"]
 
 
-@pytest.mark.parametrize("platform", [name for name in LAUNCHERS if name != "host"])
+@pytest.mark.parametrize("platform", SANDBOXES)
 def test_an_instance_is_entered_and_many_are_started_at_once(
     platform: str, words: list[str], vtare: Path, tmp_path: Path
 ) -> None:
@@ -254,7 +287,7 @@ def port() -> int:
         return number
 
 
-@pytest.mark.parametrize("platform", [name for name in LAUNCHERS if name != "host"])
+@pytest.mark.parametrize("platform", SANDBOXES)
 def test_a_server_is_started_asked_and_ended_on_each_platform(
     platform: str, words: list[str], vtare: Path, tmp_path: Path, port: int
 ) -> None:

@@ -41,8 +41,8 @@ _MOST_PORT: Final = 65_535
     "--on",
     metavar="NAME,NAME",
     show_default="all that work here",
-    help="Platforms to weigh: host, docker, podman, nspawn, bubblewrap, gvisor; host,host compares the host with "
-    "itself.",
+    help="Platforms to weigh: host, docker, podman, nspawn, bubblewrap, gvisor, and qemu, which boots a guest for each "
+    "run; host,host compares the host with itself.",
 )
 @click.option(
     "--image",
@@ -149,6 +149,7 @@ def weigh(
     from vtare.weigh.card import read_card
     from vtare.weigh.density import MOST_INSTANCES
     from vtare.weigh.image import given_root
+    from vtare.weigh.launchers import LAUNCHERS
     from vtare.weigh.server import PORT, ServedCommand
     from vtare.weigh.starts import BURST
     from vtare.weigh.verdict import WeighedOutcome, document, read_platform_limit
@@ -170,6 +171,8 @@ def weigh(
         raise BadInput(wording.CARD_OR_SERVER)
     if server is None and any(option is not None for option in (client, request, density)):
         raise BadInput(wording.NEEDS_SERVER)
+    if server is not None and any(LAUNCHERS[name].IS_MACHINE for name in platforms):
+        raise BadInput(wording.SERVER_IN_GUEST)
     if client is not None and request is not None:
         raise BadInput(wording.CLIENT_OR_REQUEST)
     if server is not None and burst is not None:

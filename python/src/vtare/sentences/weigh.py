@@ -376,6 +376,18 @@ def not_ready(seconds: float) -> str:
     return f"its instance was not up after {seconds:.0f} s. Raise --max-time"
 
 
+NOT_ENTERED: Final = "a guest runs one program and powers off"
+SERVER_IN_GUEST: Final = "--server needs the host's network, which a guest does not have. Leave qemu out"
+
+
+def guest_needs(mebibytes: int) -> str:
+    return f"a guest needs --memory {mebibytes}MiB or more"
+
+
+def needs_static(busybox: str) -> str:
+    return f"{busybox} needs shared libraries, which a guest does not have; install busybox-static"
+
+
 NO_ANSWER: Final = "it ended without an answer"
 BURST_IN_LIMIT: Final = "--burst and --memory exclude each other: one limit would hold all instances. Leave one out"
 NO_BURST: Final = "--fail-if: burst needs a number of starts. Add --burst N"
