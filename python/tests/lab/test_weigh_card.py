@@ -36,7 +36,7 @@ MACHINE = {"hostname": "other", "cpu_model": "a model"}
 def card_of(*, seed: int = 1, noise: float = 0.02, rounds: int = 10, name: str = "gvisor") -> Card:
     """The card of a machine with one platform, on which each event costs what is planted."""
     costs = unit_costs(PER_TURN, rounds_of(np.random.default_rng(seed), rounds=rounds, noise=noise))
-    return Card("other", "2026-11-30", "0.1.0", (CardPlatform(name, costs, {}),))
+    return Card("other", "2026-11-30T06:48:26+00:00", "0.1.0", (CardPlatform(name, costs, {}),))
 
 
 def predicted(card: Card, host_ns: float | None = 1e8) -> Predicted:
@@ -85,7 +85,9 @@ def test_a_prediction_is_marked_as_one_on_the_screen_in_json_and_on_the_page() -
     assert [one["name"] for one in shown["platforms"]] == ["host", "bubblewrap"]
     assert shown["predicted"] is not None
     assert [one["name"] for one in shown["predicted"]["platforms"]] == ["gvisor"]
-    assert wording.PREDICTED in weighed_page(outcome_of(result))
+    page = weighed_page(outcome_of(result))
+    assert wording.PREDICTED in page
+    assert wording.PREDICTED_ABOUT in page
 
 
 def test_with_the_host_alone_the_answer_is_the_prediction() -> None:

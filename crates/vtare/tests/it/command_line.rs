@@ -137,7 +137,7 @@ fn help_shows_the_options_of_a_command_as_the_command_does_and_plumbing_still_wo
     let mut command = Command::new(VTARE);
     let card = command.args(["check", "--write", "a b.json", "-q"]).env("PATH", place.path()).output();
     let outcome = Outcome::of(card.expect("it starts"));
-    assert_eq!(outcome.stdout, "weigh --write card=a b.json --quiet\n", "{}", outcome.stderr);
+    assert_eq!(outcome.stdout, "weigh --write card=a b.json --max-time 5min --quiet\n", "{}", outcome.stderr);
 }
 
 #[test]

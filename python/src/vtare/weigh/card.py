@@ -50,6 +50,11 @@ class Card:
     version: str
     platforms: tuple[CardPlatform, ...]
 
+    @property
+    def day(self) -> str:
+        """The day on which it was written."""
+        return self.date.partition("T")[0]
+
 
 @dataclass(frozen=True, slots=True)
 class Prediction:

@@ -12,7 +12,7 @@ from vtare.report import text
 from vtare.report.facts import facts_of_machine
 from vtare.report.frame import lab_version
 from vtare.report.page import HtmlPage, render
-from vtare.report.parts import Column, Facts, Notes, Panel, Question, Section, Table
+from vtare.report.parts import Column, Facts, Notes, Panel, Question, Section, Table, Text
 from vtare.report.text import words
 from vtare.sentences import titles
 from vtare.sentences import weigh as wording
@@ -62,7 +62,7 @@ def weighed_page(outcome: WeighedOutcome) -> str:
     sections = [
         *([Section("phases", titles.PIECES, tuple(figures))] if figures else []),
         *([Section("causes", wording.REASONS, (_cause_table(explained),))] if explained else []),
-        *([Section("predicted", wording.PREDICTED, (_prediction_table(predicted),))] if predicted else []),
+        *([Section("predicted", wording.PREDICTED, _predictions(predicted))] if predicted else []),
         Section("method", titles.METHOD, (Notes(tuple((line,) for line in method)),)),
         Section("machine", titles.MACHINE, (Facts("machine-1", "fact", facts_of_machine(outcome.machine)),)),
     ]
@@ -138,8 +138,8 @@ def _causes(explained: tuple[Explanation, ...]) -> Question:
     return Question("why", wording.REASONS, wording.CAUSE_CAPTION, (Panel("why", drawing),))
 
 
-def _prediction_table(predicted: Predicted) -> Table:
-    columns = (
+def _predictions(predicted: Predicted) -> tuple[Text, Table]:
+    columns: tuple[Column, ...] = (
         Column("platform", "platform", numeric=False),
         Column("card", "card of", numeric=False),
         Column("date", "date", numeric=False),
@@ -153,12 +153,14 @@ def _prediction_table(predicted: Predicted) -> Table:
     for one in predicted.predictions:
         ratio = predicted.ratio(one)
         lines.append((
-            words(one.platform), words(one.card.hostname), words(one.card.date), *_amount(one.longer),
+            words(one.platform), words(one.card.hostname), words(one.card.day), *_amount(one.longer),
             words("" if ratio is None else f"{ratio:.3g}"),
             words(wording.EVENTS[one.causes[0].kind][1] if one.causes else ""),
             words(", ".join(wording.EVENTS[kind][1] for kind in one.unpriced)),
         ))  # fmt: skip
-    return Table("predicted", wording.PREDICTED, columns, tuple(lines), about=wording.PREDICTED_ABOUT)
+    if not any(one.unpriced for one in predicted.predictions):
+        columns, lines = columns[:-1], [line[:-1] for line in lines]
+    return Text(wording.PREDICTED_ABOUT, caption=True), Table("predicted", wording.PREDICTED, columns, tuple(lines))
 
 
 def _cause_table(explained: tuple[Explanation, ...]) -> Table:

@@ -183,7 +183,7 @@ def predictions(weighed: Weighed) -> list[list[tuple[str, str]]]:
             for one in own
         ]
         lacks = [("", wording.predicted_without(one.platform, list(one.unpriced))) for one in own if one.unpriced]
-        blocks.append([("", wording.predicted_from(card.hostname, card.date)), *lines, *lacks])
+        blocks.append([("", wording.predicted_from(card.hostname, card.day)), *lines, *lacks])
     return blocks
 
 

@@ -282,7 +282,9 @@ def _predicted(
             walls = [pair.runs[0].wall_ns for pair in compared.pairs]
         else:
             show(wording.warming_up(host))
-            walls = [runner.run([Command((host,), host)])[0][0].wall_ns for _ in range(_ALONE_RUNS)]
+            until, walls = (time.monotonic() + runner.until) / 2, []
+            while len(walls) < _ALONE_RUNS and (not walls or time.monotonic() < until):
+                walls.append(runner.run([Command((host,), host)])[0][0].wall_ns)
         counts: dict[str, float] | str | None = None if reasons is None else reasons.counts
         if counts is None:
             show(wording.COUNTING)
