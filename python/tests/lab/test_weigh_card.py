@@ -22,7 +22,7 @@ from vtare.errors import BadInput, MachineCannot
 from vtare.records.schema import schemas
 from vtare.sentences import weigh as wording
 from vtare.terminal.weigh import show_weighed
-from vtare.weigh.card import Card, CardPlatform, Predicted, document, predict, read_card
+from vtare.weigh.card import CardPlatform, CostCard, Predicted, document, predict, read_card
 from vtare.weigh.costs import Prices, prices
 from vtare.weigh.page import weighed_page
 from vtare.weigh.verdict import answer
@@ -33,17 +33,17 @@ from vtare.weigh.why import LEAST_ROUNDS, unit_costs
 MACHINE = {"hostname": "other", "cpu_model": "a model"}
 
 
-def card_of(*, seed: int = 1, noise: float = 0.02, rounds: int = 10, name: str = "gvisor") -> Card:
+def card_of(*, seed: int = 1, noise: float = 0.02, rounds: int = 10, name: str = "gvisor") -> CostCard:
     """The card of a machine with one platform, on which each event costs what is planted."""
     costs = unit_costs(PER_TURN, rounds_of(np.random.default_rng(seed), rounds=rounds, noise=noise))
-    return Card("other", "2026-11-30T06:48:26+00:00", "0.1.0", (CardPlatform(name, costs, {}),))
+    return CostCard("other", "2026-11-30T06:48:26+00:00", "0.1.0", (CardPlatform(name, costs, {}),))
 
 
-def predicted(card: Card, host_ns: float | None = 1e8) -> Predicted:
+def predicted(card: CostCard, host_ns: float | None = 1e8) -> Predicted:
     return Predicted(tuple(predict(card, one, COUNTS) for one in card.platforms), host_ns)
 
 
-def alone(card: Card) -> Weighed:
+def alone(card: CostCard) -> Weighed:
     """Nothing but the host was measured."""
     return Weighed(None, {}, {}, frozenset(), predicted=predicted(card))
 
@@ -104,7 +104,7 @@ def test_costs_that_differ_by_chance_only_predict_no_difference() -> None:
     assert answer(alone(card)) == "Predicted, not measured: against the host nspawn no clear difference."
 
 
-def written(card: Card) -> dict[str, Any]:
+def written(card: CostCard) -> dict[str, Any]:
     (one,) = card.platforms
     return json.loads(json.dumps(document(Prices({one.name: one.costs}, {one.name: {}}, {}), {}, MACHINE)))  # type: ignore[no-any-return]
 

@@ -42,7 +42,7 @@ class CardPlatform:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Card:
+class CostCard:
     """A card that was read: where and when it was written, and by which version."""
 
     hostname: str
@@ -64,7 +64,7 @@ class Prediction:
     """
 
     platform: str
-    card: Card
+    card: CostCard
     longer: Amount
     causes: tuple[Cause, ...]
     unpriced: dict[str, str]
@@ -83,7 +83,7 @@ class Predicted:
         return None if not self.host_ns else 1 + one.longer.value / self.host_ns
 
 
-def predict(card: Card, platform: CardPlatform, counts: Mapping[str, float]) -> Prediction:
+def predict(card: CostCard, platform: CardPlatform, counts: Mapping[str, float]) -> Prediction:
     """Multiply what a command asks for with what each of it costs more there."""
     causes = [
         Cause(kind, count, cost, cost.times(count))
@@ -121,7 +121,7 @@ def document(prices: Prices, absent: Mapping[str, str], machine: Mapping[str, An
     }
 
 
-def read_card(file: Path) -> Card:
+def read_card(file: Path) -> CostCard:
     """Read a card that any machine wrote.
 
     Raises:
@@ -146,7 +146,7 @@ class _WrongKey(Exception):
         super().__init__(f"'{key:.80}' {bad_value(shown, use)}")
 
 
-def _card(content: dict[str, Any]) -> Card:
+def _card(content: dict[str, Any]) -> CostCard:
     if content.get("schema") != _SCHEMA:
         raise _WrongKey("schema", content.get("schema"), f"'{_SCHEMA}'")
     machine = _object(content, "machine")
@@ -158,7 +158,7 @@ def _card(content: dict[str, Any]) -> Card:
         if one.name in [other.name for other in read[:at]]:
             raise _WrongKey(f"platforms[{at}].name", one.name, "each name once")
     hostname = "unknown" if machine.get("hostname") is None else _text(machine, "hostname", "machine.")
-    return Card(hostname, _text(content, "date"), _text(content, "version"), read)
+    return CostCard(hostname, _text(content, "date"), _text(content, "version"), read)
 
 
 def _platform(value: object, where: str) -> CardPlatform:

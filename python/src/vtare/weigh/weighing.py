@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from vtare.ab.designs import Runner
     from vtare.ab.figures import Figure
     from vtare.ab.trials import Measured
-    from vtare.weigh.card import Card
+    from vtare.weigh.card import CostCard
     from vtare.weigh.costs import Prices
     from vtare.weigh.image import Root
     from vtare.weigh.launchers import Launcher
@@ -137,7 +137,7 @@ def weigh(
     root: Root | None = None,
     burst: int | None = None,
     server: ServedCommand | None = None,
-    cards: Sequence[Card] = (),
+    cards: Sequence[CostCard] = (),
 ) -> Weighed:
     """Run the command on each platform in turn until each comparison of wall time with the host is decided.
 
@@ -268,7 +268,7 @@ def _opened(
 
 
 def _predicted(
-    cards: Sequence[Card],
+    cards: Sequence[CostCard],
     runner: WeighRunner,
     measured: Sequence[str],
     compared: Compared | None,
