@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
+from vtare.ab.commands import Command
+from vtare.ab.trials import MachineTime, Measured, OutOfTime
+from vtare.weigh.runner import RefusedThere
 from vtare.weigh.why import Explanation, Kinds, explain
 
 COUNTS = {"system call": 10_000.0, "file open": 200.0, "program start": 1.0, "packet": 0.0}
@@ -37,3 +43,47 @@ def explained(platform: str, *, rest: float = 1e7, seed: int = 1, noise: float =
     rng = np.random.default_rng(seed)
     longer = (EXPLAINED + rest) * np.exp(rng.normal(0, noise, 40))
     return explain(platform, COUNTS, PER_TURN, rounds_of(rng, noise=noise), longer.tolist(), {})
+
+
+class Small:
+    """What measures: runs of 100 ms on the host, and what `vtare costs` prints; `slower` is the factor of gvisor."""
+
+    def __init__(
+        self,
+        *,
+        counted: dict[str, float] | str = COUNTS,
+        refuses: Sequence[str] = (),
+        refuses_counting: bool = False,
+        rounds: int = 99,
+    ) -> None:
+        """Take what is counted, what does not run, and how many rounds the time allows."""
+        self.until = 0.0
+        self._counted = counted
+        self._refuses = refuses
+        self._refuses_counting = refuses_counting
+        self._left = rounds * 2
+        self._rng = np.random.default_rng(3)
+
+    def run(
+        self, commands: Sequence[Command], cpus: Sequence[Sequence[int]] | None = None
+    ) -> tuple[list[Measured], MachineTime]:
+        """Run one."""
+        (command,) = commands
+        wall = (1e8 + (EXPLAINED if command.text == "gvisor" else 0.0)) * float(np.exp(self._rng.normal(0, 0.01)))
+        return [Measured(0, wall, wall / 2, 0.0)], MachineTime(None, None, None, None, int(wall))
+
+    def counted(self, name: str) -> dict[str, float] | str:
+        """Count."""
+        return self._counted
+
+    def costs(self, name: str, *, count: bool = False) -> dict[str, Any]:
+        """Print what small programs took."""
+        if count and not self._refuses_counting:
+            return {"counts": PER_TURN, "missing": {}}
+        if name in self._refuses:
+            raise RefusedThere(name, "no such call")
+        self._left -= 1
+        if self._left < 0:
+            raise OutOfTime
+        ((host, own),) = rounds_of(self._rng, rounds=1)
+        return {"costs": {kind: [ns] for kind, ns in (host if name == "host" else own).items()}, "missing": {}}

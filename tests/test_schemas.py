@@ -42,7 +42,7 @@ def test_each_document_that_shows_an_answer_has_it_and_both_halves_have_the_same
 
 #: Documents that are lists or logs, for which people read a table; `answer` of vtare.report/1 is its sentences.
 WITHOUT_ANSWER: Final = {
-    *("vtare.alert/1", "vtare.avb.estimate/1", "vtare.clean/1", "vtare.commands/1", "vtare.error/1"),
+    *("vtare.alert/1", "vtare.avb.estimate/1", "vtare.card/1", "vtare.clean/1", "vtare.commands/1", "vtare.error/1"),
     *("vtare.link/1", "vtare.live/1", "vtare.load/1", "vtare.plans/1", "vtare.plot/1", "vtare.serve/1"),
     *("vtare.serve_end/1", "vtare.standing/2"),
 }

@@ -28,6 +28,10 @@ from vtare.weigh.runner import RefusedThere, WeighRunner
 
 pytestmark = pytest.mark.platform
 HERE = ("--on", "host,bubblewrap")
+#: Platforms beside the host on its kernel and its network.
+SANDBOXES = [name for name, one in LAUNCHERS.items() if name != "host" and not one.IS_MACHINE]
+#: A file of every guest.
+IN_GUEST = "/run/request"
 
 
 @pytest.fixture
@@ -88,6 +92,35 @@ def test_a_command_is_measured_inside_with_its_directory_and_nothing_is_left(wor
     assert (tmp_path / "output").read_text() == "text"
 
 
+def test_a_guest_has_the_host_s_files_and_environment_and_a_kernel_of_its_own(
+    words: list[str], vtare: Path, tmp_path: Path
+) -> None:
+    if (reason := LAUNCHERS["qemu"].missing(vtare)) is not None:
+        pytest.skip(reason)
+    (tmp_path / "input").write_text("text")
+    words = ["env", "VTARE_TEST_TEXT=a 'b' $c", *words]
+    # What it writes is its own; that it ran inside, its errors show.
+    shell = f'test "$VTARE_TEST_TEXT" = "a \'b\' \\$c" && cp input output && {{ test ! -e {IN_GUEST} || sleep 0.05; }}'
+    on = ("--on", "host,qemu", "--rounds", "1", "--json")
+    document = json.loads(run(words, *on, "--", shell, directory=tmp_path).stdout)
+    validate(document)
+    assert (document["refused"], document["absent"]) == ({}, {})
+    host, guest = document["platforms"]
+    assert (host["start_by_difference"], guest["start_by_difference"]) == (False, True)
+    for one in guest["runs"]:
+        assert one["wall time"] >= 50e6
+        assert one["start"] > one["wall time"] / 100
+        assert one["memory in all"] is None or one["memory in all"] > 50e6
+        assert one["CPU time outside"] is None or one["CPU time outside"] > 0
+    (tmp_path / "output").unlink()
+    failing = f"test ! -e {IN_GUEST} || {{ uname -v >&2; ls / >/new; exit 3; }}"
+    done = run(words, *on, "--", failing, directory=tmp_path)
+    refused = json.loads(done.stdout)["refused"]
+    assert refused.keys() == {"qemu"}
+    assert refused["qemu"] != os.uname().version
+    assert not Path("/new").exists()
+
+
 def test_what_a_sandbox_writes_does_not_reach_the_host(words: list[str], tmp_path: Path) -> None:
     shell = f"test $$ -gt 50 || echo inside > {tmp_path}/inside"
     done = run(words, *HERE, "--rounds", "2", "--", shell, directory=tmp_path)
@@ -106,6 +139,26 @@ def test_a_command_that_fails_on_a_platform_only_is_a_line(words: list[str], tmp
     done = run(words, *HERE, "--max-time", "5s", "--", shell, directory=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "bubblewrap: cannot run it: too few processes" in done.stdout
+
+
+def test_a_card_of_this_machine_predicts_a_sandbox_that_is_not_weighed(words: list[str], tmp_path: Path) -> None:
+    card = tmp_path / "card.json"
+    done = run(words, *HERE, "--write", f"card={card}", directory=tmp_path)
+    if "perf_event" in done.stderr:
+        pytest.skip(done.stderr)
+    assert done.returncode == 0, done.stderr
+    validate(json.loads(card.read_text()))
+    done = run(words, "--on", "host", "--card", str(card), "--json", "--", "ls / >/dev/null", directory=tmp_path)
+    document = json.loads(done.stdout)
+    validate(document)
+    (one,) = document["predicted"]["platforms"]
+    assert one["name"] == "bubblewrap"
+    assert one["unpriced"] == {}
+    # The shell and one program.
+    assert {cause["kind"]: cause["count"] for cause in one["causes"]}["program start"] == 2
+    assert sum(cause["all_ns"]["value"] for cause in one["causes"]) == pytest.approx(one["longer_ns"]["value"])
+    assert document["answer"]["text"].startswith("Predicted, not measured: against the host bubblewrap ")
+    assert document["platforms"] == []
 
 
 def test_what_makes_a_sandbox_slower_is_counted_and_explained_or_it_states_why(
@@ -137,7 +190,7 @@ def test_a_command_that_takes_more_memory_than_allowed_is_ended(
         pytest.skip(reason)
     taker = "/usr/bin/python3 -c 'print(len(bytearray(600 << 20)))'"
     # Elsewhere than on the host, where it is the first that is measured.
-    shell = taker if platform == "host" else f"test $$ -gt 50 || {taker}"
+    shell = taker if platform == "host" else f"{{ test $$ -gt 50 && test ! -e {IN_GUEST}; }} || {taker}"
     on = ("--on", "host,bubblewrap" if platform == "host" else f"host,{platform}")
     allowed = run(words, *on, "--memory", "2GiB", "--rounds", "1", "--", shell, directory=tmp_path)
     assert allowed.returncode == 0, allowed.stderr
@@ -158,7 +211,7 @@ def test_an_image_has_its_files_environment_and_directory_everywhere(
     # Nothing of this machine is in it: not its directory, its environment, or a file that a layer took away.
     shell = 'test "$GREETING" = "from the image" && test $(pwd) = /job && test ! -e /gone && test -e /old/new'
     shell += f" && test ! -e {archive} && echo written > /job/mine"
-    options = (f"--on=host,{platform}", "--rounds", "8", "--json")
+    options = (f"--on=host,{platform}", "--rounds", "2", "--json")
     document = json.loads(run(words, *options, "--image", str(archive), "--", shell, directory=tmp_path).stdout)
     validate(document)
     assert (document["root"], document["ranking"], document["refused"]) == (str(archive), [platform], {})
@@ -172,7 +225,7 @@ def test_an_image_has_its_files_environment_and_directory_everywhere(
     assert os.listdir(root) == ["bin"]
 
 
-@pytest.mark.parametrize("platform", [name for name in LAUNCHERS if name != "host"])
+@pytest.mark.parametrize("platform", SANDBOXES)
 def test_an_instance_is_entered_and_many_are_started_at_once(
     platform: str, words: list[str], vtare: Path, tmp_path: Path
 ) -> None:
@@ -234,7 +287,7 @@ def port() -> int:
         return number
 
 
-@pytest.mark.parametrize("platform", [name for name in LAUNCHERS if name != "host"])
+@pytest.mark.parametrize("platform", SANDBOXES)
 def test_a_server_is_started_asked_and_ended_on_each_platform(
     platform: str, words: list[str], vtare: Path, tmp_path: Path, port: int
 ) -> None:

@@ -62,6 +62,7 @@ LINES: Final = {
     "ab against": "ab --against @ -- true",
     "ab binary": "ab --binary @ -- true -- true",
     "weigh binary": "weigh --on host,host --binary @ -- true",
+    "weigh card": "weigh --on host,host --card @ -- true",
     "weigh rootfs": "weigh --on host,host --rootfs @ -- true",
     "watch plan": "watch @ --rounds 1 --store STORE",
     "watch store": "watch quickstart-quick --rounds 1 --store @",

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from simulated_reasons import COUNTS, EXPLAINED, MORE, PER_TURN, explained, rounds_of
+from simulated_reasons import COUNTS, EXPLAINED, MORE, PER_TURN, Small, explained, rounds_of
 
 from vtare.ab.commands import Command
 from vtare.ab.compare import Asked, compare
 from vtare.ab.figures import COUNTED
-from vtare.ab.trials import MachineTime, Measured, OutOfTime
 from vtare.sentences import weigh as wording
 from vtare.weigh.costs import why
-from vtare.weigh.runner import RefusedThere
 from vtare.weigh.why import LEAST_ROUNDS, Amount, explain
 
 
@@ -45,40 +43,6 @@ def test_a_kind_without_a_cost_is_named_and_not_taken_for_nothing() -> None:
     one = explain("gvisor", COUNTS, PER_TURN, rounds, [EXPLAINED] * 8, {"file open": "read-only"})
     assert one.unpriced == {"file open": "read-only"}
     assert one.rest.value > 0.9 * COUNTS["file open"] * MORE["file open"]
-
-
-class Small:
-    """Runs of 100 ms on the host, and what `vtare costs` prints; `slower` is the factor of gvisor."""
-
-    def __init__(
-        self, *, counted: dict[str, float] | str = COUNTS, refuses: Sequence[str] = (), rounds: int = 99
-    ) -> None:
-        self.until = 0.0
-        self._counted = counted
-        self._refuses = refuses
-        self._left = rounds * 2
-        self._rng = np.random.default_rng(3)
-
-    def run(
-        self, commands: Sequence[Command], cpus: Sequence[Sequence[int]] | None = None
-    ) -> tuple[list[Measured], MachineTime]:
-        (command,) = commands
-        wall = (1e8 + (EXPLAINED if command.text == "gvisor" else 0.0)) * float(np.exp(self._rng.normal(0, 0.01)))
-        return [Measured(0, wall, wall / 2, 0.0)], MachineTime(None, None, None, None, int(wall))
-
-    def counted(self, name: str) -> dict[str, float] | str:
-        return self._counted
-
-    def costs(self, name: str, *, count: bool = False) -> dict[str, Any]:
-        if count:
-            return {"counts": PER_TURN, "missing": {}}
-        if name in self._refuses:
-            raise RefusedThere(name, "no such call")
-        self._left -= 1
-        if self._left < 0:
-            raise OutOfTime
-        ((host, own),) = rounds_of(self._rng, rounds=1)
-        return {"costs": {kind: [ns] for kind, ns in (host if name == "host" else own).items()}, "missing": {}}
 
 
 @pytest.fixture

@@ -75,6 +75,12 @@ pub(crate) struct CheckArguments {
     #[arg(long, value_name = "HOSTS", conflicts_with_all = ["verbose", "fail_if", "seed", "witness"])]
     on: Option<String>,
 
+    /// Instead measure what the kernel's services cost on each platform here, and write that card for `vtare weigh
+    /// --card` elsewhere; needs root
+    #[arg(long, value_name = "FILE")]
+    #[arg(conflicts_with_all = ["json", "verbose", "fail_if", "on", "witness", "seconds", "seed"])]
+    write: Option<PathBuf>,
+
     /// Also ask hosts that run `vtare serve` whether UTC is right here; of three on different hosts one may be wrong
     #[arg(long, value_name = "HOST:PORT,...")]
     witness: Option<String>,
@@ -97,6 +103,14 @@ pub(crate) struct CheckArguments {
 /// # Errors
 /// For a time too short to measure in, and where the machine does not even have its clock.
 pub(crate) fn command(arguments: &CheckArguments, context: &Context) -> Result<Exit, Failure> {
+    if let Some(file) = &arguments.write {
+        let mut form = OsString::from("card=");
+        form.push(file);
+        let quiet = context.is_quiet().then(|| OsString::from("--quiet"));
+        // Ten rounds end it before, but where platforms are many and slow.
+        let words = ["--write".into(), form, "--max-time".into(), "5min".into()];
+        return lab::start("weigh", words.into_iter().chain(quiet));
+    }
     let seconds = arguments.seconds;
     if !(5.0..=3_600.0).contains(&seconds) {
         return Err(Failure::value("--seconds", seconds, "5 to 3600"));

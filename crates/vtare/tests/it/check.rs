@@ -122,5 +122,6 @@ fn a_time_too_short_to_measure_in_is_refused() {
     vtare_line("check --seconds 1").refused(2, &["--seconds is 1: use 5 to 3600"]);
     vtare(["check", "--fail-if", "status worse than usble"]).refused(2, &["Did you mean 'usable'"]);
     vtare(["check", "--fail-if", "resolutoin > 5"]).refused(2, &["resolution_percent"]);
+    vtare_line("check --write card.json --json").refused(2, &["--write", "--json"]);
     vtare_line("check --seconds never").refused(2, &["'never' is not"]);
 }

@@ -134,6 +134,10 @@ fn help_shows_the_options_of_a_command_as_the_command_does_and_plumbing_still_wo
     let mut command = Command::new(VTARE);
     let outcome = Outcome::of(command.args(["help", "ab"]).env("PATH", place.path()).output().expect("it starts"));
     assert_eq!((outcome.code, outcome.stdout.as_str()), (0, "ab --help\n"), "{}", outcome.stderr);
+    let mut command = Command::new(VTARE);
+    let card = command.args(["check", "--write", "a b.json", "-q"]).env("PATH", place.path()).output();
+    let outcome = Outcome::of(card.expect("it starts"));
+    assert_eq!(outcome.stdout, "weigh --write card=a b.json --max-time 5min --quiet\n", "{}", outcome.stderr);
 }
 
 #[test]

@@ -13,6 +13,7 @@ import click
 from vtare.cli.forms import read_form, write_form
 from vtare.cli.options import (
     DIRECTORY,
+    FILE,
     Percentage,
     Size,
     Time,
@@ -28,19 +29,20 @@ from vtare.cli.tree import command
 from vtare.errors import BadInput
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 _MOST_PORT: Final = 65_535
 
 
 @command("weigh")
-@click.argument("words", nargs=-1, required=True, metavar="-- COMMAND...", help="The command, with -- before it.")
+@click.argument("words", nargs=-1, metavar="-- COMMAND...", help="The command, with -- before it.")
 @click.option(
     "--on",
     metavar="NAME,NAME",
     show_default="all that work here",
-    help="Platforms to weigh: host, docker, podman, nspawn, bubblewrap, gvisor; host,host compares the host with "
-    "itself.",
+    help="Platforms to weigh: host, docker, podman, nspawn, bubblewrap, gvisor, and qemu, which boots a guest for each "
+    "run; host,host compares the host with itself.",
 )
 @click.option(
     "--image",
@@ -91,10 +93,17 @@ _MOST_PORT: Final = 65_535
     "--timeout", type=Time(above=True), default="10 min", metavar="TIME", help="The longest run of the command."
 )
 @click.option(
+    "--card",
+    multiple=True,
+    type=FILE,
+    metavar="FILE",
+    help="Predict the time on platforms of this card that are not weighed here; vtare check --write FILE writes one.",
+)
+@click.option(
     "--write",
     multiple=True,
     metavar="FORM=FILE",
-    help="Keep it there as html (a page with the reasons as bars) or json; repeatable.",
+    help="Keep it there as html (a page with the reasons as bars) or json; without a command as card; repeatable.",
 )
 @seed_option
 @json_option
@@ -116,6 +125,7 @@ def weigh(
     density: float | None,
     fail_if: tuple[str, ...],
     timeout: float,
+    card: tuple[Path, ...],
     write: tuple[str, ...],
     seed: int | None,
     as_json: bool,
@@ -136,19 +146,33 @@ def weigh(
     from vtare.sentences import weigh as wording
     from vtare.terminal.ab import shown_progress
     from vtare.terminal.weigh import show_weighed
+    from vtare.weigh.card import read_card
     from vtare.weigh.density import MOST_INSTANCES
     from vtare.weigh.image import given_root
+    from vtare.weigh.launchers import LAUNCHERS
     from vtare.weigh.server import PORT, ServedCommand
     from vtare.weigh.starts import BURST
     from vtare.weigh.verdict import WeighedOutcome, document, read_platform_limit
     from vtare.weigh.weighing import names_of, read_platforms
     from vtare.weigh.weighing import weigh as carry_out
 
-    (listed,) = read_commands([shlex.join(words) if len(words) > 1 else words[0]], least=1)
     platforms = read_platforms(on)
-    files = [read_form(text, ("html", "json"), printed=not as_json) for text in write or ()]
+    files = [read_form(text, ("html", "json", "card"), printed=not as_json) for text in write or ()]
+    if any(form == "card" for form, _ in files):
+        if words or len(files) > 1:
+            raise BadInput(wording.CARD_ALONE)
+        _write_card(files[0][1], platforms, max_time, timeout, seed, binary)
+        return
+    if not words:
+        raise BadInput(wording.NO_COMMAND)
+    (listed,) = read_commands([shlex.join(words) if len(words) > 1 else words[0]], least=1)
+    cards = [read_card(file) for file in card or ()]
+    if cards and server is not None:
+        raise BadInput(wording.CARD_OR_SERVER)
     if server is None and any(option is not None for option in (client, request, density)):
         raise BadInput(wording.NEEDS_SERVER)
+    if server is not None and any(LAUNCHERS[name].IS_MACHINE for name in platforms):
+        raise BadInput(wording.SERVER_IN_GUEST)
     if client is not None and request is not None:
         raise BadInput(wording.CLIENT_OR_REQUEST)
     if server is not None and burst is not None:
@@ -187,7 +211,7 @@ def weigh(
             listed, platforms, asked,
             binary=program, resources=resources, timeout_s=timeout,
             rng=np.random.default_rng(drawn), show=show, limits=watched, root=root, burst=burst,
-            server=served,
+            server=served, cards=cards,
         )  # fmt: skip
     outcome = WeighedOutcome(weighed, listed, drawn, limits, machine, burst)
     if as_json:
@@ -209,3 +233,27 @@ def weigh(
             stderr().print(f"--fail-if {word}: {', '.join(named)}")
     if "crossed" in states.values():
         raise click.exceptions.Exit(1)
+
+
+def _write_card(
+    file: str, platforms: Sequence[str], most_s: float, timeout: float, seed: int | None, binary: Path | None
+) -> None:
+    """Measure what the kernel's services cost on each platform, and keep it for `--card`."""
+    import numpy as np
+
+    from vtare.ab.trials import Trials
+    from vtare.campaign.binary import find_binary
+    from vtare.sentences import weigh as wording
+    from vtare.terminal.ab import shown_progress
+    from vtare.weigh.card import document
+    from vtare.weigh.weighing import price
+
+    program = find_binary(binary)
+    with Trials(program, most_s=timeout) as trials:
+        machine = trials.machine
+    rng = np.random.default_rng(seed)
+    with shown_progress(stderr()) as show:
+        prices, absent = price(platforms, binary=program, timeout_s=timeout, most_s=most_s, rng=rng, show=show)
+    write_form(file, json.dumps(document(prices, absent, machine), indent=2, allow_nan=False) + "\n")
+    if file != "-":
+        stdout().print(wording.card_written(list(prices.costs), file))

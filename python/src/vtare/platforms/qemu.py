@@ -198,6 +198,10 @@ class QemuPlatform(BasePlatform[QemuInstance]):
         self._removals.callback(machine.end)
         return machine
 
+    def accelerator(self) -> str:
+        """What runs guests here: kvm or tcg. The first call may boot one."""
+        return self._accelerator(flavour_for(None, self._kernel)).name
+
     def _spec(self, name: str, flavour: str, nic: str | None, disk: Disk | None = None) -> GuestSpec:
         kernel = find_kernel(flavour)
         directory = directory_of(name)

@@ -177,6 +177,46 @@ class Reasons(TypedDict):
     platforms: list[ReasonsOfPlatform]
 
 
+class CardPlatformDocument(TypedDict):
+    """One platform on a card."""
+
+    name: str
+    costs_ns: Annotated[dict[str, AmountDocument], "by kind: what one costs more than on that machine's host"]
+    missing: Annotated[dict[str, str], "kinds whose cost is not known there, with the reason"]
+
+
+class CardDocument(TypedDict):
+    """`vtare check --write FILE`: what the kernel's services cost on each platform of a machine."""
+
+    schema: Literal["vtare.card/1"]
+    version: Annotated[str, "that wrote it"]
+    date: Annotated[str, "in UTC"]
+    machine: Annotated[dict[str, Any], "as in vtare.timer/1"]
+    platforms: list[CardPlatformDocument]
+    absent: Annotated[dict[str, str], "platforms that are not on it, with the reason"]
+
+
+class PredictionDocument(TypedDict):
+    """What a command would take longer than on the host, on a platform of a card: counts here, times costs there."""
+
+    name: str
+    hostname: Annotated[str, "the machine of the card"]
+    date: str
+    version: str
+    longer_ns: Annotated[AmountDocument, "its interval is that of the costs alone"]
+    ratio: Annotated[float | None, "the predicted wall time over the host's"]
+    causes: Annotated[list[CauseDocument], "the largest first"]
+    unpriced: Annotated[dict[str, str], "kinds whose cost the card does not have, with the reason"]
+
+
+class PredictedDocument(TypedDict):
+    """What cards predict; nothing of it was measured."""
+
+    host_ns: Annotated[float | None, "the host's median wall time"]
+    reason: Annotated[str | None, "why there is no prediction"]
+    platforms: list[PredictionDocument]
+
+
 class ServerDocument(TypedDict):
     """The server that was weighed."""
 
@@ -238,6 +278,7 @@ class Weighing(TypedDict):
     absent: Annotated[dict[str, str], "platforms that do not work here, with the reason"]
     limits: Annotated[list[LimitDocument], "of --fail-if"]
     why: Annotated[Reasons | None, "null: no platform is shown to be slower, or the run was interrupted"]
+    predicted: Annotated[PredictedDocument | None, "null: no --card"]
     findings: list[WeighedFinding]
 
 

@@ -244,6 +244,48 @@ def no_reason(name: str, reason: str) -> str:
 
 NO_TIME: Final = "not enough time was left. Raise --max-time"
 
+# What a card predicts.
+
+
+def only_predicted(costs: Sequence[str]) -> str:
+    return f"Predicted, not measured: against the host {', '.join(costs)}."
+
+
+def predicted_from(hostname: str, date: str) -> str:
+    return f"Predicted with the card of {hostname} ({date}), not measured:"
+
+
+def predicted(name: str, interval: str, cost: str) -> str:
+    return f"longer on {name} (95 %: {interval}): {cost}"
+
+
+NOT_SHOWN: Final = "no clear difference"
+
+
+def predicted_without(name: str, kinds: Sequence[str]) -> str:
+    return f"the card has no costs on {name} of: {', '.join(EVENTS[kind][1] for kind in kinds)}"
+
+
+def not_predicted(reason: str) -> str:
+    return f"nothing is predicted: {reason}"
+
+
+ALL_MEASURED: Final = "every platform of the card was measured here. Choose others with --on, or --on host for none"
+PREDICTED: Final = "Predicted from a card, not measured"
+PREDICTED_ABOUT: Final = (
+    "What the command asks of the kernel, counted on this host, times what each of it costs more on the machine of the "
+    "card. The interval is that of these costs: work that no count shows is not in it."
+)
+CARD_FROM: Final = "Give a card that `vtare check --write FILE` wrote"
+CARD_OR_SERVER: Final = "--card and --server exclude each other: a card predicts the time of a command. Leave one out"
+CARD_ALONE: Final = "--write card=FILE measures no command. Leave the command out, or write html or json"
+NO_COMMAND: Final = "the command is missing. Add it at the end: -- COMMAND"
+
+
+def card_written(names: Sequence[str], file: str) -> str:
+    return f"The costs on {listing(names)} are in {file}. Use it elsewhere: vtare weigh --card {file} -- COMMAND"
+
+
 # The page.
 
 
@@ -334,6 +376,18 @@ def not_ready(seconds: float) -> str:
     return f"its instance was not up after {seconds:.0f} s. Raise --max-time"
 
 
+NOT_ENTERED: Final = "a guest runs one program and powers off"
+SERVER_IN_GUEST: Final = "--server needs the host's network, which a guest does not have. Leave qemu out"
+
+
+def guest_needs(mebibytes: int) -> str:
+    return f"a guest needs --memory {mebibytes}MiB or more"
+
+
+def needs_static(busybox: str) -> str:
+    return f"{busybox} needs shared libraries, which a guest does not have; install busybox-static"
+
+
 NO_ANSWER: Final = "it ended without an answer"
 BURST_IN_LIMIT: Final = "--burst and --memory exclude each other: one limit would hold all instances. Leave one out"
 NO_BURST: Final = "--fail-if: burst needs a number of starts. Add --burst N"
@@ -372,6 +426,7 @@ def starting(name: str, figure: str) -> str:
 
 
 COUNTING: Final = "counting what the command asks of the kernel"
+COUNTING_SMALL: Final = "counting what small programs ask of the kernel"
 
 
 def pricing(at: int, of: int) -> str:

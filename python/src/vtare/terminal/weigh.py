@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vtare.terminal.tables import print_lines
-from vtare.weigh.verdict import answer, basis, density_text, headings, notes, reasons, rows
+from vtare.weigh.verdict import answer, basis, density_text, headings, notes, predictions, reasons, rows
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,7 +25,7 @@ def show_weighed(console: Console, weighed: Weighed) -> None:
         console.print()
     if (density := density_text(weighed)) is not None:
         console.print(density)
-    for (_, heading), *lines in reasons(weighed):
+    for (_, heading), *lines in (*reasons(weighed), *predictions(weighed)):
         console.print(heading)
         width = max(len(time) for time, _ in lines)
         for time, text in lines:

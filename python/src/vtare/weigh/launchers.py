@@ -17,11 +17,16 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from vtare.errors import MachineCannot
 from vtare.platforms import gvisor, open_platform
+from vtare.platforms.guest.image import is_dynamic
+from vtare.platforms.guest.kernel import find_kernel
 from vtare.platforms.lacks import programs, together
 from vtare.platforms.podman import limit_options, podman
 from vtare.platforms.protocol import Resources
+from vtare.platforms.qemu import QemuPlatform
 from vtare.platforms.rooted import BINARY, ROOT, descendants, pinning
 from vtare.process import PIPE, run_tool, start
+from vtare.sentences import weigh as wording
+from vtare.weigh import guest
 from vtare.weigh.layer import end_in, offer, remove_place
 
 if TYPE_CHECKING:
@@ -33,6 +38,8 @@ if TYPE_CHECKING:
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
+#: Where a guest looks for programs of an image; `vtare trials` gives them the image's own.
+_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #: Of a root ($1) makes an image ($2).
 _IMPORT: Final = 'tar --create --numeric-owner --directory "$1" . | docker import - "$2"'
 
@@ -44,6 +51,11 @@ class Launcher(ABC):
     #: Whether all that it runs stays in the control group that its tool is started in, where CPU time is counted and
     #: memory limited; else the tool itself limits it.
     STAYS: ClassVar[bool] = True
+    #: Whether it is a machine of its own: nothing enters it, its network is not the host's, and each run boots it, so
+    #: that it is measured where it is named only.
+    IS_MACHINE: ClassVar[bool] = False
+    #: Settings of the platform in campaigns.
+    SETTINGS: ClassVar[dict[str, str]] = {}
     #: Programs that it needs beyond those of the platform in campaigns, with their packages.
     TOOLS: ClassVar[dict[str, str]] = {}
 
@@ -58,7 +70,8 @@ class Launcher(ABC):
         """Why it does not work here; None where it does."""
         if cls.PLATFORM == "host":
             return None
-        return together(programs(cls.TOOLS), open_platform(cls.PLATFORM, binary=binary, owner="vtare-weigh").missing())
+        platform = open_platform(cls.PLATFORM, binary=binary, owner="vtare-weigh", settings=cls.SETTINGS)
+        return together(programs(cls.TOOLS), platform.missing())
 
     def open(self, at: int, binary: Path) -> None:
         """Make what it needs on this machine; the binary is given to a root that is not the host's."""
@@ -256,10 +269,47 @@ class GvisorLauncher(Launcher):
         return [*runsc, "exec", "--cwd", self._directory, gvisor.sandbox_name(place.name), *program]
 
 
+class QemuLauncher(Launcher):
+    """A guest under QEMU: it has the host's files and environment, and no network."""
+
+    PLATFORM = "qemu"
+    IS_MACHINE = True
+    SETTINGS: ClassVar[dict[str, str]] = {"kernel": guest.FLAVOUR}
+    TOOLS: ClassVar[dict[str, str]] = {"busybox": "busybox-static"}
+
+    def _prepare(self, place: Path) -> None:
+        busybox = Path(shutil.which("busybox") or "busybox").resolve()
+        if is_dynamic(busybox.read_bytes()):
+            raise MachineCannot(wording.needs_static(str(busybox)))
+        self._kernel = find_kernel(guest.FLAVOUR)
+        self._accelerator = QemuPlatform(busybox, "vtare-weigh", self.SETTINGS).accelerator()
+        (place / guest.INITRAMFS).write_bytes(guest.initramfs(self._kernel, busybox))
+        # Too little memory is an error before the first run.
+        self._words(place, place.name, [])
+
+    def _words(self, place: Path, name: str, program: Sequence[str]) -> list[str]:
+        directory = place / "guests" / name
+        directory.mkdir(parents=True, exist_ok=True)
+        file = directory / guest.REQUEST
+        # It holds the environment.
+        file.touch(mode=0o600)
+        environment = {name: os.environ[name] for name in self._environment} or {"PATH": _PATH}
+        file.write_text(guest.request(program, self._directory, environment), errors="surrogateescape")
+        return guest.words(self._accelerator, self._kernel, place, place / ROOT, directory, self._resources)
+
+
 #: By the name of its platform, in the order in which they are measured where none is named.
 LAUNCHERS: Final = {
     one.PLATFORM: one
-    for one in (HostLauncher, DockerLauncher, PodmanLauncher, NspawnLauncher, BubblewrapLauncher, GvisorLauncher)
+    for one in (
+        HostLauncher,
+        DockerLauncher,
+        PodmanLauncher,
+        NspawnLauncher,
+        BubblewrapLauncher,
+        GvisorLauncher,
+        QemuLauncher,
+    )
 }
 
 

@@ -12,7 +12,7 @@ from vtare.report import text
 from vtare.report.facts import facts_of_machine
 from vtare.report.frame import lab_version
 from vtare.report.page import HtmlPage, render
-from vtare.report.parts import Column, Facts, Notes, Panel, Question, Section, Table
+from vtare.report.parts import Column, Facts, Notes, Panel, Question, Section, Table, Text
 from vtare.report.text import words
 from vtare.sentences import titles
 from vtare.sentences import weigh as wording
@@ -22,6 +22,7 @@ from vtare.weigh.verdict import answer, basis, density_text, headings, notes, ra
 if TYPE_CHECKING:
     from vtare.ab.compare import Compared
     from vtare.ab.figures import Figure
+    from vtare.weigh.card import Predicted
     from vtare.weigh.verdict import WeighedOutcome
     from vtare.weigh.weighing import Weighed
     from vtare.weigh.why import Amount, Explanation
@@ -39,6 +40,7 @@ def weighed_page(outcome: WeighedOutcome) -> str:
     """One HTML document that fetches nothing."""
     weighed, compared = outcome.weighed, outcome.weighed.compared
     explained = () if weighed.why is None else weighed.why.explanations
+    predicted = weighed.predicted if weighed.predicted is not None and weighed.predicted.predictions else None
     title = wording.costs_least(outcome.command.text)
     machine = ", ".join(str(outcome.machine.get(key) or "unknown") for key in ("hostname", "cpu_model", "kernel"))
     limits = [wording.limit_state(limit.text, limit.state(weighed)) for limit in outcome.limits]
@@ -60,6 +62,7 @@ def weighed_page(outcome: WeighedOutcome) -> str:
     sections = [
         *([Section("phases", titles.PIECES, tuple(figures))] if figures else []),
         *([Section("causes", wording.REASONS, (_cause_table(explained),))] if explained else []),
+        *([Section("predicted", wording.PREDICTED, _predictions(predicted))] if predicted else []),
         Section("method", titles.METHOD, (Notes(tuple((line,) for line in method)),)),
         Section("machine", titles.MACHINE, (Facts("machine-1", "fact", facts_of_machine(outcome.machine)),)),
     ]
@@ -133,6 +136,31 @@ def _causes(explained: tuple[Explanation, ...]) -> Question:
         stacks.append(plots.Stack(one.platform, one.measured.value, (*own, (_SMALL, small), (_REST, one.rest.value))))
     drawing = plots.stacks(stacks, name="why", names=names, label=wording.LONGER_AXIS)
     return Question("why", wording.REASONS, wording.CAUSE_CAPTION, (Panel("why", drawing),))
+
+
+def _predictions(predicted: Predicted) -> tuple[Text, Table]:
+    columns: tuple[Column, ...] = (
+        Column("platform", "platform", numeric=False),
+        Column("card", "card of", numeric=False),
+        Column("date", "date", numeric=False),
+        Column("longer_ns", "longer"),
+        Column("longer_interval", "95 % interval", numeric=False),
+        Column("ratio", "times the host's"),
+        Column("cause", "largest cause", numeric=False),
+        Column("without", "without the costs of", numeric=False),
+    )
+    lines: list[tuple[text.Shown, ...]] = []
+    for one in predicted.predictions:
+        ratio = predicted.ratio(one)
+        lines.append((
+            words(one.platform), words(one.card.hostname), words(one.card.day), *_amount(one.longer),
+            words("" if ratio is None else f"{ratio:.3g}"),
+            words(wording.EVENTS[one.causes[0].kind][1] if one.causes else ""),
+            words(", ".join(wording.EVENTS[kind][1] for kind in one.unpriced)),
+        ))  # fmt: skip
+    if not any(one.unpriced for one in predicted.predictions):
+        columns, lines = columns[:-1], [line[:-1] for line in lines]
+    return Text(wording.PREDICTED_ABOUT, caption=True), Table("predicted", wording.PREDICTED, columns, tuple(lines))
 
 
 def _cause_table(explained: tuple[Explanation, ...]) -> Table:

@@ -233,6 +233,8 @@ class WeighRunner:
             RefusedThere: it does not run there.
         """
         launcher, group = self._launchers[name], self._groups[name]
+        if launcher.IS_MACHINE:
+            raise RefusedThere(name, wording.NOT_ENTERED)
         left_s = max(0.0, self.until - time.monotonic())
         most_s = min(_READY_S, left_s)
         # It ends by itself, whoever else may be gone.

@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     from vtare.ab.figures import Figure
     from vtare.ab.trials import Measured
     from vtare.records import comparisons
+    from vtare.weigh.card import Predicted, Prediction
     from vtare.weigh.density import Density
     from vtare.weigh.server import ServedCommand
     from vtare.weigh.weighing import Weighed
-    from vtare.weigh.why import Amount, Why
+    from vtare.weigh.why import Amount, Cause, Why
 
 _TWICE: Final = 1.995
 """The ratio from which people speak of times instead of percent."""
@@ -118,16 +119,24 @@ def _cost(compared: Compared, finding: Finding) -> str:
         return wording.same(f"{100 * compared.asked.margin:.3g} %")
     if finding.ratio is None or not finding.is_different:
         return wording.UNKNOWN
-    if finding.ratio >= _TWICE:
-        return wording.times(finding.ratio)
-    return (wording.slower if finding.is_higher else wording.faster)(percent(finding.ratio))
+    return _share(finding.ratio, is_higher=finding.is_higher)
+
+
+def _share(ratio: float, *, is_higher: bool) -> str:
+    if ratio >= _TWICE:
+        return wording.times(ratio)
+    return (wording.slower if is_higher else wording.faster)(percent(ratio))
 
 
 def answer(weighed: Weighed) -> str:
     """Which platform costs least, as far as the intervals of wall time (of a server: p50) show it."""
     compared, served = weighed.compared, weighed.server
     if compared is None:
-        return wording.NOTHING
+        if (predicted := weighed.predicted) is None or not predicted.predictions:
+            return wording.NOTHING
+        return wording.only_predicted([
+            f"{one.platform} {_predicted_cost(predicted, one)}" for one in predicted.predictions
+        ])  # fmt: skip
     text = _answer(weighed, compared)
     if served is None:
         return text
@@ -147,6 +156,35 @@ def _answer(weighed: Weighed, compared: Compared) -> str:
         known = [text for text, cost in zip(named, costs.values(), strict=True) if cost != wording.UNKNOWN]
         return wording.too_close([first, *(name_of(weighed, one) for one in close)], known)
     return wording.least(first, costs[first], named[1:])
+
+
+def _predicted_cost(predicted: Predicted, one: Prediction) -> str:
+    ratio = predicted.ratio(one)
+    if ratio is None or one.longer.low <= 0 <= one.longer.high:
+        return wording.NOT_SHOWN
+    return _share(ratio, is_higher=ratio > 1)
+
+
+def predictions(weighed: Weighed) -> list[list[tuple[str, str]]]:
+    """What each card predicts: a heading, then a line for each platform with the time in front. See `reasons`."""
+    if (predicted := weighed.predicted) is None:
+        return []
+    time = quantity_in("ns")
+    blocks: list[list[tuple[str, str]]] = []
+    for card in dict.fromkeys(one.card for one in predicted.predictions):
+        own = [one for one in predicted.predictions if one.card is card]
+        lines = [
+            (
+                time.text(one.longer.value),
+                wording.predicted(
+                    one.platform, time.range_text(one.longer.low, one.longer.high), _predicted_cost(predicted, one)
+                ),
+            )
+            for one in own
+        ]
+        lacks = [("", wording.predicted_without(one.platform, list(one.unpriced))) for one in own if one.unpriced]
+        blocks.append([("", wording.predicted_from(card.hostname, card.day)), *lines, *lacks])
+    return blocks
 
 
 def density_text(weighed: Weighed) -> str | None:
@@ -174,8 +212,14 @@ def notes(weighed: Weighed) -> list[str]:
         *(wording.absent(name, reason) for name, reason in weighed.absent.items()),
         *([wording.apart(apart)] if apart else []),
         *weighed.started.notes,
+        *([] if weighed.predicted is None else _not_predicted(weighed.predicted)),
         *(wording.no_reason(name, reason) for name, reason in unknown.items()),
     ]
+
+
+def _not_predicted(predicted: Predicted) -> list[str]:
+    reason = predicted.reason or (None if predicted.predictions else wording.ALL_MEASURED)
+    return [] if reason is None else [wording.not_predicted(reason)]
 
 
 def _why_not(compared: Compared | None, figure: str) -> str | None:
@@ -329,6 +373,7 @@ def document(outcome: WeighedOutcome) -> comparisons.Weighing:
         "absent": weighed.absent,
         "limits": [{"text": limit.text, "state": limit.state(weighed)} for limit in outcome.limits],
         "why": _why(weighed.why),
+        "predicted": _predicted(weighed.predicted),
         "findings": [
             {
                 "platform": platform, "figure": one.figure.name, "unit": one.figure.unit,
@@ -370,6 +415,23 @@ def _density(dense: Density | None) -> comparisons.DensityDocument | None:
     }  # fmt: skip
 
 
+def _predicted(predicted: Predicted | None) -> comparisons.PredictedDocument | None:
+    if predicted is None:
+        return None
+    return {
+        "host_ns": predicted.host_ns,
+        "reason": predicted.reason,
+        "platforms": [
+            {
+                "name": one.platform, "hostname": one.card.hostname, "date": one.card.date,
+                "version": one.card.version, "longer_ns": _amount(one.longer), "ratio": predicted.ratio(one),
+                "causes": [_cause(it) for it in one.causes], "unpriced": one.unpriced,
+            }
+            for one in predicted.predictions
+        ],
+    }  # fmt: skip
+
+
 def _why(why: Why | None) -> comparisons.Reasons | None:
     if why is None:
         return None
@@ -382,15 +444,17 @@ def _why(why: Why | None) -> comparisons.Reasons | None:
                 "measured_ns": _amount(one.measured),
                 "explained_ns": _amount(one.explained),
                 "unexplained_ns": _amount(one.rest),
-                "causes": [
-                    {"kind": it.kind, "count": it.count, "each_ns": _amount(it.each), "all_ns": _amount(it.together)}
-                    for it in one.causes
-                ],
+                "causes": [_cause(it) for it in one.causes],
                 "unpriced": one.unpriced,
             }
             for one in why.explanations
         ],
     }
+
+
+def _cause(cause: Cause) -> comparisons.CauseDocument:
+    each, together = _amount(cause.each), _amount(cause.together)
+    return {"kind": cause.kind, "count": cause.count, "each_ns": each, "all_ns": together}
 
 
 def _amount(amount: Amount) -> comparisons.AmountDocument:

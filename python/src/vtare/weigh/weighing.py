@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import shutil
+import statistics
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from vtare.ab.commands import Command
 from vtare.ab.compare import Asked, AskedLimit, Compared, compare
+from vtare.ab.trials import OutOfTime
 from vtare.errors import BadInput, MachineCannot, PlatformFailed
+from vtare.platforms.protocol import Resources
 from vtare.platforms.rooted import BINARY
 from vtare.process import ToolFailed
 from vtare.sentences import ab as ab_wording
 from vtare.sentences import weigh as wording
+from vtare.weigh.card import Predicted, predict
+from vtare.weigh.costs import prices as measure_prices
 from vtare.weigh.costs import why
 from vtare.weigh.density import Density, density
 from vtare.weigh.group import Group
@@ -26,14 +31,15 @@ from vtare.weigh.server import ServedCommand, ServerRunner
 from vtare.weigh.starts import Started, starts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import numpy as np
 
     from vtare.ab.designs import Runner
     from vtare.ab.figures import Figure
     from vtare.ab.trials import Measured
-    from vtare.platforms.protocol import Resources
+    from vtare.weigh.card import CostCard
+    from vtare.weigh.costs import Prices
     from vtare.weigh.image import Root
     from vtare.weigh.launchers import Launcher
     from vtare.weigh.why import Why
@@ -43,6 +49,8 @@ _COMPARED_BESIDE_A_BURST: Final = 0.5
 """The share of the time after which the runs end: the rest is for entering and bursts, and then for the reasons."""
 _COMPARED_BESIDE_DENSITY: Final = 0.4
 _STARTED: Final = 0.85
+_ALONE_RUNS: Final = 5
+"""Runs on the host where nothing stands beside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +61,7 @@ class Weighed:
     `apart`: where the clock inside is another one, so that the start is all that is not the command's own time.
     `why` it costs that: None where no platform is slower. `root` is what all had the files of: None: this machine.
     `started` is about instances that run, and many starts at once. `server`: what the command is, where it is
-    one; `density`: how many instances of it fit.
+    one; `density`: how many instances of it fit. `predicted` from cards: None: there was none.
     """
 
     compared: Compared | None
@@ -65,6 +73,7 @@ class Weighed:
     started: Started = field(default_factory=Started)
     server: ServerRunner | None = None
     density: Density | None = None
+    predicted: Predicted | None = None
 
     @property
     def figures(self) -> tuple[Figure, ...]:
@@ -73,7 +82,7 @@ class Weighed:
 
 
 def read_platforms(text: str | None) -> list[str]:
-    """The platforms of `--on`, the host in front; all where there is no text.
+    """The platforms of `--on`, the host in front; without a text all that do not boot for each run.
 
     >>> read_platforms("gvisor,host"), read_platforms("host,host")
     (['host', 'gvisor'], ['host', 'host'])
@@ -82,7 +91,7 @@ def read_platforms(text: str | None) -> list[str]:
         BadInput: one is none of those that are weighed.
     """
     if text is None:
-        return list(LAUNCHERS)
+        return [name for name, launcher in LAUNCHERS.items() if not launcher.IS_MACHINE]
     platforms = [word.strip() for word in text.split(",")]
     for platform in platforms:
         if platform not in LAUNCHERS:
@@ -128,43 +137,25 @@ def weigh(
     root: Root | None = None,
     burst: int | None = None,
     server: ServedCommand | None = None,
+    cards: Sequence[CostCard] = (),
 ) -> Weighed:
     """Run the command on each platform in turn until each comparison of wall time with the host is decided.
 
     Of a server: of what is measured first of it. All have the files of `root`, else this machine's.
-    With `limits` (of wall time, each of one platform) and without `asks_margin`: until they are.
+    With `limits` (of wall time, each of one platform) and without `asks_margin`: until they are. What was not measured
+    is predicted from `cards`.
 
     Raises:
         BadInput: the command fails on the host, or leaves processes behind; or another program has the server's port.
-        MachineCannot: no other platform works here.
+        MachineCannot: no other platform works here, and there is no card.
     """
     begin = time.monotonic()
     inside = binary.resolve() if root is None else Path(BINARY)
     program = shutil.which(command.words[0]) if root is None else None
     words = [program or command.words[0], *command.words[1:]]
-    absent: dict[str, str] = {}
     refused: dict[str, str] = {}
-    launchers: dict[str, Launcher] = {}
-    groups: dict[str, Group] = {}
-    remove_leftovers()
-    with ExitStack() as stack:
-        for at, (name, platform) in enumerate(zip(names_of(platforms), platforms, strict=True)):
-            show(wording.preparing(name))
-            if (reason := LAUNCHERS[platform].missing(binary)) is not None:
-                absent[name] = reason
-                continue
-            launcher = LAUNCHERS[platform](resources, root)
-            stack.callback(launcher.close)
-            try:
-                launcher.open(at, binary)
-            except (MachineCannot, PlatformFailed, ToolFailed) as error:
-                if platform == "host":
-                    raise
-                absent[name] = str(error)
-                continue
-            launchers[name], groups[name] = launcher, Group(at, resources.memory_byte if launcher.STAYS else None)
-            stack.callback(groups[name].close)
-        if len(launchers) < 2:
+    with _opened(platforms, binary, resources, root, show) as (launchers, groups, absent):
+        if len(launchers) < 2 and not cards:
             raise MachineCannot(wording.no_platform(absent))
         runner = WeighRunner(
             binary, inside, words, launchers, groups, most_s=timeout_s, memory_byte=resources.memory_byte,
@@ -198,7 +189,7 @@ def weigh(
                     raise BadInput(f"{command.text}: {error.reason}") from None
                 refused[error.name] = first_line(error.reason)
                 del first[error.name]
-        reasons, started, dense = None, Started(), None
+        reasons, started, dense, predicted = None, Started(), None, None
         if compared is not None and served is not None and limit_s is not None and compared.stopped != "interrupted":
             try:
                 dense = density(served, list(first), limit_s, until=begin + asked.most_s, show=show)
@@ -213,8 +204,104 @@ def weigh(
                 reasons = why(compared, runner, until=begin + asked.most_s, rng=rng, show=show)
             except KeyboardInterrupt:
                 compared = replace(compared, stopped="interrupted")
+        if cards and (compared is None or compared.stopped != "interrupted"):
+            runner.until = begin + 1.05 * asked.most_s
+            predicted = _predicted(cards, runner, list(first), compared, reasons, show)
         source = None if root is None else root.name
-        return Weighed(compared, absent, refused, frozenset(runner.apart), reasons, source, started, served, dense)
+        return Weighed(
+            compared, absent, refused, frozenset(runner.apart), reasons, source, started, served, dense, predicted
+        )
+
+
+def price(
+    platforms: Sequence[str],
+    *,
+    binary: Path,
+    timeout_s: float,
+    most_s: float,
+    rng: np.random.Generator,
+    show: Callable[[str], None] = lambda text: None,
+) -> tuple[Prices, dict[str, str]]:
+    """Measure for a card what the kernel's services cost on each platform; and state why others are absent.
+
+    Raises:
+        MachineCannot: no other platform works here, or events cannot be counted.
+    """
+    until = time.monotonic() + most_s
+    with _opened(platforms, binary, Resources(), None, show) as (launchers, groups, absent):
+        if len(launchers) < 2:
+            raise MachineCannot(wording.no_platform(absent))
+        runner = WeighRunner(binary, binary.resolve(), [], launchers, groups, most_s=timeout_s)
+        prices = measure_prices(runner, list(launchers), until=until, rng=rng, show=show)
+    if not prices.costs:
+        raise MachineCannot(wording.no_platform(absent | prices.missing))
+    return prices, absent
+
+
+@contextmanager
+def _opened(
+    platforms: Sequence[str], binary: Path, resources: Resources, root: Root | None, show: Callable[[str], None]
+) -> Iterator[tuple[dict[str, Launcher], dict[str, Group], dict[str, str]]]:
+    """Make ready what each platform needs, by its name; and state why some are absent."""
+    absent: dict[str, str] = {}
+    launchers: dict[str, Launcher] = {}
+    groups: dict[str, Group] = {}
+    remove_leftovers()
+    with ExitStack() as stack:
+        for at, (name, platform) in enumerate(zip(names_of(platforms), platforms, strict=True)):
+            show(wording.preparing(name))
+            if (reason := LAUNCHERS[platform].missing(binary)) is not None:
+                absent[name] = reason
+                continue
+            launcher = LAUNCHERS[platform](resources, root)
+            stack.callback(launcher.close)
+            try:
+                launcher.open(at, binary)
+            except (MachineCannot, PlatformFailed, ToolFailed) as error:
+                if platform == "host":
+                    raise
+                absent[name] = str(error)
+                continue
+            launchers[name], groups[name] = launcher, Group(at, resources.memory_byte if launcher.STAYS else None)
+            stack.callback(groups[name].close)
+        yield launchers, groups, absent
+
+
+def _predicted(
+    cards: Sequence[CostCard],
+    runner: WeighRunner,
+    measured: Sequence[str],
+    compared: Compared | None,
+    reasons: Why | None,
+    show: Callable[[str], None],
+) -> Predicted:
+    """What the command would take on those platforms of the cards that were not measured here."""
+    host = measured[0]
+    try:
+        if compared is not None:
+            walls = [pair.runs[0].wall_ns for pair in compared.pairs]
+        else:
+            show(wording.warming_up(host))
+            until, walls = (time.monotonic() + runner.until) / 2, []
+            while len(walls) < _ALONE_RUNS and (not walls or time.monotonic() < until):
+                walls.append(runner.run([Command((host,), host)])[0][0].wall_ns)
+        counts: dict[str, float] | str | None = None if reasons is None else reasons.counts
+        if counts is None:
+            show(wording.COUNTING)
+            counts = runner.counted(host)
+    except RefusedThere as error:
+        return Predicted(reason=error.reason)
+    except OutOfTime:
+        return Predicted(reason=wording.NO_TIME)
+    if isinstance(counts, str):
+        return Predicted(reason=counts)
+    predictions = [
+        predict(card, platform, counts)
+        for card in cards
+        for platform in card.platforms
+        if platform.name not in measured
+    ]
+    return Predicted(tuple(predictions), statistics.median(walls))
 
 
 def _warm_up(

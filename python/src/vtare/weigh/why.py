@@ -15,7 +15,9 @@ import numpy as np
 from vtare import stats
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
 #: How often each kind happened, or what one of each costs, by the names that `vtare costs` gives.
 Kinds = dict[str, float]
@@ -52,6 +54,19 @@ class Amount:
         below = math.hypot(self.value - self.low, other.high - other.value)
         above = math.hypot(self.high - self.value, other.value - other.low)
         return Amount(value, value - below, value + above)
+
+    def times(self, factor: float) -> Amount:
+        """So many of it; `factor` is 0 or more."""
+        return Amount(factor * self.value, factor * self.low, factor * self.high)
+
+    @classmethod
+    def total(cls, amounts: Iterable[Amount]) -> Amount:
+        """The sum of amounts that were measured apart (MOVER, as `less`)."""
+        each = list(amounts)
+        value = math.fsum(one.value for one in each)
+        below = math.hypot(*(one.value - one.low for one in each))
+        above = math.hypot(*(one.high - one.value for one in each))
+        return cls(value, value - below, value + above)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,13 +128,10 @@ def explain(
     `per_turn` is what one turn of each small program does, `rounds` what it took on the host and on the platform.
     `missing` states why a small program did not run.
     """
-    kinds = [kind for kind in per_turn if all(kind in host and kind in own for host, own in rounds)]
-    does = np.array([[per_turn[kind].get(other, 0.0) for other in kinds] for kind in kinds])
-    longer = np.array([[own[kind] - host[kind] for kind in kinds] for host, own in rounds])
-    each = np.linalg.solve(does, longer.T).T
+    kinds, each = _solved(per_turn, rounds)
     happened = np.array([counts.get(kind, 0.0) for kind in kinds])
     causes = [
-        Cause(kind, float(count), cost, Amount(*(count * end for end in (cost.value, cost.low, cost.high))))
+        Cause(kind, float(count), cost, cost.times(float(count)))
         for at, (kind, count) in enumerate(zip(kinds, happened, strict=True))
         if count > 0 and (cost := Amount.typical(each[:, at].tolist()))
     ]
@@ -132,3 +144,19 @@ def explain(
         tuple(sorted(causes, key=lambda one: -abs(one.together.value))),
         {kind: missing.get(kind, "") for kind, count in counts.items() if count > 0 and kind not in kinds},
     )
+
+
+def unit_costs(per_turn: Mapping[str, Kinds], rounds: Sequence[tuple[Kinds, Kinds]]) -> dict[str, Amount]:
+    """What one event of each kind costs more on a platform than on the host. See `explain`."""
+    kinds, each = _solved(per_turn, rounds)
+    return {kind: Amount.typical(each[:, at].tolist()) for at, kind in enumerate(kinds)}
+
+
+def _solved(
+    per_turn: Mapping[str, Kinds], rounds: Sequence[tuple[Kinds, Kinds]]
+) -> tuple[list[str], NDArray[np.float64]]:
+    """The kinds that were timed in all rounds, and what one of each costs more, by round and kind."""
+    kinds = [kind for kind in per_turn if all(kind in host and kind in own for host, own in rounds)]
+    does = np.array([[per_turn[kind].get(other, 0.0) for other in kinds] for kind in kinds])
+    longer = np.array([[own[kind] - host[kind] for kind in kinds] for host, own in rounds])
+    return kinds, np.linalg.solve(does, longer.T).T

@@ -49,10 +49,11 @@ const LINES: &[(&str, &str)] = &[
 ];
 
 /// Names that are no file that is opened: directories, a port of virtio, a language, ways of reading, instruments. What
-/// a link counter has counted goes into a file that is made at its end and replaces what stands there.
+/// a link counter has counted, and a card, goes into a file that is made at its end and replaces what stands there.
 const NO_FILES: &[&str] = &[
     "agent --directory",
     "agent --port",
+    "check --write",
     "counter --language",
     "generate DIR",
     "link-counter --out",
