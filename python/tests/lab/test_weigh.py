@@ -211,6 +211,7 @@ def test_a_control_group_counts_and_ends_what_was_started_in_it(
 ) -> None:
     monkeypatch.setattr(group, "_ROOTS", (tmp_path / "none", tmp_path))
     monkeypatch.setattr(group, "_MEMORY", tmp_path / "none")
+    monkeypatch.setattr(group, "_SYSTEMD", tmp_path / "systemd")
     monkeypatch.setattr(group, "_EMPTY_S", 0.05)
     monkeypatch.setattr(group, "kernel_text", _kernel_text)
     (tmp_path / "cgroup.controllers").touch()
@@ -227,7 +228,15 @@ def test_a_control_group_counts_and_ends_what_was_started_in_it(
     (tmp_path / "cgroup.procs").write_text("")
     inside = interrupted.around_start()
     inside.__enter__()
-    interrupted.close()
+    # What systemd-nspawn made goes as well.
+    again = tmp_path / "systemd" / next(tmp_path.glob("*-5")).name
+    (again / "payload").mkdir(parents=True)
+    assert again.name in [one.name for one in group.leftovers()]
+    with monkeypatch.context() as here:
+        # Which would write a file, and none is in a directory that the kernel removes.
+        here.setattr(group, "_kill", lambda place: None)
+        interrupted.close()
+    assert not again.exists()
     assert (tmp_path / "cgroup.procs").read_text() == str(os.getpid())
     shutil.rmtree(next(tmp_path.glob("*-5")))
     # While it holds this process, nothing in it is killed.

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _ROOTS: Final = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified"))
 #: Where version 1 limits memory.
 _MEMORY: Final = Path("/sys/fs/cgroup/memory")
+#: Where systemd-nspawn makes the same group again, on machines with version 1.
+_SYSTEMD: Final = Path("/sys/fs/cgroup/systemd")
 #: The most memory since the file was written to (in version 2 since Linux 6.12, in this descriptor), and that of now.
 _MOST: Final = (("memory.max_usage_in_bytes", "memory.usage_in_bytes"), ("memory.peak", "memory.current"))
 _MARK: Final = "-weigh-group-"
@@ -130,7 +132,9 @@ class Group:
         # Ctrl-C may have come while this process was on its way out: it would be taken for one that holds the group.
         self._leave()
         while self._places:
-            _remove(self._places.pop()[0])
+            place = self._places.pop()[0]
+            _remove(place)
+            _remove(_SYSTEMD / place.name)
 
     def _make(self, root: Path, controller: str, name: str) -> bool:
         lines = [line.split(":", 2) for line in (kernel_text("proc/self/cgroup") or "").splitlines()]
@@ -193,7 +197,7 @@ def _remove(place: Path) -> None:
 
 def leftovers() -> tuple[Leftover, ...]:
     """What killed runs left."""
-    roots = [root for root in (_root(), _MEMORY) if root is not None]
+    roots = [root for root in (_root(), _MEMORY, _SYSTEMD) if root is not None]
     owned = [(place, owner_of(place.name)) for root in roots for place in sorted(root.glob(f"vtare-*{_MARK}*"))]
     return tuple(
         Leftover("control group", place.name, still_runs(owner), partial(_remove, place))
