@@ -232,7 +232,8 @@ def check_campaign(output: JobOutput, accelerator: str, show: Callable[[str], No
     assert {cell["experiment"] for cell in cells} >= {"timers", "round-trips", "bandwidth", "forwarding"}
     # Estimates and searches may find no answer on a processor that is emulated: they are made, and counted.
     assert all(cell["estimates"] for cell in cells if cell["experiment"] == "bandwidth")
-    assert all(cell["median"] for cell in cells if cell["experiment"] in ("timers", "round-trips"))
+    # Most readings of a clock of whole microseconds are alike: their median difference is 0.
+    assert all(cell["median"] is not None for cell in cells if cell["experiment"] in ("timers", "round-trips"))
     # Round trips fall into what the guest's program saw and what its card's end on the host did.
     guests = [cell for cell in cells if cell["experiment"] == "round-trips" and cell.get("platform") != "host"]
     assert all(cell["overhead_ns"] is not None for cell in guests)
