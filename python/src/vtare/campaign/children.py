@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from vtare.campaign.journal import Status
     from vtare.campaign.stop import StopRequest
 
-READY_S: Final = 120.0
+READY_S: Final = 30.0
 _MEASURED_CODES: Final = (0, 1)
 MACHINE_CANNOT: Final = 3
 _INTERRUPTED: Final = 130
@@ -58,7 +58,7 @@ def wait_ready(helper: Helper, ready: Callable[[], bool], stop: StopRequest) -> 
     """Wait until a helper works.
 
     Raises:
-        RunFailed: it ended instead (skipped, where the machine cannot do it), or was not ready within two minutes.
+        RunFailed: it ended instead (skipped, where the machine cannot do it), or was not ready within 30 s.
         Interrupted: a stop was requested.
     """
     deadline = time.monotonic() + READY_S
