@@ -138,7 +138,8 @@ def one_sided(comparisons: int, worst: str) -> Limited:
 
 
 def failed(runs: int) -> Limited:
-    return f"{plural(runs, 'run')} failed", f"{plural(runs, 'run')} failed, listed below with reasons."
+    short = f"{plural(runs, 'run')} failed or could not be used"
+    return short, f"{short}, listed below with reasons."
 
 
 def skipped(runs: int) -> Limited:
