@@ -46,10 +46,10 @@ impl Daemon {
         self.process.id()
     }
 
-    /// Its resident memory, kB.
+    /// Its own memory, without the pages of its program, kB.
     pub(crate) fn memory_kb(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).expect("it runs");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("every kernel has it");
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("every kernel has it");
         line.trim().trim_end_matches(" kB").parse().expect("a number")
     }
 
