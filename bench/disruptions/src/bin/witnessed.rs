@@ -1,10 +1,11 @@
 //! Guests whose time is confirmed by witnesses: the first and only program of such a guest, the witnesses beside it,
 //! and the simulation of both.
 //!
-//! `witnessed simulate N SEED`: scenarios, and planted faults. `witnessed witness HOST BOUND_US AHEAD_MS`: answers heartbeats on
-//! a port of its own, which it prints, as one of several hosts; UTC is this host's CLOCK_REALTIME and AHEAD_MS more. `witnessed cost`:
-//! what readings cost. `witnessed keep SECONDS THREADS LIST`: a page beside busy threads. `witnessed clients N SECONDS
-//! ADDRESS`: clients of one witness, each with a socket of its own and one heartbeat a second. As init:
+//! `witnessed simulate N SEED`: scenarios, and planted faults. `witnessed witness HOST BOUND_US AHEAD_MS`: answers
+//! heartbeats on a port of its own, which it prints, as one of several hosts; UTC is this host's CLOCK_REALTIME and
+//! AHEAD_MS more. `witnessed cost`: what readings cost. `witnessed keep SECONDS THREADS LIST`: a page beside busy
+//! threads. `witnessed clients N SECONDS ADDRESS`: clients of one witness, each with a socket of its own and one
+//! heartbeat a second. As init:
 //! `witnesses=HOST:PORT,...` on the kernel's command line; lines in on the serial line: `read`, `confirm`, `step NS`,
 //! `rate TICK` (adjtimex); out: `STATUS EARLIEST_NS LATEST_NS GENERATION ROUND_TRIP_NS`.
 
