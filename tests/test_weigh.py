@@ -182,7 +182,7 @@ def test_what_makes_a_sandbox_slower_is_counted_and_explained_or_it_states_why(
     assert one["unpriced"] == {}
 
 
-@pytest.mark.parametrize("platform", list(LAUNCHERS))
+@pytest.mark.parametrize("platform", ["host", *SANDBOXES])
 def test_a_command_that_takes_more_memory_than_allowed_is_ended(
     platform: str, words: list[str], vtare: Path, tmp_path: Path
 ) -> None:
@@ -199,7 +199,7 @@ def test_a_command_that_takes_more_memory_than_allowed_is_ended(
     assert ended.returncode == (2 if platform == "host" else 0), ended.stderr
 
 
-@pytest.mark.parametrize("platform", [name for name in LAUNCHERS if name != "host"])
+@pytest.mark.parametrize("platform", SANDBOXES)
 def test_an_image_has_its_files_environment_and_directory_everywhere(
     platform: str, words: list[str], vtare: Path, tmp_path: Path
 ) -> None:
