@@ -87,7 +87,7 @@ def measure(clients: int, program: Path) -> None:
         page = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "utc"
         ports = []
         for host in (1, 2, 3):
-            witness = started(stack, str(program), "witness", str(host), "200")
+            witness = started(stack, str(program), "witness", str(host), "200", "0")
             assert witness.stdout is not None
             ports.append(witness.stdout.readline().strip())
         addresses = ",".join(f"127.0.0.1:{port}" for port in ports)

@@ -120,5 +120,5 @@ def main(trials: int, platforms: list[str], binary: Path, place: Path) -> bool:
     print(f"  {'reached' if is_known else 'MISSED '}  start, command and stop are known: in {known} of {len(results)} "
           "runs")  # fmt: skip
     print(f"  {'reached' if is_right else 'MISSED '}  the delay lies in its phase: in {right} of {len(results)} runs, "
-          f"wanted {100 * WANTED:g} %")  # fmt: skip
+          f"goal {100 * WANTED:g} %")  # fmt: skip
     return is_known and is_right

@@ -171,7 +171,7 @@ impl Keeper {
     }
 
     /// The line after the machine itself told of a disruption: no round is compared across it.
-    pub fn told(&mut self) -> UtcLine {
+    pub fn disrupt(&mut self) -> UtcLine {
         self.last = None;
         self.line = UtcLine { status: UtcStatus::Disrupted, generation: self.line.generation + 1, ..self.line };
         self.line

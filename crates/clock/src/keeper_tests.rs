@@ -72,7 +72,7 @@ fn a_stop_and_a_step_are_flagged_by_the_next_round_and_the_one_after_it_holds_ag
 fn what_the_machine_tells_is_flagged_at_once_and_no_round_is_compared_across_it() {
     let mut machine = Machine::new();
     let _ = (machine.round(1_000, 3), machine.round(1_100, 3));
-    let told = machine.keeper.told();
+    let told = machine.keeper.disrupt();
     assert_eq!((told.status, told.generation, machine.reading(1_150.0).status), (UtcStatus::Disrupted, 1, told.status));
     // The clock moved with it: the first round has nothing to agree with.
     machine.ahead_ms = -5.0;

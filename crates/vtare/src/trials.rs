@@ -214,7 +214,7 @@ fn carry_out(trial: &Trial, all: &[usize], context: &Context) -> Result<(Vec<Mea
     }
     let together = Barrier::new(trial.programs.len());
     let (before, began) = (Snapshot::of_machine(), clocks::now::<Monotonic>());
-    // A program that runs alone needs no thread, which would cost as much as starting it.
+    // The first one runs on this thread: alone it needs no other.
     let (first, others) = trial.programs.split_first().expect("there is one");
     let measured: Vec<_> = std::thread::scope(|scope| {
         let together = &together;

@@ -91,7 +91,7 @@ impl PageWriter {
             let round = witnesses.ask(clock, &socket, HEARTBEAT)?;
             let next = round.begun + HEARTBEAT;
             if restores.as_ref().is_some_and(Restores::happened) {
-                keeper.told();
+                keeper.disrupt();
             }
             let (line, confirmed) = keeper.next(round);
             self.write(&line);
@@ -106,7 +106,7 @@ impl PageWriter {
                 }
             };
             if restored {
-                self.write(&keeper.told());
+                self.write(&keeper.disrupt());
             }
         }
         Ok(())

@@ -65,8 +65,7 @@ impl Snapshot {
         }
     }
 
-    /// Reads what CPUs did and what programs waited for, without interrupts, load and what the thread did: a quarter of
-    /// the cost.
+    /// Reads what CPUs did and what programs waited for, without interrupts, load and what the thread did.
     #[must_use]
     pub fn of_machine() -> Self {
         Self {

@@ -56,7 +56,7 @@ class Amount:
         return Amount(value, value - below, value + above)
 
     def times(self, factor: float) -> Amount:
-        """So many of it; `factor` is 0 or more."""
+        """This amount `factor` times, which is 0 or more."""
         return Amount(factor * self.value, factor * self.low, factor * self.high)
 
     @classmethod

@@ -150,8 +150,8 @@ pub(super) const MOST_TRAINS: u32 = 1000;
 /// Unit: rank. Losses at delays above this mean rank come from a full queue.
 /// Half: cover 96.5 %, beyond 0.0 %; double: cover 92.9 %, beyond 1.0 %.
 pub(super) const LOST_HIGH: f64 = 0.85;
-/// Unit: share. Behind a train that overflowed the queue the next one fills it to this share of what it held, and is no
-/// faster than this share of the rate.
+/// Unit: share. After a train overflowed the queue, the next train puts at most this share of those bytes into it, and
+/// its rate is at most this share of the rate before.
 /// Half: off 32.8 %, cover 95.5 %; double: off 30.4 %, cover 95.3 %, beyond 0.0 %.
 pub(super) const OVERFLOWED: f64 = 0.7;
 /// Unit: services of a packet. Packets that came closer waited behind the tight link; below 1, since it is not known
