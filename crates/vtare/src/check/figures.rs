@@ -60,7 +60,8 @@ impl Measured {
                 trusted: clock.trusted,
                 reasons: clock.reasons.clone(),
                 residual_ppm: clock.residual_ppm,
-                read_cost_ns: Some(clock.read_cost_ns),
+                // NaN before it was measured.
+                read_cost_ns: Some(clock.read_cost_ns).filter(|cost| cost.is_finite()),
                 quantum_ns: clock.quantum_ns,
             },
             timer: cells.timer.clone().unwrap_or_default(),
@@ -128,6 +129,16 @@ mod tests {
         };
         assert_eq!(judged(None), (None, None));
         assert_eq!(judged(Some(91.0)), (Some(91.0), Some(5.0)));
+    }
+
+    #[test]
+    fn a_clock_whose_cost_was_not_measured_has_none() {
+        let clock = crate::context::Context::without_signals().clock().info();
+        let cost = |read_cost_ns| {
+            let clock = ClockInfo { read_cost_ns, ..clock.clone() };
+            Measured::of(&clock, &Cells::default(), None).read_cost_ns()
+        };
+        assert_eq!((cost(f64::NAN), cost(9.7)), (None, Some(9.7)));
     }
 
     #[test]
